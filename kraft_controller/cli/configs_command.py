@@ -54,7 +54,9 @@ def configs() -> None:
 
 def _entity(function: F) -> F:
     """Add the parameters that name one entity."""
-    function = click.option("--client", metavar="NAME", help="Of a user: only together with this client.")(function)
+    function = click.option(
+        "--client", metavar="NAME", help="With a user: its setting together with this client only."
+    )(function)
     function = click.option("--default", is_flag=True, help="For all that have no setting of their own.")(function)
     function = click.argument("name", required=False)(function)
     return click.argument("kind", type=click.Choice(sorted(KEYS)), metavar=f"{{{','.join(sorted(KEYS))}}}")(function)

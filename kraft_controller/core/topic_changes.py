@@ -83,7 +83,8 @@ class TopicChanges:
             # A tool that knows no topic ids wrote the node. Under a new id the logs would be those of another topic.
             self._log.report("topic_id_kept", topic=name, id=before.id)
             yield from self._topics.set_id(name, before.id)
-        # By phase and not by the previous node: the topic may have been read since for another reason.
+        # Find new partitions by phase: the topic may have been read since for another reason, so the previous node may
+        # have them already.
         partitions = [TopicPartition(name, number) for number in read.partitions]
         new = [tp for tp in partitions if context.phase(tp) is PartitionPhase.NON_EXISTENT]
         yield from self._create_partitions(new)

@@ -318,7 +318,7 @@ async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
 def _told(damaged: Iterable[str]) -> int:
     code = DONE
     for why in damaged:
-        progress(f"damaged, and denies everything: {why}")
+        progress(f"{why}: until this node is repaired, everything is denied there")
         code = FAILED
     return code
 

@@ -111,7 +111,7 @@ class LogManager:
 
     @property
     def was_clean(self) -> bool:
-        """The previous process closed the logs of all directories in order."""
+        """True if the previous process has closed the logs of all directories cleanly."""
         return all(each.was_clean for each in self.directories)
 
     @property

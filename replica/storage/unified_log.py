@@ -65,7 +65,8 @@ class OffsetCheckpoints(Protocol):
         """Record that records from this offset on may be missing: the log is about to be truncated."""
 
     def lower_start(self, offset: int) -> None:
-        """Record that the log starts here. With a later start, a restart would delete the records appended next."""
+        """Record that the log starts at this offset, lower than recorded before. Otherwise a restart would delete the
+        records that are appended below the recorded start."""
 
 
 class NoCheckpoints:
@@ -403,8 +404,8 @@ class UnifiedLog:
         return None if greatest < 0 else self._found(found, greatest)
 
     def _readable_times(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
-        """Yield offset and timestamp of each record from the log start on. If the batch cannot be unpacked, or only a
-        part, the last pair stands for the whole batch."""
+        """Yield offset and timestamp of each record from the log start on. If the batch cannot be
+        unpacked completely, the last pair stands for the whole batch."""
         start = self._start
         try:
             for offset, time in read_times(batch):
@@ -667,7 +668,7 @@ class UnifiedLog:
         return is_expired(config, max_timestamp, now_ms)
 
     def delete_due_files(self, now_ms: int) -> None:
-        """Delete the due files of deleted segments. Slow if they are large; also from a thread."""
+        """Delete the files of deleted segments whose delay is over. Slow for large files; it may run in a thread."""
         with self.lock:
             due = self.segments.take_due_deletions(now_ms)
         for path in due:

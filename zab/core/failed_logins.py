@@ -30,7 +30,7 @@ _NETWORK_BITS: Final = 64
 @frozen
 class FailedLoginSettings:
     """
-    pause_ms       the pause between an address's first failed login and its report; 0: no pause, no bound on guesses
+    pause_ms       the delay of the reply to an address's first failed login; 0: no delay, no bound on guesses
     pause_ms_max   the longest pause
     forget_ms      the time without a failure that halves the pause of an address
     waiting_max    the number of pauses that one address may have at the same time

@@ -217,11 +217,15 @@ def config_of(batch: Batch) -> Ensemble:
     """The membership that a configuration batch carries."""
     payloads = batch.payloads()
     if len(payloads) != 1:
-        raise RemoteProtocolError(f"{show(batch.first)}: a membership change is alone in its batch")
+        raise RemoteProtocolError(
+            f"{show(batch.first)}: a membership change shares its batch with others: {len(payloads)} in all"
+        )
     try:
         ensemble = Ensemble.parse(payloads[0].decode())
     except Exception as error:
         raise RemoteProtocolError(f"{show(batch.first)}: no membership: {error}") from error
     if ensemble.version != batch.first:
-        raise RemoteProtocolError(f"{show(batch.first)}: its membership is versioned {show(ensemble.version)}")
+        raise RemoteProtocolError(
+            f"{show(batch.first)}: the membership has version {show(ensemble.version)}, not its own zxid"
+        )
     return ensemble

@@ -34,7 +34,7 @@ def check_settings(
             continue
         if kind is not int:
             if not isinstance(value, kind):
-                raise ConfigError(f"{where}: of type {kind.__name__} it has to be")
+                raise ConfigError(f"{where}: a value of type {kind.__name__} is required")
             continue
         floor = least.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < floor:

@@ -32,7 +32,7 @@ class SnapshotJob:
     digest: int
     chunks: Iterable[bytes]
     spare: bool
-    """Whether it is for a learner only."""
+    """True if the snapshot only serves a learner."""
     over: trio.Event = field(factory=trio.Event)
     """Set when the snapshot is complete or given up."""
 

@@ -107,7 +107,9 @@ class ClientAuthentication:
         self.barred = False
         """True if the client may only prove identities, because it lacks one that the server requires."""
         self.guessed_wrong = False
-        """True if the last credentials were wrong. A wrong password of the super user still proves an identity."""
+        """True if the last credentials were wrong. An identity may be proved all the same: with a wrong password, the
+        super user's name proves an ordinary digest identity.
+        """
         self._update_barred()
 
     def _update_barred(self) -> None:

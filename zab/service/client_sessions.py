@@ -89,7 +89,7 @@ class ClientSessions:
         return pack_request(op, pack_body(fields), session, 0, self._me, _NO_IDENTITIES, INTERNAL)
 
     def _secret_request(self) -> bytes:
-        """Return a request that sets the secret of all passwords. Only the first such transaction has an effect."""
+        """Return a request that sets the secret from which session passwords are made. Only the first has an effect."""
         return self.internal_request(Op.SET_SECRET, (self._random_bytes(SECRET_BYTES),))
 
     # -- creation ----------------------------------------------------------------------------------

@@ -55,8 +55,8 @@ class SlowClient(Generic[T]):
 
 
 class SlowClients(Generic[T]):
-    """Cuts clients without progress since the last check first, and the largest ones as well if the total is far too
-    high.
+    """Cuts clients while all of them together hold more than `bytes_max`: those without progress since the last check,
+    and above twice that limit the largest as well.
     """
 
     def __init__(self, bytes_max: int) -> None:

@@ -167,8 +167,8 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
 
 
 class DiskErrors:
-    """The errors that a disk raises: here one per failed call. A user of a disk that must not go on after its first
-    failure gives the disk errors that remember it.
+    """The errors that a disk raises: one per failed call. A storage that must not go on after the first
+    failure gives the disk a subclass that remembers it.
     """
 
     failed: Exception | None = None

@@ -136,7 +136,10 @@ class HistoryScan:
             self.damage.append(f"{gap + '; ' if gap else ''}{missing} {show(self.last)}")
             return False
         if self.segments or gap is not None:
-            why = gap or f"{segment.name}: offset 0: the log in front of it ends at {show(self.last)}"
+            why = (
+                gap
+                or f"{segment.name}: begins after {show(segment.previous)}, the log before it ends at {show(self.last)}"
+            )
             (self.notes.append if gap is None else self._rotten)(
                 f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies after it"
             )

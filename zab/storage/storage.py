@@ -393,4 +393,4 @@ class Storage:
 
     def _check_healthy(self) -> None:
         if self._failure is not None:
-            raise StorageError(f"the storage has failed and writes nothing more: {self._failure}") from self._failure
+            raise StorageError(f"the storage writes nothing more: {self._failure}") from self._failure

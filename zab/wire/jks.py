@@ -92,7 +92,9 @@ def decode_jks(data: bytes, password: str) -> Jks:
     reader.take(4)
     version, count = reader.number(), reader.number()
     if version not in (1, 2) or not 0 <= count <= ENTRIES_MAX:
-        raise WireError(f"a key store of version {version} with {count} entries")
+        raise WireError(
+            f"the key store has version {version} and {count} entries: readable are 1 and 2 with {ENTRIES_MAX} at most"
+        )
     keys: list[KeyEntry] = []
     trusted: list[bytes] = []
     for _ in range(count):

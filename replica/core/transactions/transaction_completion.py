@@ -161,7 +161,7 @@ class TransactionCompletion:
             self.complete(transaction, now)
 
     def refused(self, number: MarkerId, where: TopicPartition, error: E) -> None:
-        """Note that a partition refuses the marker: it knows a newer coordinator or a newer producer epoch."""
+        """Note that a partition refuses the marker: it has recorded a newer coordinator or a newer producer epoch."""
         transaction = self._marking.get(number)
         if transaction is not None:
             self._outbox.note(TransactionStuck(transaction.id, where, error))

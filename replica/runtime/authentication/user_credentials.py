@@ -74,9 +74,10 @@ class UserCredentials:
 
         async def write(session: zab.Session) -> None:
             config = await read_config(session, entity)
-            if any(mechanism.value not in config for mechanism in remove):
+            missing = [mechanism.value for mechanism in remove if mechanism.value not in config]
+            if missing:
                 raise KafkaError(
-                    ErrorCode.RESOURCE_NOT_FOUND, f"user {name} has no credential of a mechanism that is to be deleted"
+                    ErrorCode.RESOURCE_NOT_FOUND, f"user {name} has no credential to delete for {', '.join(missing)}"
                 )
             kept = {mechanism.value: credential.text for mechanism, credential in put.items()}
             await alter_config(session, entity, kept, [mechanism.value for mechanism in remove])

@@ -133,10 +133,10 @@ def _repeated(names: Iterable[str]) -> set[str]:
 
 
 def _rounds(names: Iterable[str]) -> list[list[int]]:
-    """Group the request's places into rounds whose topics may be created concurrently.
+    """Group the indexes of the requested topics into rounds whose topics may be created concurrently.
 
-    Topics with the same metric name are in different rounds. If they were created concurrently, the check for such a
-    topic would find none of them.
+    Topics with the same metric name are in different rounds: created together, none would find the other in the check
+    for collisions.
     """
     rounds: list[list[int]] = []
     seen: Counter[str] = Counter()

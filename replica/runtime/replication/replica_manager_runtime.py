@@ -126,7 +126,7 @@ class ReplicaManagerRuntime:
         self._last_token = 0
         self._wakeup = Wakeup()
         self._wakes_at = math.inf
-        """The time at which `_tick` wakes by itself. It is rung only to wake earlier."""
+        """The time at which `_tick` wakes by itself. `_wakeup` is rung only for an earlier time."""
         self._turns = TurnLoop(self._act)
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 

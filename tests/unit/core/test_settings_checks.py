@@ -45,11 +45,11 @@ def test_wrong_value_is_reported_with_the_allowed_ones(kind: Any, wrong: dict[st
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"words": "ruok"}, "words = 'ruok': of type frozenset it has to be"),
+        ({"words": "ruok"}, "words = 'ruok': a value of type frozenset is required"),
         ({"words": frozenset({"ruok", "nope"})}, r"words: no \['nope'\]; there are \["),
-        ({"super_digest": 7}, "super_digest: of type str it has to be"),
-        ({"tls": "key.pem"}, "tls = 'key.pem': of type TlsPortSettings it has to be"),
-        ({"throttle": None}, "throttle = None: of type ThrottleSettings it has to be"),
+        ({"super_digest": 7}, "super_digest: a value of type str is required"),
+        ({"tls": "key.pem"}, "tls = 'key.pem': a value of type TlsPortSettings is required"),
+        ({"throttle": None}, "throttle = None: a value of type ThrottleSettings is required"),
         ({"session_ms_min": 2, "session_ms_max": 1}, "session_ms_min = 2: at most session_ms_max = 1 is allowed"),
         ({"unsent_bytes_max": 2, "unsent_bytes_cut": 1}, "unsent_bytes_max = 2: at most unsent_bytes_cut = 1 is"),
     ],

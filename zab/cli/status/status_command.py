@@ -49,7 +49,9 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
             other = by_words.setdefault(key, row) if each.by_words else row
             if row.id is not None and _port(other) != _port(row):
                 key = row.where
-                twice.append(f"{other.where} and {row.where} both report to be server {row.id}: of different ensembles")
+                twice.append(
+                    f"{other.where} and {row.where} both report the id {row.id}: they belong to different ensembles"
+                )
             if key not in best or (best[key].problem is not None and row.problem is None):
                 best[key] = row
     rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)

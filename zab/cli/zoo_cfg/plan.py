@@ -203,7 +203,7 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
         for name in lacks:
             what, default = _OF_AN_ENSEMBLE[name]
             if saved is None:
-                source.missing(name, f"an ensemble needs it ({what}); 10 and 5 are customary")
+                source.missing(name, f"an ensemble needs it ({what}); {default} is customary")
             else:  # the server was standalone once, and a reconfiguration has made it a member
                 source.warnings.append(
                     f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} is used; set the "

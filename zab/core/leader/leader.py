@@ -44,7 +44,7 @@ class Leader:
         self._tick_at = now + self._settings.tick_ms // 2
         """The time of the next ping."""
         self._odd_tick = False
-        """True for every other ping; the others check that a quorum follows."""
+        """Toggled at each ping. When it becomes False, the leader checks that a quorum follows."""
         self.enter(LeaderDiscovery(self, now))
 
     @property
