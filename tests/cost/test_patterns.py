@@ -27,9 +27,9 @@ from zab.wire.sasl import _DIRECTIVE
 
 ROOT: Final = Path(__file__).parent.parent.parent
 PACKAGES: Final = ("zab", "kraft_controller", "replica")
-SHORT: Final = 64
-LONG: Final = 256
-LONGER: Final = 1024
+SHORT: Final = 32
+LONG: Final = 128
+LONGER: Final = 512
 GROWTH_MAX: Final = 1.7
 """Growth of the steps for a character when the text is four times as long: 1 if linear, 4 if quadratic."""
 
