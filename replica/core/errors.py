@@ -148,6 +148,14 @@ class ErrorCode(IntEnum):
         return self in _REFRESH
 
 
+def error_of(number: int) -> ErrorCode:
+    """Return the error with this number; UNKNOWN_SERVER_ERROR for a number of a later version."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 _RETRY: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final, TypeVar
 
 from kraft_controller.core.names import BrokerId, TopicPartition
-from replica.core.errors import ErrorCode, KafkaError
+from replica.core.errors import KafkaError, error_of
 from replica.core.partition_log import EpochEndOffset
 from replica.core.replica_fetcher import SESSION_LOST, Answers
 from replica.core.replica_messages import (
@@ -100,7 +100,7 @@ def fetch_body(asked: Fetch) -> FetchRequest:
 
 
 def fetched(reply: FetchResponse) -> SessionFetched:
-    error = _error(reply.error_code)
+    error = error_of(reply.error_code)
     if error and error not in SESSION_LOST:
         raise KafkaError(error, "the leader refuses the whole request")
     parts = [_fetched(topic.topic, part) for topic in reply.responses for part in topic.partitions]
@@ -111,7 +111,7 @@ def _fetched(topic: str, part: PartitionData) -> Fetched:
     end = part.diverging_epoch
     return Fetched(
         TopicPartition(topic, part.partition_index),
-        _error(part.error_code),
+        error_of(part.error_code),
         part.high_watermark,
         part.last_stable_offset,
         part.log_start_offset,
@@ -137,7 +137,7 @@ def _epochs(reply: OffsetForLeaderEpochResponse) -> list[EpochAnswer]:
     return [
         EpochAnswer(
             TopicPartition(topic.topic, part.partition),
-            _error(part.error_code),
+            error_of(part.error_code),
             EpochEndOffset(part.leader_epoch, part.end_offset),
         )
         for topic in reply.topics
@@ -162,14 +162,7 @@ def _offset_body(asks: Sequence[OffsetAsk], me: BrokerId) -> ListOffsetsRequest:
 
 def _offsets(reply: ListOffsetsResponse) -> list[OffsetAnswer]:
     return [
-        OffsetAnswer(TopicPartition(topic.name, part.partition_index), _error(part.error_code), part.offset)
+        OffsetAnswer(TopicPartition(topic.name, part.partition_index), error_of(part.error_code), part.offset)
         for topic in reply.topics
         for part in topic.partitions
     ]
-
-
-def _error(number: int) -> ErrorCode:
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""Ends of transactions on their way to the leaders of partitions, which come and go."""
+"""Requests with markers on their way to leaders: one task and connection for each, and outcomes for the coordinator."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ from tests.kafka_bodies import Body, body_of, values_of
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 GONE = TopicPartition("gone", 0)
+SETTINGS = MarkerSenderSettings(idle_s=30)
 
 
 @define(eq=False, slots=False)
 class World:
-    """What brokers answer about partitions, and what they were asked.
+    """The brokers that answer, and their metadata.
 
-    leaders   of partitions that are known
-    there     partitions that are there, whether they are known or not
-    errors    what the next answers about a partition are; then there is none
+    leaders   the known partitions with their leaders
+    there     the partitions in the store
+    errors    the errors of the next answers about a partition
     down      brokers that do not answer
+    asked     the requests, with their brokers
+    closed    the brokers to which connections were closed
     """
 
     leaders: dict[TopicPartition, BrokerId | None] = field(factory=dict)
@@ -39,6 +42,7 @@ class World:
     errors: dict[TopicPartition, list[E]] = field(factory=dict)
     down: set[BrokerId] = field(factory=set)
     asked: list[tuple[BrokerId, Body]] = field(factory=list)
+    closed: list[BrokerId] = field(factory=list)
     awaited: set[MarkerId] = field(factory=set)
     marked: list[tuple[MarkerId, TopicPartition]] = field(factory=list)
     refused: list[tuple[MarkerId, TopicPartition, E]] = field(factory=list)
@@ -89,11 +93,12 @@ class Line:
         return {"name": topic["name"], "partitions": parts}
 
     async def aclose(self) -> None:
+        self.world.closed.append(self.broker)
         await trio.lowlevel.checkpoint()
 
 
 @define(eq=False)
-class Told:
+class Owner:
     world: World
 
     def awaits_marker(self, number: MarkerId) -> bool:
@@ -112,16 +117,14 @@ def marker(world: World, number: int, *partitions: TopicPartition, commit: bool 
     return Marker(ident, f"id{number}", 0, 100 + number, 3, 7, commit, partitions)
 
 
-def play(world: World, story: Callable[[TransactionMarkerSender], Awaitable[None]], **settings: Any) -> None:
+def play(world: World, story: Callable[[TransactionMarkerSender], Awaitable[None]]) -> None:
     async def main() -> None:
         def address(broker: BrokerId) -> tuple[str, int]:
             return "host", broker
 
-        made = TransactionMarkerSender(
-            BrokerId(1), world, world.exists, address, Log(1), world, MarkerSenderSettings(**settings)
-        )
+        made = TransactionMarkerSender(BrokerId(1), world, world.exists, address, Log(1), world, SETTINGS)
         async with trio.open_nursery() as nursery:
-            await nursery.start(made.run, Told(world))
+            await nursery.start(made.run, Owner(world))
             with trio.fail_after(1_000):
                 await story(made)
             nursery.cancel_scope.cancel()
@@ -134,7 +137,7 @@ async def until(true: Callable[[], object]) -> None:
         await trio.sleep(0.01)
 
 
-def test_each_leader_is_told_of_its_partitions_and_many_ends_go_together() -> None:
+def test_each_leader_receives_the_markers_of_its_partitions() -> None:
     world = World({T0: BrokerId(1), T1: BrokerId(2), U0: BrokerId(2)})
 
     async def story(markers: TransactionMarkerSender) -> None:
@@ -158,20 +161,7 @@ def test_each_leader_is_told_of_its_partitions_and_many_ends_go_together() -> No
     assert [(each["producer_id"], each["transaction_result"]) for each in two] == [(101, True), (102, False)]
 
 
-def test_no_more_than_so_many_partitions_are_in_one_request() -> None:
-    wheres = [TopicPartition("t", number) for number in range(7)]
-    world = World(dict.fromkeys(wheres, BrokerId(1)))
-
-    async def story(markers: TransactionMarkerSender) -> None:
-        markers.send(marker(world, 1, *wheres))
-        await until(lambda: len(world.marked) == 7)
-
-    play(world, story, partitions_max=3)
-    sizes = [len(topic["partition_indexes"]) for _, body in world.asked for topic in body["markers"][0]["topics"]]
-    assert sizes == [3, 3, 1]
-
-
-def test_what_one_leader_does_not_take_goes_to_the_next() -> None:
+def test_marker_goes_to_the_next_leader_until_it_is_written() -> None:
     world = World({T0: BrokerId(1), T1: None}, there={T0, T1})
     world.errors[T0] = [E.NOT_LEADER_OR_FOLLOWER, E.NOT_ENOUGH_REPLICAS, E.REQUEST_TIMED_OUT]
 
@@ -189,7 +179,7 @@ def test_what_one_leader_does_not_take_goes_to_the_next() -> None:
     play(world, story)
 
 
-def test_a_partition_of_which_nothing_is_known_here_is_waited_for_and_one_that_is_gone_is_not() -> None:
+def test_unknown_partition_is_awaited_until_the_store_has_deleted_it() -> None:
     world = World(there={T0})
 
     async def story(markers: TransactionMarkerSender) -> None:
@@ -204,36 +194,7 @@ def test_a_partition_of_which_nothing_is_known_here_is_waited_for_and_one_that_i
     play(world, story)
 
 
-def test_who_will_never_listen_is_not_asked_again() -> None:
-    world = World({T0: BrokerId(1), T1: BrokerId(1)})
-    world.errors[T0] = [E.TRANSACTION_COORDINATOR_FENCED]
-    world.errors[T1] = [E.UNSUPPORTED_VERSION]
-
-    async def story(markers: TransactionMarkerSender) -> None:
-        markers.send(marker(world, 1, T0, T1))
-        await until(lambda: world.refused and world.marked)
-        await trio.sleep(60)
-        assert world.refused == [(1, T0, E.TRANSACTION_COORDINATOR_FENCED)]
-        assert world.marked == [(1, T1)]
-        assert len(world.asked) == 1
-
-    play(world, story)
-
-
-def test_what_nobody_waits_for_is_not_said() -> None:
-    world = World({T0: BrokerId(1), T1: None})
-
-    async def story(markers: TransactionMarkerSender) -> None:
-        markers.send(marker(world, 1, T0))
-        markers.send(marker(world, 2, T1))
-        world.awaited.clear()
-        await until(lambda: not len(markers))
-        assert not world.asked
-
-    play(world, story)
-
-
-def test_an_answer_about_something_else_is_no_answer() -> None:
+def test_answer_that_does_not_belong_to_the_request_is_a_failure() -> None:
     world = World({T0: BrokerId(1)})
 
     class Confused(Line):
@@ -254,5 +215,37 @@ def test_an_answer_about_something_else_is_no_answer() -> None:
         markers.send(marker(world, 1, T0))
         await until(lambda: world.marked)
         assert len(world.asked) == 2
+        assert world.closed == [1]
+
+    play(world, story)
+
+
+def test_refusal_is_reported_to_the_owner() -> None:
+    world = World({T0: BrokerId(1), T1: BrokerId(1)})
+    world.errors[T0] = [E.TRANSACTION_COORDINATOR_FENCED]
+    world.errors[T1] = [E.UNSUPPORTED_VERSION]
+
+    async def story(markers: TransactionMarkerSender) -> None:
+        markers.send(marker(world, 1, T0, T1))
+        await until(lambda: world.refused and world.marked)
+        await trio.sleep(60)
+        assert world.refused == [(1, T0, E.TRANSACTION_COORDINATOR_FENCED)]
+        assert world.marked == [(1, T1)]
+        assert len(world.asked) == 1
+
+    play(world, story)
+
+
+def test_idle_connection_is_closed_and_opened_again_for_the_next_marker() -> None:
+    world = World({T0: BrokerId(1)})
+
+    async def story(markers: TransactionMarkerSender) -> None:
+        for number in (1, 2):
+            markers.send(marker(world, number, T0))
+            await trio.sleep(29)
+            assert len(world.marked) == number
+            assert world.closed == [1] * (number - 1)
+            await trio.sleep(2)
+            assert world.closed == [1] * number
 
     play(world, story)
