@@ -69,18 +69,18 @@ class ReplicaNotes:
         self._log = log
 
     def write(self, note: Note) -> None:
-        fields, event = dict(note.fields), note.event.replace("_", "-")
+        fields, event = dict(note.fields), note.event
         if isinstance(error := fields.pop("raised", None), Exception):
             self._log.failed(event, error, **fields)
-        elif note.event == "fetch_refused":
+        elif event == "fetch_refused":
             # Normal for a moment when leaders change, and then for many partitions at once.
             self.fetches_refused += 1
             key = fields["leader"], fields["error"]
             self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
-        elif note.event in RATE_LIMITED:
+        elif event in RATE_LIMITED:
             self._log.warn_rate_limited(event, fields.get("partition"), **fields)
         else:
-            self._log.say(event, LEVELS.get(note.event, logging.INFO), **fields)
+            self._log.say(event, LEVELS.get(event, logging.INFO), **fields)
 
 
 class ReplicaManagerRuntime:
@@ -279,7 +279,7 @@ class ReplicaManagerRuntime:
         for reply in ready.replies:
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
-                self._tell(waiting, reply.results)
+                self._call("reply_failed", waiting, reply.results)
         for write in ready.writes:
             self._isr_sender.send(write)
         for read in ready.reads:
@@ -287,21 +287,21 @@ class ReplicaManagerRuntime:
         for flush in ready.flushes:
             self._durability.flush(flush)
         for leader in ready.leaders:
-            self._tell(self._fetchers.wake, leader)
+            self._call("fetcher_wakeup_failed", self._fetchers.wake, leader)
         for taken in ready.roles:
             for listener in self._role_listeners:
-                self._tell(listener, taken.where, taken.leads, taken.epoch)
+                self._call("role_listener_failed", listener, taken.where, taken.leads, taken.epoch)
         for note in ready.notes:
             if note.event == "log_failed":
                 self.log_failed.ring()
             self.notes.write(note)
 
-    def _tell(self, listener: Callable[..., None], *what: object) -> None:
-        """Call a listener. Log its exception, so that the others are called all the same."""
+    def _call(self, failure: str, receiver: Callable[..., None], *arguments: object) -> None:
+        """Call the receiver of an effect. Log its exception as `failure`, so that the other effects are carried out."""
         try:
-            listener(*what)
+            receiver(*arguments)
         except Exception as error:
-            self._log.failed("role_listener_failed", error, listener=listener.__qualname__)
+            self._log.failed(failure, error, receiver=receiver.__qualname__)
 
     async def _tick(self) -> None:
         while True:

@@ -89,4 +89,4 @@ def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pyt
             assert values["kafka_server_refused_fetches_count"] == 1_000
 
     trio.run(main)
-    assert sum("fetch-refused" in record.getMessage() for record in caplog.records) == 1
+    assert sum("fetch_refused" in record.getMessage() for record in caplog.records) == 1
