@@ -152,6 +152,10 @@ class PartitionLog(Protocol):
     def latest_epoch(self) -> int:
         """The latest assigned leader epoch; NO_EPOCH if the log never had one."""
 
+    @property
+    def half_changed(self) -> bool:
+        """True if an append or a truncation began to change the log, and an exception ended it."""
+
     def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         """Read a batch's records in advance of `append_as_leader`, from any thread.
 

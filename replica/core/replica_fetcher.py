@@ -65,7 +65,7 @@ class ReplicaFetcher:
         quota: ReplicationQuotaManager,
         outbox: Outbox,
         fail: Callable[[Partition, str], None],
-        fail_if_appended: Callable[[TopicPartition, int, Exception], None],
+        fail_if_changed: Callable[[TopicPartition, int, Exception], None],
     ) -> None:
         self._me = me
         self._leader = leader
@@ -73,7 +73,7 @@ class ReplicaFetcher:
         self._quota = quota
         self._outbox = outbox
         self._fail = fail
-        self._fail_if_appended = fail_if_appended
+        self._fail_if_changed = fail_if_changed
         self._partitions: dict[TopicPartition, Partition] = {}
         """All partitions that follow this leader, in the order in which a complete request names them."""
         self._dirty: dict[TopicPartition, None] = {}
@@ -320,7 +320,7 @@ class ReplicaFetcher:
                     role.resume_ms = now + self._settings.fetch_backoff_ms
             except Exception as error:
                 role.resume_ms = now + self._settings.fetch_backoff_ms
-                self._fail_if_appended(where, before, error)
+                self._fail_if_changed(where, before, error)
 
     def _on_error(self, partition: Partition, role: FollowerRole, error: ErrorCode, now: int) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:

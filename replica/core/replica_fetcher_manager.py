@@ -23,7 +23,7 @@ class ReplicaFetcherManager:
         settings: ReplicaSettings,
         outbox: Outbox,
         fail: Callable[[Partition, str], None],
-        fail_if_appended: Callable[[TopicPartition, int, Exception], None],
+        fail_if_changed: Callable[[TopicPartition, int, Exception], None],
         end_turn: Callable[[int], None],
     ) -> None:
         self.quota = ReplicationQuotaManager(settings.throttled_bytes_s)
@@ -31,7 +31,7 @@ class ReplicaFetcherManager:
         self._outbox = outbox
         self._end_turn = end_turn
         """Completes the delayed operations that an answer makes possible."""
-        self._made_of = me, settings, self.quota, outbox, fail, fail_if_appended
+        self._made_of = me, settings, self.quota, outbox, fail, fail_if_changed
         """The state that all fetchers share."""
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         """Fetchers by leader. Each has at least one partition."""

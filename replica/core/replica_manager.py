@@ -88,7 +88,7 @@ class ReplicaManager:
         self._outbox = Outbox()
         self.purgatory = DelayedOperationPurgatory(self._outbox)
         self.fetchers = ReplicaFetcherManager(
-            me, self.settings, self._outbox, self._fail, self._fail_if_appended, self._end_turn
+            me, self.settings, self._outbox, self._fail, self._fail_if_changed, self._end_turn
         )
         self.fetches = FetchServer(
             self.settings, self.partitions, self.find, self._fail, self.live, self.purgatory, self._outbox
@@ -354,7 +354,7 @@ class ReplicaManager:
                 results.append(Produced(where, error.code, error.text))
                 continue
             except Exception as error:
-                self._fail_if_appended(where, before, error)
+                self._fail_if_changed(where, before, error)
                 results.append(Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log"))
                 continue
             results.append(result)
@@ -436,12 +436,12 @@ class ReplicaManager:
             self._fail(partition, why)
             self._end_turn(now)
 
-    def _fail_if_appended(self, where: TopicPartition, before: int, error: Exception) -> None:
-        """Handle an unexpected exception in an append. If nothing was appended, the records are to blame and the log is
-        as it was; else the log may be half changed, and goes out of service."""
+    def _fail_if_changed(self, where: TopicPartition, before: int, error: Exception) -> None:
+        """Handle an unexpected exception in an append or a truncation. If the log is as it was, the records are to
+        blame. If it is half changed, or ends elsewhere than `before`, the replica goes out of service."""
         self._outbox.note("not_written", partition=str(where), raised=error)
         partition = self.partitions.get(where)
-        if partition is not None and partition.log.end_offset != before:
+        if partition is not None and (partition.log.half_changed or partition.log.end_offset != before):
             self._fail(partition, f"a write ended half way: {error!r}")
 
     def _fail(self, partition: Partition, text: str) -> None:

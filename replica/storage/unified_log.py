@@ -92,6 +92,7 @@ class UnifiedLog:
     damage           why the log is damaged, if a reader found that
     uncleanable      why the cleaner leaves this log alone from now on
     closed           the log's files belong to a later object, or are gone
+    half_changed     an append or truncation is under way; afterwards, an exception ended the last one
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class UnifiedLog:
         self.damage: DamagedLog | None = None
         self.uncleanable: KafkaError | None = None
         self.closed = False
+        self.half_changed = False
 
     @property
     def config(self) -> LogConfig:
@@ -280,6 +282,7 @@ class UnifiedLog:
         """Store the batches, then update the producer state. With `flush.messages`, flush before the append returns: it
         is acknowledged next."""
         first, last = placed[0][1], placed[-1][1]
+        self.half_changed = True
         if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
             for at, header in placed:  # compaction left a gap that no segment may span
                 self._store(buffer[at : at + header.size], [(0, header)])
@@ -297,6 +300,7 @@ class UnifiedLog:
         appended = LogAppendInfo(first.base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
         if self._end - self.flusher.recovery_point >= self._config.flush_messages:
             self.flush()
+        self.half_changed = False
         return appended
 
     def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None:
@@ -506,6 +510,7 @@ class UnifiedLog:
             if offset < self._start:
                 self.truncate_fully_and_start_at(offset)
                 return
+            self.half_changed = True
             if offset < self._end:
                 self._end = self._truncate_segments(offset)
                 offset = self._end
@@ -515,6 +520,7 @@ class UnifiedLog:
                 self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()
             self.epochs.truncate_from_end(offset)
             self._write_epochs()
+            self.half_changed = False
 
     def _truncate_segments(self, offset: int) -> int:
         """Truncate segments, transaction index and snapshots, and return the new end offset."""
@@ -530,6 +536,7 @@ class UnifiedLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         with self.lock:
             self.check_usable()
+            self.half_changed = True
             self._before_truncation(0)
             self.segments.delete_all()
             self.snapshots.delete(lambda at: True)
@@ -543,6 +550,7 @@ class UnifiedLog:
             self.producers = ProducerStateManager()
             self.epochs.clear()
             self._write_epochs()
+            self.half_changed = False
 
     def _before_truncation(self, offset: int) -> None:
         """Lower the recovery point durably before flushed records go: recovery would report them as lost."""

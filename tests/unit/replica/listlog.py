@@ -62,6 +62,7 @@ class ListLog:
         self.epochs: list[tuple[int, int]] = []
         self.flushed = 0
         self.broken = False
+        self.half_changed = False
         self.rotten: set[int] = set()
         """Batches that begin there."""
         self._start = 0

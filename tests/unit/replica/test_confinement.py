@@ -9,17 +9,19 @@ import pytest
 import trio
 
 import zab
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.entity_configs import Entity, NoSuchEntity, read_configs
 from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode as E
-from replica.core.replica_messages import FetchPartition
+from replica.core.replica_messages import FetchPartition, Reply
+from replica.storage import unified_log
 from replica.wire.records import batch_of
 from tests.unit.replica.listlog import ListLog
 from tests.unit.replica.test_clock import NOON, Clock, OneLog, clock, leader_of
 from tests.unit.replica.test_serving import BIG, T1, alone, fetched, wait
 from tests.unit.replica.world import T0, World
+from zab.storage.disk import DiskFile
 
 assert clock is not None  # a fixture
 
@@ -78,6 +80,56 @@ def test_log_that_is_half_written_is_not_used_any_more(monkeypatch: pytest.Monke
     assert world.consume(1, 0) == ["a", "e"]
 
 
+@pytest.mark.parametrize("written", [0, 40], ids=["nothing", "a part"])
+def test_write_that_raises_takes_its_log_out_of_service_if_bytes_stand_in_the_file(
+    written: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.now_ms = NOON
+    logs = OneLog()
+    usual = logs.log.segments.handles.get
+
+    class Interrupted:
+        def __init__(self, file: DiskFile) -> None:
+            self._file = file
+
+        def write(self, offset: int, data: bytes | bytearray) -> None:
+            self._file.write(offset, data[:written])
+            raise Unforeseen
+
+    async def main() -> None:
+        leader = leader_of(logs)
+
+        async def produced() -> E:
+            [answer] = await leader.produce(1, 1_000, [(T0, batch_of([(None, b"v")], NOON))])
+            return answer.error
+
+        assert await produced() is E.NONE
+        with monkeypatch.context() as patched:
+            if written:
+                patched.setattr(logs.log.segments.handles, "get", lambda path: Interrupted(usual(path)))
+            else:
+                patched.setattr(unified_log, "validate", raises)
+            assert await produced() is E.UNKNOWN_SERVER_ERROR
+        assert logs.log.end_offset == 1
+        assert await produced() is (E.KAFKA_STORAGE_ERROR if written else E.NONE)
+
+    trio.run(main)
+
+
+def test_truncation_that_raises_takes_its_log_out_of_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = OneLog().log
+    log.append_as_leader(batch_of([(None, b"v")], NOON), 0, NOON)
+    log.truncate_to(1)
+    assert not log.half_changed
+    for offset in (0, -1):
+        with monkeypatch.context() as patched:
+            patched.setattr(log.segments, "forget_positions", raises)
+            with pytest.raises(Unforeseen):
+                log.truncate_to(offset)
+        assert (log.end_offset, log.half_changed) == (1, True)
+        log.half_changed = False
+
+
 def test_log_that_goes_offline_answers_waiting_producers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(2)
     for where in (T0, T1):
@@ -122,6 +174,26 @@ def test_failing_role_listener_does_not_stop_the_others(clock: Clock, caplog: py
 
     trio.run(main)
     assert [each.getMessage().partition(" ")[0] for each in caplog.records if each.exc_info] == ["role_listener_failed"]
+
+
+def test_failing_reply_and_fetcher_wakeup_do_not_stop_the_others(
+    clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.now_ms = NOON
+
+    async def main() -> None:
+        leader = leader_of(OneLog())
+        heard: list[object] = []
+        monkeypatch.setattr(leader._fetchers, "wake", raises)
+        leader._waiting.update({1: raises, 2: heard.append})
+        leader.core._outbox.replies += [Reply(1, []), Reply(2, [])]
+        leader.core._outbox.leaders[BrokerId(7)] = None
+        leader.throttle([], None)
+        assert heard == [[]]
+
+    trio.run(main)
+    events = [each.getMessage().partition(" ")[0] for each in caplog.records if each.exc_info]
+    assert events == ["reply_failed", "fetcher_wakeup_failed"]
 
 
 def test_configuration_that_cannot_be_applied_keeps_no_other_from_being_heard(
