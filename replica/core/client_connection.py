@@ -45,8 +45,8 @@ class AuthenticationState(Protocol):
         """True while a principal is authenticated."""
 
     @property
-    def expired(self) -> bool:
-        """True once the client has to authenticate again before its next request."""
+    def expires_at(self) -> float:
+        """The time in ms from which the client has to authenticate again before its next request."""
 
     @property
     def principal(self) -> str: ...
@@ -157,16 +157,18 @@ class ClientConnection:
             return len(self.pending_writes) < self.limits.ahead_max
         return not self.pending_writes
 
-    def refusal(self, kind: RequestKind) -> str | None:
+    def refusal(self, kind: RequestKind, now: int) -> str | None:
         """Return why a request ends the connection, or None: clients authenticate first, and again in time."""
         authentication = self._authentication
         if authentication is None:
             return "this listener does not use SASL" if kind is RequestKind.AUTHENTICATION else None
         if kind is RequestKind.AUTHENTICATION or kind is RequestKind.API_VERSIONS:
             return None
-        if authentication.expired:
+        if not authentication.done:
+            return "this listener uses SASL, and the client has not authenticated"
+        if now >= authentication.expires_at:
             return f"the session of {authentication.principal} has expired, and the client did not authenticate again"
-        return None if authentication.done else "this listener uses SASL, and the client has not authenticated"
+        return None
 
     @property
     def may_start(self) -> bool:

@@ -23,10 +23,14 @@ class Authenticator(AuthenticationState, Protocol):
     def failure(self) -> str | None:
         """The reason why authentication failed for good. The connection ends after the response is sent."""
 
-    async def answer(self, request: Request[Any]) -> object | None:
+    @property
+    def pause_ms(self) -> float:
+        """The pause before the response is sent, after a failed login."""
+
+    def answer(self, request: Request[Any], now: int) -> object | None:
         """Return the body of the response. None ends the connection without a response."""
 
-    async def answer_raw_token(self, token: bytes) -> bytes:
+    def answer_raw_token(self, token: bytes, now: int) -> bytes:
         """Return the response as bytes, with its length."""
 
 

@@ -1,14 +1,17 @@
-"""SASL at a listener: the choice of a mechanism, its tokens, the pause after a failure, and when a session expires."""
+"""SASL at a listener: the choice of a mechanism, its tokens, the pause after a failure, and when a session expires.
+
+Times are milliseconds of a clock that never goes back.
+"""
 
 from __future__ import annotations
 
 import base64
+import math
 import os
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Final
 
-import trio
 from attrs import frozen
 
 from kraft_controller.core.scram import Credential, Mechanism
@@ -104,6 +107,10 @@ class SaslAuthenticator:
         """`principal` is authenticated. False again while the client re-authenticates."""
         self.failure: str | None = None
         """The reason why authentication failed for good."""
+        self.pause_ms = 0.0
+        """The pause before the response is sent, after a failed login."""
+        self.expires_at = math.inf
+        """The time from which the client has to authenticate again before its next request."""
         self.principal = ANONYMOUS
         """It never changes after the first authentication."""
         self._mechanisms = mechanisms
@@ -117,22 +124,16 @@ class SaslAuthenticator:
         """The chosen mechanism. Re-authentication has to use it again."""
         self._rounds = 0
         """Tokens of the current exchange."""
-        self._expires_at = float("inf")
 
-    @property
-    def expired(self) -> bool:
-        """True once the client has to authenticate again before its next request."""
-        return self.done and trio.current_time() >= self._expires_at
-
-    async def answer(self, request: Request[Any]) -> SaslHandshakeResponse | SaslAuthenticateResponse | None:
+    def answer(self, request: Request[Any], now: int) -> SaslHandshakeResponse | SaslAuthenticateResponse | None:
         if request.api is ApiKey.SASL_HANDSHAKE:
             return self._handshake(request)
         if self._exchange is None:
             self.failure = "SaslAuthenticate without a SaslHandshake before it"
             return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=self.failure)
-        if not self._may_try():
+        if not self._may_try(now):
             return None
-        answer = await self._step(self._exchange, request.body.auth_bytes)
+        answer = self._step(self._exchange, request.body.auth_bytes, now)
         if answer is not None:
             return SaslAuthenticateResponse(
                 auth_bytes=answer, session_lifetime_ms=self._lifetime_ms if self.done else 0
@@ -158,44 +159,40 @@ class SaslAuthenticator:
         self.expects_raw_token = request.version == 0
         return SaslHandshakeResponse(mechanisms=offered)
 
-    async def answer_raw_token(self, token: bytes) -> bytes:
+    def answer_raw_token(self, token: bytes, now: int) -> bytes:
         assert self._exchange is not None, "raw tokens belong to an exchange"
-        if not self._may_try():
+        if not self._may_try(now):
             return b""
-        answer = await self._step(self._exchange, token)
+        answer = self._step(self._exchange, token, now)
         return b"" if answer is None else _LENGTH.pack(len(answer)) + answer
 
-    def _may_try(self) -> bool:
+    def _may_try(self, now: int) -> bool:
         """Return whether the next token is checked; if not, the connection ends without a response."""
-        if self.principal != ANONYMOUS or self._failures.may_try(self._host, _now_ms()):
+        if self.principal != ANONYMOUS or self._failures.may_try(self._host, now):
             return True
         self.failure = f"{self._mechanism}: not checked, because too many logins from {self._host} failed just now"
         return False
 
-    async def _step(self, exchange: Exchange, token: bytes) -> bytes | None:
-        """Return the token to send. If the exchange fails, pause for its address's failures, and return None."""
+    def _step(self, exchange: Exchange, token: bytes, now: int) -> bytes | None:
+        """Return the token to send. If the exchange fails, set the pause of its address, and return None."""
         self._rounds += 1
         try:
             if self._rounds > ROUNDS_MAX:
                 raise Refused(f"the exchange did not end after {ROUNDS_MAX} tokens")
             answer = exchange.step(bytes(token))
             if exchange.done:
-                self._authenticated(f"User:{exchange.name}")
+                self._authenticated(f"User:{exchange.name}", now)
         except Refused as error:
             self.failure = f"{self._mechanism}: {error}"
             self._exchange, self.expects_raw_token = None, False
-            await trio.sleep(self._failures.failed(self._host, _now_ms()) / 1000)
+            self.pause_ms = self._failures.failed(self._host, now)
             return None
         return answer
 
-    def _authenticated(self, principal: str) -> None:
+    def _authenticated(self, principal: str, now: int) -> None:
         if self.principal not in (ANONYMOUS, principal):
             raise Refused(f"{self.principal} cannot re-authenticate as {principal}")
         self.done, self.principal = True, principal
         self._exchange, self.expects_raw_token = None, False
         if self._lifetime_ms:
-            self._expires_at = trio.current_time() + self._lifetime_ms / 1000
-
-
-def _now_ms() -> float:
-    return trio.current_time() * 1000
+            self.expires_at = now + self._lifetime_ms

@@ -29,6 +29,7 @@ from replica.wire.messages import (
 )
 from replica.wire.schemas import APIS
 from replica.wire.schemas.cluster_schemas import API_VERSIONS
+from zab.host.clocks import now_ms
 from zab.host.logs import shown
 from zab.host.watchdog import TimedSteps
 from zab.net.wakeup import Wakeup
@@ -214,7 +215,9 @@ class ConnectionShell:
         connection, authenticator = self._connection, self._authenticator
         if authenticator is not None and authenticator.expects_raw_token:
             await self._wait_for_writes(RequestKind.AUTHENTICATION)
-            self._respond(frame, await authenticator.answer_raw_token(frame))
+            token = authenticator.answer_raw_token(frame, now_ms())
+            await trio.sleep(authenticator.pause_ms / 1000)
+            self._respond(frame, token)
             self._after_authentication()
             return
         try:
@@ -278,8 +281,8 @@ class ConnectionShell:
     async def _response_to(
         self, decoded: DecodedRequest[Any], kind: RequestKind, placed: Callable[[], None] = unheard
     ) -> object | None:
-        listener = self._listener
-        refusal = self._connection.refusal(kind)
+        listener, authenticator = self._listener, self._authenticator
+        refusal = self._connection.refusal(kind, 0 if authenticator is None else now_ms())
         if refusal is not None:
             raise Cut(f"{decoded.api.name} refused at listener {listener.name}: {refusal}")
         request = Request(
@@ -289,8 +292,10 @@ class ConnectionShell:
         if kind is RequestKind.API_VERSIONS:
             return listener.answer_versions(request)
         if kind is RequestKind.AUTHENTICATION:
-            assert self._authenticator is not None, "else the request is refused"
-            return await self._authenticator.answer(request)
+            assert authenticator is not None, "else the request is refused"
+            answer = authenticator.answer(request, now_ms())
+            await trio.sleep(authenticator.pause_ms / 1000)
+            return answer
         handler = listener.handlers.get(request.api)
         if handler is None:
             raise Cut(f"{request.api.name} has no handler at listener {listener.name}")

@@ -24,6 +24,7 @@ from replica.runtime.requests import ANONYMOUS, ApiKey, Request
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_request, encode_response
 from replica.wire.schemas import APIS
+from zab.host.clocks import now_ms
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
 AUTHENTICATING_MAX: Final = 64
@@ -152,7 +153,9 @@ class ControlPlaneListener:
 
     async def _answer(self, frame: bytes, authenticator: Authenticator, host: str) -> bytes:
         if authenticator.expects_raw_token:
-            return await authenticator.answer_raw_token(frame)
+            token = authenticator.answer_raw_token(frame, now_ms())
+            await trio.sleep(authenticator.pause_ms / 1000)
+            return token
         decoded = decode_request(frame)
         if decoded.api not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             raise NoPrincipal(f"{decoded.api.name} before authentication")
@@ -160,7 +163,8 @@ class ControlPlaneListener:
             decoded.api, decoded.version, decoded.correlation, decoded.client_id, decoded.body,
             self._listener.name, host=host,
         )  # fmt: skip
-        response = await authenticator.answer(request)
+        response = authenticator.answer(request, now_ms())
+        await trio.sleep(authenticator.pause_ms / 1000)
         if response is None:
             return b""
         return encode_response(APIS[decoded.api], decoded.version, decoded.correlation, response)

@@ -15,6 +15,7 @@ from replica.core.memory_limits import ListenerMemory
 
 WRITE = RequestKind.REPLICATED_WRITE
 ORDINARY = RequestKind.ORDINARY
+NOW = 5_000
 
 
 @define
@@ -22,7 +23,7 @@ class Authentication:
     """The state of an authenticator, as a test sets it."""
 
     done: bool = False
-    expired: bool = False
+    expires_at: float = NOW + 1
     principal: str = "User:alice"
 
 
@@ -105,15 +106,15 @@ def test_write_that_fails_before_its_placement_lets_the_next_request_start() -> 
         (RequestKind.API_VERSIONS, Authentication(), ""),
         (RequestKind.AUTHENTICATION, Authentication(), ""),
         (ORDINARY, Authentication(done=True), ""),
-        (ORDINARY, Authentication(done=True, expired=True), "session of User:alice has expired"),
-        (RequestKind.API_VERSIONS, Authentication(done=True, expired=True), ""),
-        (RequestKind.AUTHENTICATION, Authentication(done=True, expired=True), ""),
+        (ORDINARY, Authentication(done=True, expires_at=NOW), "session of User:alice has expired"),
+        (RequestKind.API_VERSIONS, Authentication(done=True, expires_at=NOW), ""),
+        (RequestKind.AUTHENTICATION, Authentication(done=True, expires_at=NOW), ""),
     ],
 )
 def test_clients_authenticate_first_and_again_in_time(
     kind: RequestKind, authentication: Authentication | None, refused: str
 ) -> None:
-    refusal = connection_of(authentication=authentication).refusal(kind)
+    refusal = connection_of(authentication=authentication).refusal(kind, NOW)
     assert refused in refusal if refusal is not None else not refused
 
 
