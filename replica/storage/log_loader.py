@@ -203,7 +203,7 @@ def _segments(handles: Handles, folder: str, found: dict[str, FileStat]) -> list
     segments = []
     for index, (base, stat) in enumerate(bases):
         end = bases[index + 1][0] if index + 1 < len(bases) else base
-        segment = LogSegment(handles, folder, base, stat.size, end, stat.modified_ms)
+        segment = LogSegment(handles, folder, base, stat.size, end)
         segment.has_aborted = file_name(base, ABORTED) in found
         segments.append(segment)
     return segments

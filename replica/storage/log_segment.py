@@ -36,7 +36,6 @@ class LogSegment:
     base                  the first offset that it may hold; names its files
     size                  bytes of batches in the log file
     end                   of the last segment, the next offset; of a closed one, the base offset of the next segment
-    modified_ms           when the log file was last written, if that was before this process
     first_timestamp       timestamp of its first batch; None: not read yet
     max_timestamp         greatest timestamp; None: not read yet
     offset_of_max         the last offset of the first batch with that timestamp
@@ -47,13 +46,12 @@ class LogSegment:
     aborted_changed       the transaction index changed since the last flush
     """
 
-    def __init__(self, handles: Handles, folder: str, base: int, size: int, end: int, modified_ms: int = 0) -> None:
+    def __init__(self, handles: Handles, folder: str, base: int, size: int, end: int) -> None:
         self.handles = handles
         self.folder = folder
         self.base = base
         self.size = size
         self.end = end
-        self.modified_ms = modified_ms
         self.log_path = self.path(LOG)
         self.first_timestamp: int | None = None
         self.max_timestamp: int | None = None
