@@ -55,8 +55,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "data that must be durable is reported flushed without a flush",
         (
             "replica.runtime.replication.replica_durability:ReplicaDurability._flush",
-            "upto = await trio.to_thread.run_sync(partition.log.flush)",
-            "upto = partition.log.end_offset",
+            "upto = await trio.to_thread.run_sync(flush.log.flush)",
+            "upto = flush.log.end_offset",
         ),
     ),
     _of_brokers(

@@ -26,7 +26,6 @@ from replica.core.replica_messages import (
     Fetch,
     Fetched,
     FetchPartition,
-    LogFlush,
     OffsetAnswer,
     Produced,
     ReadIsr,
@@ -237,7 +236,7 @@ class Partition:
 
     def request_flush(self) -> None:
         if self.settings.sync_writes:
-            self.outbox.flushes[self.where] = LogFlush(self.where, self.cuts)
+            self.outbox.flushes[self.where] = self.cuts
 
     # -- writing -------------------------------------------------------------------------------------------
 

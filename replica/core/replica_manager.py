@@ -5,7 +5,7 @@ out.
     manager.produce(token, ...), fetch(...)      answered at once, or later under the token: `Ready.replies`
     manager.fetchers.next_request(leader, ...)   the next request to a leader; ends with `answered` or `failed`
     manager.alter_partition.written(...), ...    the outcome of a `WriteIsr` or `ReadIsr`
-    manager.flushed(...)                         the end of a `Flush`
+    manager.next_flush()                         the next flush to run; ends with `flushed` or `disk_failed`
     manager.tick(now)                            the time has passed `deadline`
     manager.ready()                              what to do now, after each of the above
 
@@ -44,6 +44,7 @@ from replica.core.replica_messages import (
     EpochAnswer,
     Fetch,
     Fetched,
+    LogFlush,
     OffsetAnswer,
     Produced,
     Ready,
@@ -416,8 +417,21 @@ class ReplicaManager:
 
     # -- the disk ------------------------------------------------------------------------------------------
 
+    def next_flush(self) -> LogFlush | None:
+        """Remove the next flush from the queue and return it; None: no flush is requested.
+
+        A request from before a truncation is dropped: records that are appended later make a request of their own.
+        """
+        queue = self._outbox.flushes
+        while queue:
+            where = next(iter(queue))
+            cuts, partition = queue.pop(where), self.partitions.get(where)
+            if partition is not None and partition.cuts == cuts:
+                return LogFlush(where, partition.log, cuts)
+        return None
+
     def flushed(self, where: TopicPartition, cuts: int, upto: int, now: int) -> None:
-        """A `Flush` has ended: all records before `upto` are on the disk."""
+        """A flush has ended: all records before `upto` are on the disk."""
         partition = self.partitions.get(where)
         if partition is not None and partition.flushed(cuts, upto, now) and partition.leader != self.me:
             self._outbox.leaders[partition.leader] = None

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.errors import ErrorCode
-from replica.core.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, EpochEndOffset
+from replica.core.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, EpochEndOffset, PartitionLog
 
 CONSUMER = BrokerId(-1)
 
@@ -160,9 +160,10 @@ class ReadIsr:
 
 @frozen
 class LogFlush:
-    """Flush the log of a partition, and report `ReplicaManager.flushed`."""
+    """A flush to run. Its end is reported to `ReplicaManager.flushed`, with `cuts`."""
 
     where: TopicPartition
+    log: PartitionLog
     cuts: int
 
 
@@ -185,12 +186,16 @@ class Note:
 
 @frozen
 class Ready:
-    """Work for the runtime. `leaders`: their fetchers may have a new request."""
+    """Work for the runtime.
+
+    flushes   the flush queue is not empty: see `ReplicaManager.next_flush`
+    leaders   their fetchers may have a new request
+    """
 
     replies: tuple[Reply, ...] = ()
     writes: tuple[WriteIsr, ...] = ()
     reads: tuple[ReadIsr, ...] = ()
-    flushes: tuple[LogFlush, ...] = ()
+    flushes: bool = False
     leaders: tuple[BrokerId, ...] = ()
     roles: tuple[RoleTaken, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -12,7 +12,6 @@ import trio
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.replica_manager import Logs, ReplicaManager
-from replica.core.replica_messages import LogFlush
 from replica.runtime.logs import Log
 from zab.net.wakeup import Wakeup
 
@@ -41,12 +40,10 @@ class ReplicaDurability:
         """Carries out what a flush makes possible."""
         self._log = log
         self._checkpoint_s = checkpoint_s
-        self._requested: dict[TopicPartition, LogFlush] = {}
-        """The newest request of each partition. One flush answers all requests that were made before it."""
         self._wakeup = Wakeup()
 
-    def flush(self, request: LogFlush) -> None:
-        self._requested[request.where] = request
+    def wake(self) -> None:
+        """Run the flushes in the core's queue, behind the one under way."""
         self._wakeup.ring()
 
     async def run(self) -> None:
@@ -57,20 +54,16 @@ class ReplicaDurability:
     async def _flush(self) -> None:
         while True:
             await self._wakeup.wait()
-            requests, self._requested = self._requested, {}
-            for where, request in requests.items():
-                partition = self._core.partitions.get(where)
-                if partition is None or partition.cuts != request.cuts:
-                    continue
+            while (flush := self._core.next_flush()) is not None:
                 try:
-                    upto = await trio.to_thread.run_sync(partition.log.flush)
+                    upto = await trio.to_thread.run_sync(flush.log.flush)
                 except KafkaError as error:
-                    self._core.disk_failed(where, error.text, self._now())
+                    self._core.disk_failed(flush.where, error.text, self._now())
                 except Exception as error:
-                    self._log.failed("flush_failed", error, partition=where)
-                    self._core.disk_failed(where, repr(error), self._now())
+                    self._log.failed("flush_failed", error, partition=flush.where)
+                    self._core.disk_failed(flush.where, repr(error), self._now())
                 else:
-                    self._core.flushed(where, request.cuts, upto, self._now())
+                    self._core.flushed(flush.where, flush.cuts, upto, self._now())
                 self._turn()
 
     async def _checkpoint_regularly(self) -> None:

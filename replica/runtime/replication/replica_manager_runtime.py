@@ -284,8 +284,8 @@ class ReplicaManagerRuntime:
             self._isr_sender.send(write)
         for read in ready.reads:
             self._isr_sender.send(read)
-        for flush in ready.flushes:
-            self._durability.flush(flush)
+        if ready.flushes:
+            self._durability.wake()
         for leader in ready.leaders:
             self._call("fetcher_wakeup_failed", self._fetchers.wake, leader)
         for taken in ready.roles:

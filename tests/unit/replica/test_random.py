@@ -74,9 +74,8 @@ class Chaos(World):
         server.notes.extend(ready.notes)
         self.isr_writes.extend((server, write) for write in ready.writes)
         self.reads.extend((server, read) for read in ready.reads)
-        for flush in ready.flushes:
-            upto = server.disk.logs[flush.where].flush()
-            server.replicas.flushed(flush.where, flush.cuts, upto, self.now)
+        while (flush := server.replicas.next_flush()) is not None:
+            server.replicas.flushed(flush.where, flush.cuts, flush.log.flush(), self.now)
             self.collect(server)
 
     def here(self, server: Server) -> bool:

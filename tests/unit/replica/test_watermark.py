@@ -185,17 +185,21 @@ def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
     leader = world.servers[1].replicas
     token = world.token()
     assert leader.produce(token, 1, 1_000, [(T0, batch("a"))], world.now) is None
-    [flush] = leader.ready().flushes
-    leader.flushed(T0, flush.cuts, world.log(1).flush(), world.now)
+    assert leader.ready().flushes
+    flush = leader.next_flush()
+    assert flush is not None
+    assert leader.next_flush() is None
+    leader.flushed(T0, flush.cuts, flush.log.flush(), world.now)
     assert [reply.token for reply in leader.ready().replies] == [token]
 
     request = world.ask(2)
     assert request is not None
     follower = world.servers[2].replicas
     follower.fetchers.answered(request, world.serve(request), world.now)
-    [flush] = follower.ready().flushes
+    flush = follower.next_flush()
+    assert flush is not None
     assert world.ask(2) is None  # the next would say that it has kept it
-    follower.flushed(T0, flush.cuts, world.log(2).flush(), world.now)
+    follower.flushed(T0, flush.cuts, flush.log.flush(), world.now)
     world.pull(2)
     assert world.hw(1) == 1
 

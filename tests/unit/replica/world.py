@@ -208,9 +208,8 @@ class World:
             self.answers[reply.token] = reply.results
         server.writes.extend(ready.writes)
         server.notes.extend(ready.notes)
-        for flush in ready.flushes:
-            log = server.disk.logs[flush.where]
-            server.replicas.flushed(flush.where, flush.cuts, log.flush(), self.now)
+        while (flush := server.replicas.next_flush()) is not None:
+            server.replicas.flushed(flush.where, flush.cuts, flush.log.flush(), self.now)
             self.collect(server)
         for read in ready.reads:
             server.replicas.alter_partition.read(read.where, read.epoch, self.states[read.where], self.now)

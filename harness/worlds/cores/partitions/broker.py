@@ -16,7 +16,7 @@ from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.partitions.coordinating import Groups
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
-from harness.worlds.cores.partitions.flushing import Due, Waited
+from harness.worlds.cores.partitions.flushing import Awaited, Due
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
@@ -70,7 +70,7 @@ class PartitionBroker(Broker):
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
         self._tokens = 0
-        self._waited, self._due = Waited(self), Due(self)
+        self._awaited, self._due = Awaited(self), Due(self)
         self._armed: int | None = None
         self._looks = 0
 
@@ -274,8 +274,8 @@ class PartitionBroker(Broker):
         wishes: Sequence[WriteIsr | ReadIsr] = (*ready.writes, *ready.reads)
         for wish in wishes:
             self._ask_store(wish)
-        for flush in ready.flushes:
-            self._waited.wish(flush)
+        if ready.flushes:
+            self._awaited.wake()
         for leader in ready.leaders:
             self._fetcher(leader).wake()
         for taken in ready.roles:

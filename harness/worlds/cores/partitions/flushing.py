@@ -7,12 +7,10 @@ waited for long enough. Whatever comes meanwhile comes: cuts, more records, a lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.checkers.partitions.flushed import check_durable
-from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
-from replica.core.replica_messages import LogFlush
 from replica.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -59,43 +57,27 @@ def flush(broker: PartitionBroker, log: UnifiedLog, done: Done) -> None:
             broker.later(first_us, lambda: writes_out(begun))
 
 
-class Waited:
-    """What replicas wait for: all that is wished while one flush is under way is one for each partition."""
+class Awaited:
+    """Runs the flushes that replicas wait for, one after the other, as `ReplicaDurability` does."""
 
     def __init__(self, broker: PartitionBroker) -> None:
         self._broker = broker
-        self._wishes: dict[TopicPartition, LogFlush] = {}
-        self._round: list[LogFlush] = []
         self._busy = False
 
-    def wish(self, flush: LogFlush) -> None:
-        self._wishes[flush.where] = flush
-        if not self._busy:
-            self._next()
-
-    def _next(self) -> None:
-        core = self._broker.core
-        while self._round or self._wishes:
-            if not self._round:
-                self._round, self._wishes = list(self._wishes.values()), {}
-            wish = self._round.pop(0)
-            partition = core.partitions.get(wish.where)
-            if partition is not None and partition.cuts == wish.cuts:
-                self._begin(wish, partition.log)
-                return
-
-    def _begin(self, wish: LogFlush, log: Any) -> None:
+    def wake(self) -> None:
         broker = self._broker
+        request = None if self._busy else broker.core.next_flush()
+        if request is None:
+            return
+        where, log = request.where, cast(UnifiedLog, request.log)
 
         def done(error: KafkaError | None) -> None:
             self._busy = False
             if error is not None:
-                broker.core.disk_failed(wish.where, error.text, broker.clock())
+                broker.core.disk_failed(where, error.text, broker.clock())
             else:
-                broker.core.flushed(wish.where, wish.cuts, log.recovery_point, broker.clock())
+                broker.core.flushed(where, request.cuts, log.recovery_point, broker.clock())
             broker.turn()
-            if not self._busy:
-                self._next()
 
         self._busy = True
         flush(broker, log, done)
