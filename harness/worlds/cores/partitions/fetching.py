@@ -31,6 +31,11 @@ class Fetcher:
         self._alarm = 0
 
     def wake(self) -> None:
+        """Look again at what to request. Abandon the request under way if the core wants to fetch more at once."""
+        broker = self._broker
+        if self._busy and broker.core.fetchers.interrupts(self._leader, broker.clock()):
+            broker.world.counted("fetches interrupted")
+            self._busy = False
         if not self._busy:
             self._ask()
 
