@@ -45,8 +45,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "groups-answered-for-unread",
         "a coordinator answers for groups before it has read what is written of them",
         (
-            "replica.runtime.coordination.coordinator_runtime:CoordinatorRuntime._load",
-            "if await read_all(self._storage, where, awaits, take):",
+            "replica.core.coordinator_loader:CoordinatorLoader.advance",
+            "if not self._topic.awaits(self._load):",
             "if True:",
         ),
     ),

@@ -310,7 +310,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "loaded-before-it-is-committed",
         "a coordinator shows what it has read before it knows that the others have it",
-        (f"{CORE}.log_reading:Reading.safe", "and high_watermark >= self.end", ""),
+        (f"{CORE}.coordinator_loader:CoordinatorLoader.advance", "if high_watermark < self._end", "if False"),
     ),
     of_partitions(
         "members-lose-positions",

@@ -3,10 +3,10 @@
 A name falls into a partition of the topic, and the leader of that partition coordinates the name. The state of a name
 is in the partition: the next coordinator reads it, and writes that were under way count as refused.
 
-    topic.elected(partition, epoch)          this broker leads a partition: its state is loaded
+    topic.role_taken(taken, now)             this broker leads a partition, whose state is loaded, or leads it no more
     coordinator.loaded(load, now)            all of it was read: the coordinator answers for its names from now on
-    topic.resigned(partition, epoch, now)    another broker leads it
     topic.appended(append.id, NONE, offset, now)
+    topic.partitions = count                 the answer to `CoordinatorReady.counts`
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from attrs import define, field, frozen
 
 from replica.core.errors import ErrorCode
 from replica.core.groups.partitioning import partition_of
+from replica.core.replica_messages import RoleTaken
 
 Ticket = NewType("Ticket", int)
 AppendId = NewType("AppendId", int)
 
-# A request and its reply; a write to the topic; a message for operators.
+# A request and its reply; a record of the topic; a write to the topic; a message for operators.
 K_contra = TypeVar("K_contra", contravariant=True)
+E_contra = TypeVar("E_contra", contravariant=True)
 R = TypeVar("R")
 A = TypeVar("A")
 N = TypeVar("N")
@@ -34,11 +36,7 @@ F = TypeVar("F")
 
 @frozen
 class Load:
-    """A request to read a partition of the topic from its start, `replay` its records, and report `loaded`.
-
-    Report it only when every record that the log had at the election is on all replicas in sync: no answer may be lost
-    with this leader.
-    """
+    """A request to load a partition of the topic: see `replica.core.coordinator_loader`."""
 
     partition: int
     epoch: int
@@ -62,6 +60,8 @@ class CoordinatorReady(Generic[R, A, N]):
     appends: tuple[A, ...] = field(default=())
     loads: tuple[Load, ...] = field(default=())
     notes: tuple[N, ...] = field(default=())
+    counts: bool = field(default=False)
+    """The number of partitions of the topic is needed, and unknown."""
 
 
 @define(eq=False)
@@ -73,6 +73,7 @@ class CoordinatorOutbox(Generic[R, A, N]):
     loads: list[Load] = field(factory=list)
     notes: list[N] = field(factory=list)
     """Messages for operators."""
+    counts: bool = False
 
     def answer(self, ticket: Ticket, reply: R) -> None:
         self.answers.append(Answer(ticket, reply))
@@ -80,9 +81,10 @@ class CoordinatorOutbox(Generic[R, A, N]):
     def note(self, note: N) -> None:
         self.notes.append(note)
 
-    def take(self) -> tuple[tuple[Answer[R], ...], tuple[A, ...], tuple[Load, ...], tuple[N, ...]]:
+    def take(self) -> tuple[tuple[Answer[R], ...], tuple[A, ...], tuple[Load, ...], tuple[N, ...], bool]:
         """Return all effects and begin anew."""
-        taken = tuple(self.answers), tuple(self.appends), tuple(self.loads), tuple(self.notes)
+        taken = tuple(self.answers), tuple(self.appends), tuple(self.loads), tuple(self.notes), self.counts
+        self.counts = False
         for each in (self.answers, self.appends, self.loads, self.notes):
             each.clear()
         return taken
@@ -110,13 +112,15 @@ class CoordinatorTopic(Generic[T, F]):
 
     def __init__(
         self,
+        name: str,
         outbox: CoordinatorOutbox[Any, Any, Any],
         nothing: Callable[[], F],
         lost: Callable[[int, dict[str, T], int], None],
     ) -> None:
         """`nothing` makes the state that a load begins with. `lost` gives up the names of a partition at a time."""
+        self.name = name
         self.partitions: int | None = None
-        """The number of partitions; None if the topic is not in this broker's metadata."""
+        """The number of partitions; None while it is unknown, perhaps because there is no topic."""
         self.epochs: dict[int, int] = {}
         """The partitions that this broker answers for, with their leader epochs."""
         self._outbox = outbox
@@ -134,15 +138,36 @@ class CoordinatorTopic(Generic[T, F]):
         self._last_append = 0
 
     def succeed(self, former: Self) -> None:
-        """Take the place of a topic whose state is in doubt: load every partition that it led."""
+        """Take the place of a topic whose state is in doubt: load every partition that it led. Its own loads end."""
         self.partitions = former.partitions
         self._loads = former._loads
         self._last_append = former._last_append  # outcomes of its writes may still be reported
         for partition in (*former.epochs, *former._loading):
             self.elected(partition, former._seen[partition])
         self._seen = dict(former._seen)
+        former._loading.clear()
 
     # -- partitions ----------------------------------------------------------------------------------------
+
+    def is_counted(self) -> bool:
+        """Return whether the number of partitions is known. If not, request it."""
+        if self.partitions is None:
+            self._outbox.counts = True
+        return self.partitions is not None
+
+    def changed(self) -> None:
+        """Count the partitions anew: the topic was deleted, perhaps re-created. Loaded state ends with the roles."""
+        self.partitions = None
+        self._outbox.counts = True
+
+    def role_taken(self, taken: RoleTaken, now: int) -> None:
+        """Take or give up a partition with this broker's new role in it."""
+        self.is_counted()
+        partition = taken.where.partition
+        if taken.leads:
+            self.elected(partition, taken.epoch)
+        else:
+            self.resigned(partition, None if taken.leads is None else taken.epoch, now)
 
     def elected(self, partition: int, epoch: int) -> None:
         """Lead a partition. If this broker led it already, nothing in its log has changed, and it goes on."""
@@ -211,7 +236,7 @@ class CoordinatorTopic(Generic[T, F]):
 
     def refusal(self, name: str) -> ErrorCode | None:
         """Return the error of a request for a name that this broker does not answer for now."""
-        if self.partitions is None:
+        if not self.is_counted():
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partition_of(name)
         if partition in self._loading:
@@ -255,7 +280,7 @@ class CoordinatorTopic(Generic[T, F]):
             write.done(error, offset, now)
 
 
-class TopicCoordinator(Protocol[K_contra]):
+class TopicCoordinator(Protocol[K_contra, E_contra]):
     """A coordinator as its runtime drives it."""
 
     @property
@@ -273,5 +298,11 @@ class TopicCoordinator(Protocol[K_contra]):
 
     def tick(self, now: int) -> None: ...
 
+    def replay(self, load: Load, offset: int, record: E_contra, producer: int | None = None) -> None:
+        """Apply a record of the topic, in order. `producer`: the producer of its transaction, if it has one."""
+
+    def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
+        """Apply the marker of a producer's transaction."""
+
     def loaded(self, load: Load, now: int) -> None:
-        """Answer for a partition: all of it was read."""
+        """Answer for a partition: all of it was read. A load that is not needed any more is ignored."""

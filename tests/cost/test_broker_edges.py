@@ -381,7 +381,7 @@ async def control(running: Cluster) -> AsyncIterator[Control]:
         yield client
 
 
-def _loaded(coordinator: TopicCoordinator[Any]) -> bool:
+def _loaded(coordinator: TopicCoordinator[Any, Any]) -> bool:
     return coordinator.topic.partitions == 4 and all(
         coordinator.topic.epochs.get(number) is not None for number in range(4)
     )

@@ -25,11 +25,12 @@ from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonPartition
 
-from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause, GroupState
+from replica.core.replica_messages import RoleTaken
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.handlers import coordinator_requests
 from replica.runtime.handlers import group_requests as group_handlers
@@ -59,7 +60,7 @@ class Running:
     def lead(self, leads: bool) -> None:
         self.epoch += 1
         for where in self.storage.logs:
-            self.groups.role_taken(where, leads, self.epoch)
+            self.groups.role_taken(RoleTaken(where, leads, LeaderEpoch(self.epoch)))
 
     def state(self, name: str) -> GroupState | None:
         return next((group.state for group in self.groups.coordinator.groups if group.id == name), None)

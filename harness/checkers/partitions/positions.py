@@ -25,7 +25,6 @@ from replica.core.groups.group_messages import (
     OffsetsFetched,
     Reply,
 )
-from replica.core.groups.partitioning import partition_of
 from replica.wire import group_records
 
 if TYPE_CHECKING:
@@ -88,16 +87,14 @@ class Positions:
     def _reign(self, broker: PartitionBroker, group: str) -> tuple[object, int] | None:
         """Another one may not have heard of what was not written yet. None: it has none, or no more."""
         coordinator = broker.groups.coordinator
-        if coordinator.topic.partitions is None:
-            return None
-        epoch = coordinator.topic.epochs.get(partition_of(group, coordinator.topic.partitions))
+        topic = coordinator.topic
+        epoch = None if topic.partitions is None else topic.epochs.get(topic.partition_of(group))
         return None if epoch is None else (coordinator, epoch)
 
     def _partition(self, broker: PartitionBroker, group: str) -> tuple[Copy, Truth] | None:
         """None: its disk has failed in this step, and there is nothing to look at."""
-        count, keeper = broker.groups.coordinator.topic.partitions, self._world.keeper
-        assert count is not None
-        where = TopicPartition(OFFSETS_TOPIC, partition_of(group, count))
+        keeper = self._world.keeper
+        where = TopicPartition(OFFSETS_TOPIC, broker.groups.coordinator.topic.partition_of(group))
         copy = keeper.copies.get(broker.id, {}).get(where)
         if copy is None or where not in broker.core.partitions:
             return None

@@ -1,6 +1,6 @@
 """The coordinator of groups on one broker, as Kafka's `GroupCoordinator`.
 
-    coordinator.topic.elected(partition, epoch)   this broker leads a partition of the offsets topic: load it
+    coordinator.topic.role_taken(taken, now)      this broker leads a partition of the offsets topic, or no more
     coordinator.step(ticket, ask, now)            a request, answered once under its ticket
     coordinator.topic.appended(append.id, NONE, offset, now)
     coordinator.tick(now)                         the time has passed `coordinator.deadline`
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final, Self
 
+from kraft_controller.core.names import OFFSETS_TOPIC
 from replica.core.coordinator_topic import CoordinatorOutbox, CoordinatorReady, CoordinatorTopic, Load
 from replica.core.groups.group_effects import (
     GroupAppend,
@@ -79,7 +80,9 @@ class GroupCoordinator:
     ) -> None:
         self._settings = settings
         self._outbox = CoordinatorOutbox[Reply, GroupAppend, Note]()
-        self.topic = CoordinatorTopic[GroupMetadata, GroupLoading](self._outbox, GroupLoading, self._lost)
+        self.topic = CoordinatorTopic[GroupMetadata, GroupLoading](
+            OFFSETS_TOPIC, self._outbox, GroupLoading, self._lost
+        )
         self._timers = GroupTimers()
         self.groups = GroupMetadataManager(self.topic, self._outbox)
         self._rebalance = GroupRebalance(settings, topics_of, self.groups, self._timers, self._outbox)
@@ -255,7 +258,7 @@ class GroupCoordinator:
         return group.described()
 
     def _listed(self, ask: ListGroups) -> ListedGroups:
-        if self.topic.partitions is None:
+        if not self.topic.is_counted():
             return ListedGroups(E.COORDINATOR_NOT_AVAILABLE)
         wanted = {state.lower() for state in ask.states}
         found = tuple(

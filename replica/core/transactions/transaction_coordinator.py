@@ -1,6 +1,6 @@
 """The coordinator of transactions on one broker, as Kafka's `TransactionCoordinator`.
 
-    coordinator.topic.elected(partition, epoch)   this broker leads a partition of the topic of transactions: load it
+    coordinator.topic.role_taken(taken, now)      this broker leads a partition of the topic of transactions, or no more
     coordinator.step(ticket, ask, now)            a request, answered once under its ticket
     coordinator.topic.appended(append.id, NONE, offset, now)
     coordinator.completion.marked(marker.number, where, now)
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from kraft_controller.core.names import TRANSACTIONS_TOPIC
 from replica.core.coordinator_topic import CoordinatorOutbox, CoordinatorTopic, Load
 from replica.core.transactions.transaction_completion import TransactionCompletion
 from replica.core.transactions.transaction_effects import (
@@ -57,7 +58,9 @@ class TransactionCoordinator:
     def __init__(self, settings: TransactionSettings, now: int) -> None:
         self._settings = settings
         self._outbox = CoordinatorOutbox[Reply, TransactionAppend, Note]()
-        self.topic = CoordinatorTopic[TransactionMetadata, dict[str, Saved]](self._outbox, dict, self._lost)
+        self.topic = CoordinatorTopic[TransactionMetadata, dict[str, Saved]](
+            TRANSACTIONS_TOPIC, self._outbox, dict, self._lost
+        )
         self.transactions = TransactionStateManager(settings, self.topic, self._outbox)
         self.completion = TransactionCompletion(settings, self.topic, self.transactions, self._outbox)
         self._next_abort_check = now + settings.abort_check_ms
@@ -69,8 +72,8 @@ class TransactionCoordinator:
 
     # -- partitions ----------------------------------------------------------------------------------------
 
-    def replay(self, load: Load, record: TxnRecord) -> None:
-        """Take a record of the topic, in order."""
+    def replay(self, load: Load, offset: int, record: TxnRecord, producer: int | None = None) -> None:
+        """Apply a record of the topic, in order. No producer's transaction includes this topic."""
         found = self.topic.found(load)
         if found is None:
             return
@@ -78,6 +81,9 @@ class TransactionCoordinator:
             found.pop(record.id, None)
         else:
             found[record.id] = record.saved
+
+    def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
+        """Ignore a marker: there is none in this topic."""
 
     def loaded(self, load: Load, now: int) -> None:
         """Coordinate the transactions of a partition from now on, and complete those that were decided."""
@@ -223,7 +229,7 @@ class TransactionCoordinator:
         self.transactions.write(transaction, transaction.with_partitions(ask.partitions, now), now, done)
 
     def _listed(self, ask: ListTransactions, now: int) -> ListedTransactions:
-        if self.topic.partitions is None:
+        if not self.topic.is_counted():
             return ListedTransactions(E.COORDINATOR_NOT_AVAILABLE)
         if self.topic.loading:
             return ListedTransactions(E.COORDINATOR_LOAD_IN_PROGRESS)

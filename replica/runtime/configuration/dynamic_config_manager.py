@@ -17,6 +17,7 @@ from kraft_controller.runtime.config_feed import ConfigFeed
 from replica.core.client_quotas import ClientQuotaManager
 from replica.core.errors import KafkaError
 from replica.core.log_config import NAMES, LogConfig
+from replica.core.replica_messages import RoleTaken
 from replica.runtime.configuration.config_layers import Layers, Said
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.handlers import client_throttling
@@ -122,9 +123,10 @@ class DynamicConfigManager:
 
     # -- throttles ---------------------------------------------------------------------------------------------
 
-    def role_taken(self, where: TopicPartition, leads: bool | None, epoch: int) -> None:
+    def role_taken(self, taken: RoleTaken) -> None:
+        where = taken.where
         for role, held in ((True, self._led), (False, self._followed)):
-            if leads is role:
+            if taken.leads is role:
                 held[where] = None
             else:
                 held.pop(where, None)

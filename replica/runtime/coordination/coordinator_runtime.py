@@ -1,7 +1,7 @@
 """The runtime side of a coordinator, of groups or of transactions: time, its topic, and the requests that wait.
 
 await nursery.start(coordinator.run)
-coordinator.role_taken(where, leads, epoch)     # for each partition of its topic, in order
+coordinator.role_taken(taken)     # for each partition of its topic, in order
 reply = await coordinator.ask(Join(...))
 
 One coordinator serves all groups, or all transactions, of a broker, so an exception in it must not end its service.
@@ -14,32 +14,51 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import trio
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinator_loader import CoordinatorLoader, LoadPace
 from replica.core.coordinator_topic import AppendId, CoordinatorReady, Load, Ticket, TopicCoordinator
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.coordination.coordinator_log import LOAD_AGAIN_S, LOOK_AGAIN_S, CoordinatorStorage, read_all
+from replica.core.partition_log import PartitionLog
+from replica.core.replica_messages import RoleTaken
 from replica.runtime.coordination.suspension_monitor import SuspensionMonitor
 from replica.runtime.logs import Log
 from replica.runtime.pending_reply import PendingReply
 from replica.runtime.turn_loop import TurnLoop
-from replica.wire.batch import Header
+from replica.wire.coordinator_records import replay_batches
 from replica.wire.record_fields import RecordError
-from replica.wire.records import Record
 from zab.host.clocks import steady_wall_clock
 from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
-C = TypeVar("C", bound=TopicCoordinator[Any])
+PACE: Final = LoadPace()
+COUNT_AGAIN_S: Final = 0.05
+"""The pause before the partitions of a missing topic are counted again."""
+RETRY_S: Final = 1.0
+"""The pause after an unexpected exception, before what failed is tried again."""
+
+C = TypeVar("C", bound=TopicCoordinator[Any, Any])
 K = TypeVar("K")
 R = TypeVar("R")
 A = TypeVar("A")
 N = TypeVar("N")
-D = TypeVar("D")
+
+
+class CoordinatorStorage(Protocol):
+    """The part of the replica manager that coordinators use."""
+
+    def append(
+        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """Append with acks=all, in the order of the calls. `done` is called once, now or later: with NONE and the
+        offset of the first record, or the error."""
+
+    def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
+        """Return the log of a replica and its high watermark; None if this broker holds no replica."""
 
 
 def _named(cause: object) -> str:
@@ -55,8 +74,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     """Runs one coordinator.
 
     kind         the name of what it coordinates, in the log
-    topic        the topic with its state
     make         creates a coordinator, given the time
+    decode       decodes a record of the topic; returns None for an unknown type, raises `RecordError`
     count        returns the number of partitions of the topic in the store; None if there is no such topic
     still_leads  is asked after a suspension: returns whether no other broker was elected meanwhile
     """
@@ -64,8 +83,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     def __init__(
         self,
         kind: str,
-        topic: str,
         make: Callable[[int], C],
+        decode: Callable[[bytes, bytes | None], object],
         storage: CoordinatorStorage,
         count: Callable[[], Awaitable[int | None]],
         log: Log,
@@ -78,8 +97,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         self.rebuilt = 0
         """Coordinators that were replaced after an exception."""
         self._kind = kind
-        self._topic = topic
         self._make = make
+        self._decode = decode
         self._storage = storage
         self._count = count
         self._log = log
@@ -89,7 +108,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         self._last_ticket = 0
         self._wakeup = Wakeup()
         self._count_wanted = Wakeup()
-        """Rung when the number of partitions is needed and may be unknown."""
+        """Rung when the coordinator needs the number of partitions."""
         self._nursery: trio.Nursery | None = None
         """None while `run` does not run: nothing is carried out then."""
         self._turns = TurnLoop(self._act)
@@ -143,8 +162,6 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- requests --------------------------------------------------------------------------------------------
 
     async def ask(self, ask: K) -> R:
-        if self.coordinator.topic.partitions is None:
-            self._count_wanted.ring()
         if self._suspension.suspended:
             await self._suspension.confirmed()
         self._last_ticket += 1
@@ -161,40 +178,31 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
 
     # -- the topic ---------------------------------------------------------------------------
 
-    def role_taken(self, where: TopicPartition, leads: bool | None, epoch: int) -> None:
-        """Take or give up a partition. `leads` None: this broker holds no replica any more."""
-        if where.topic != self._topic:
-            return
-        self._count_wanted.ring()
-
-        def taken() -> None:
-            if leads:
-                self.coordinator.topic.elected(where.partition, epoch)
-            else:
-                self.coordinator.topic.resigned(where.partition, None if leads is None else epoch, self.now())
-
-        self._change("a role", taken)
+    def role_taken(self, taken: RoleTaken) -> None:
+        """Take or give up a partition, if it is one of the topic."""
+        if taken.where.topic == self.coordinator.topic.name:
+            self._change("a role", lambda: self.coordinator.topic.role_taken(taken, self.now()))
 
     def topic_changed(self) -> None:
-        """Count the partitions anew: the topic was deleted, perhaps re-created. Loaded state ends with the roles."""
-        self.coordinator.topic.partitions = None
-        self._count_wanted.ring()
+        """Count the partitions anew: the topic was created, deleted, or re-created."""
+        self._change("a changed topic", self.coordinator.topic.changed)
 
     async def _count_partitions(self) -> None:
-        """Count the partitions whenever the number is needed. It never changes, but the topic may be re-created."""
+        """Count the partitions when the coordinator needs the number."""
         while True:
             await self._count_wanted.wait()
             if self.coordinator.topic.partitions is None:
                 try:
                     self.coordinator.topic.partitions = await self._count()
                 except KafkaError as error:
-                    self._log.warn_rate_limited(f"{self._kind}_topic_unknown", "", topic=self._topic, why=error)
+                    topic = self.coordinator.topic.name
+                    self._log.warn_rate_limited(f"{self._kind}_topic_unknown", "", topic=topic, why=error)
                     self._count_wanted.ring()
                 except Exception as error:
-                    self._log.failed(f"{self._kind}_topic_unknown", error, topic=self._topic)
+                    self._log.failed(f"{self._kind}_topic_unknown", error, topic=self.coordinator.topic.name)
                     self._count_wanted.ring()
-                    await trio.sleep(LOAD_AGAIN_S)
-                await trio.sleep(LOOK_AGAIN_S)
+                    await trio.sleep(RETRY_S)
+                await trio.sleep(COUNT_AGAIN_S)
 
     # -- turns --------------------------------------------------------------------------
 
@@ -216,7 +224,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         self.rebuilt += 1
         former, self.coordinator = self.coordinator, self._make(self.now())
         self.coordinator.succeed(former)
-        self._loads_from = trio.current_time() + LOAD_AGAIN_S
+        self._loads_from = trio.current_time() + RETRY_S
         for pending in self._waiting.values():
             pending.give(None)
 
@@ -257,6 +265,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             self._nursery.start_soon(self._load, load)
         for each in ready.appends:
             append(each)
+        if ready.counts:
+            self._count_wanted.ring()
 
     def _write(self, ident: AppendId, partition: int, encoded: Callable[[], bytes], timeout_ms: int) -> None:
         """Append the batch that `encoded` returns. It has no effects: its exception concerns only this batch."""
@@ -264,7 +274,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         def done(error: ErrorCode, offset: int) -> None:
             self._change("a write", lambda: self.coordinator.topic.appended(ident, error, offset, self.now()))
 
-        where = TopicPartition(self._topic, partition)
+        where = TopicPartition(self.coordinator.topic.name, partition)
         try:
             data = encoded()
         except RecordError as error:
@@ -279,40 +289,28 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- loading ---------------------------------------------------------------------------------------------
 
     async def _load(self, load: Load) -> None:
-        where = TopicPartition(self._topic, load.partition)
+        where = TopicPartition(self.coordinator.topic.name, load.partition)
+        loader = CoordinatorLoader(load, self.coordinator.topic, self._replay, PACE)
         await trio.sleep_until(self._loads_from)
+        pause_ms = self._advance(loader, where)
+        while pause_ms is not None:
+            await trio.sleep(pause_ms / 1000)
+            pause_ms = self._advance(loader, where)
+        self._change("a load", lambda: self.coordinator.loaded(load, self.now()))
 
-        def awaits() -> bool:
-            return self.coordinator.topic.awaits(load)
-
-        def take(header: Header, found: Iterator[Record]) -> None:
-            self._replay(load, header, found)
-
-        while awaits():
-            try:
-                if await read_all(self._storage, where, awaits, take):
-                    self._change("a load", lambda: self.coordinator.loaded(load, self.now()))
-                    return
-            except (KafkaError, OSError) as error:
-                self._log.warn_rate_limited(
-                    f"{self._kind}_load_failed", load.partition, logging.ERROR, partition=where, why=error
-                )
-            except Exception as error:
-                self._log.failed(f"{self._kind}_load_failed", error, partition=where)
-            await trio.sleep(LOAD_AGAIN_S)
-
-    @abstractmethod
-    def _replay(self, load: Load, header: Header, found: Iterator[Record]) -> None:
-        """Pass a batch of the topic to the coordinator."""
-
-    def _read(self, load: Load, record: Record, decode: Callable[[bytes, bytes | None], D]) -> D | None:
-        """Decode a record of the topic; return None if it is unreadable, or of a newer version."""
-        if record.key is None:
-            return None
+    def _advance(self, loader: CoordinatorLoader, where: TopicPartition) -> int | None:
         try:
-            return decode(record.key, record.value)
-        except RecordError as error:
-            where = TopicPartition(self._topic, load.partition)
-            event = f"{self._kind}_record_unreadable"
-            self._log.say(event, logging.ERROR, partition=where, offset=record.offset, why=error)
-            return None
+            return loader.advance(self._storage.held(where))
+        except (KafkaError, OSError) as error:
+            event = f"{self._kind}_load_failed"
+            self._log.warn_rate_limited(event, where.partition, logging.ERROR, partition=where, why=error)
+        except Exception as error:
+            self._log.failed(f"{self._kind}_load_failed", error, partition=where)
+        return loader.restart()
+
+    def _replay(self, load: Load, data: bytes, since: int) -> int:
+        return replay_batches(self.coordinator, load, data, since, self._decode, self._unreadable)
+
+    def _unreadable(self, load: Load, offset: int, error: RecordError) -> None:
+        where = TopicPartition(self.coordinator.topic.name, load.partition)
+        self._log.say(f"{self._kind}_record_unreadable", logging.ERROR, partition=where, offset=offset, why=error)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from uuid import uuid4
 
-from kraft_controller.core.names import OFFSETS_TOPIC
-from replica.core.coordinator_topic import Load
 from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.core.groups.group_effects import (
     GroupAppend,
@@ -28,12 +26,10 @@ from replica.core.groups.group_effects import (
 from replica.core.groups.group_messages import Ask, Reply
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause
-from replica.runtime.coordination.coordinator_log import CoordinatorStorage
-from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, always
+from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, CoordinatorStorage, always
 from replica.runtime.logs import Log
 from replica.wire import group_records
-from replica.wire.batch import Header
-from replica.wire.records import ControlType, Record, batch_of, read_control
+from replica.wire.records import batch_of
 from zab.host.watchdog import Watchdogs
 
 
@@ -58,7 +54,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
         def make(now: int) -> GroupCoordinator:
             return GroupCoordinator(self.settings, now, _new_id, group_records.topics_of)
 
-        super().__init__("groups", OFFSETS_TOPIC, make, storage, count, log, still_leads, watchdogs)
+        super().__init__("groups", make, group_records.decode, storage, count, log, still_leads, watchdogs)
 
     # -- other topics, and transactions ---------------------------------------------------
 
@@ -84,17 +80,6 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             return batch_of(pairs, append.now_ms, transaction=append.producer)
 
         self._write(append.id, append.partition, encoded, self._commit_timeout_ms)
-
-    def _replay(self, load: Load, header: Header, found: Iterator[Record]) -> None:
-        producer = header.producer_id if header.transactional else None
-        for record in found:
-            if header.control:
-                kind, _ = read_control(record)
-                if kind is not None:
-                    committed = kind is ControlType.COMMIT
-                    self.coordinator.replay_end(load, record.offset, header.producer_id, committed)
-            elif (entry := self._read(load, record, group_records.decode)) is not None:
-                self.coordinator.replay(load, record.offset, entry, producer)
 
     # -- the log -------------------------------------------------------------------------------------------------
 

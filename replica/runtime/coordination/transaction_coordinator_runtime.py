@@ -6,14 +6,13 @@ transactions = TransactionCoordinatorRuntime(storage, count, markers, ids, log, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import trio
 from attrs import evolve
 
-from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
-from replica.core.coordinator_topic import Load
+from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_coordinator import TransactionCoordinator
 from replica.core.transactions.transaction_effects import (
@@ -31,13 +30,11 @@ from replica.core.transactions.transaction_effects import (
 )
 from replica.core.transactions.transaction_messages import Ask, Init, Initialized, NeedsId, Reply
 from replica.core.transactions.transaction_settings import TransactionSettings
-from replica.runtime.coordination.coordinator_log import CoordinatorStorage
-from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, always
+from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, CoordinatorStorage, always
 from replica.runtime.coordination.transaction_marker_sender import MarkerOwner
 from replica.runtime.logs import Log
 from replica.wire import transaction_records
-from replica.wire.batch import Header
-from replica.wire.records import Record, batch_of
+from replica.wire.records import batch_of
 from zab.host.watchdog import Watchdogs
 
 
@@ -79,7 +76,8 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
         def make(now: int) -> TransactionCoordinator:
             return TransactionCoordinator(self.settings, now)
 
-        super().__init__("transactions", TRANSACTIONS_TOPIC, make, storage, count, log, still_leads, watchdogs)
+        decode = transaction_records.decode
+        super().__init__("transactions", make, decode, storage, count, log, still_leads, watchdogs)
 
     @property
     def markers_pending(self) -> int:
@@ -124,13 +122,6 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
             return batch_of([(key, value)], append.now_ms)
 
         self._write(append.id, append.partition, encoded, append.timeout_ms)
-
-    def _replay(self, load: Load, header: Header, found: Iterator[Record]) -> None:
-        if header.control:
-            return
-        for record in found:
-            if (entry := self._read(load, record, transaction_records.decode)) is not None:
-                self.coordinator.replay(load, entry)
 
     # -- the log ---------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from replica.core.replica_messages import (
     OffsetAnswer,
     Produced,
     Results,
+    RoleTaken,
 )
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.logs import Log
@@ -53,9 +54,6 @@ RATE_LIMITED: Final = frozenset({"role_refused", "not_appended", "log_rotten", "
 """Notes that may repeat without end."""
 CHECKPOINT_S: Final = 5.0
 """The default of `replica.high.watermark.checkpoint.interval.ms`."""
-
-RoleListener = Callable[[TopicPartition, bool | None, int], None]
-"""Receives a partition, whether this broker now leads it (None: it holds no replica any more), and the leader epoch."""
 
 T = TypeVar("T")
 
@@ -114,7 +112,7 @@ class ReplicaManagerRuntime:
         self.log_failed = Wakeup()
         """Rung when a log has failed. The controller has to be notified."""
         self._log = log
-        self._role_listeners: list[RoleListener] = []
+        self._role_listeners: list[Callable[[RoleTaken], None]] = []
         self._fetchers = FetcherTasks(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._examiner = BatchExaminer(examining or BatchExaminerSettings())
         self._isr_sender = AlterPartitionSender(
@@ -130,7 +128,7 @@ class ReplicaManagerRuntime:
         self._turns = TurnLoop(self._act)
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 
-    def add_role_listener(self, listener: RoleListener) -> None:
+    def add_role_listener(self, listener: Callable[[RoleTaken], None]) -> None:
         """Have the listener called whenever the controller has given this broker another role."""
         self._role_listeners.append(listener)
 
@@ -290,7 +288,7 @@ class ReplicaManagerRuntime:
             self._call("fetcher_wakeup_failed", self._fetchers.wake, leader)
         for taken in ready.roles:
             for listener in self._role_listeners:
-                self._call("role_listener_failed", listener, taken.where, taken.leads, taken.epoch)
+                self._call("role_listener_failed", listener, taken)
         for note in ready.notes:
             if note.event == "log_failed":
                 self.log_failed.ring()

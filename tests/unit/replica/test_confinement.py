@@ -166,7 +166,7 @@ def test_failing_role_listener_does_not_stop_the_others(clock: Clock, caplog: py
         leader = leader_of(OneLog())
         heard: list[TopicPartition] = []
         leader.add_role_listener(raises)
-        leader.add_role_listener(lambda where, leads, epoch: heard.append(where))
+        leader.add_role_listener(lambda taken: heard.append(taken.where))
         leader.disk_failed(T0, "a disk that failed")
         assert heard == [T0]
         [answer] = await leader.produce(1, 1_000, [(T0, batch_of([(None, b"v")], NOON))])

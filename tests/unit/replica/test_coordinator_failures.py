@@ -14,7 +14,7 @@ from replica.core.coordinator_topic import CoordinatorTopic
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.group_coordinator import GroupCoordinator
-from replica.runtime.coordination.coordinator_log import LOAD_AGAIN_S
+from replica.runtime.coordination.coordinator_runtime import RETRY_S
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
 from replica.runtime.requests import ApiKey
@@ -198,7 +198,7 @@ def test_load_that_raises_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> Non
         await trio.sleep(0.1)
         await broker.served()
         assert len(raised) == 4
-        assert trio.current_time() - began >= LOAD_AGAIN_S  # and not in a tight loop
+        assert trio.current_time() - began >= RETRY_S  # and not in a tight loop
         await works(broker)
 
     play(story)
@@ -210,7 +210,7 @@ def test_record_that_cannot_be_replayed_keeps_no_other_partition_from_its_load(
     async def story(broker: Broker, _: trio.Nursery) -> None:
         failing(monkeypatch, GroupCoordinator, "replay", times=1_000_000)
         broker.lead()
-        await trio.sleep(10 * LOAD_AGAIN_S)
+        await trio.sleep(10 * RETRY_S)
         assert len(broker.groups.coordinator.topic.loading) == 1
         monkeypatch.undo()
         await broker.served()
@@ -249,7 +249,7 @@ def test_coordinator_rebuilt_in_turn_of_the_clock_loads_without_a_request(monkey
         broker.groups._wakeup.ring()  # the clock turns
         while broker.groups.rebuilt < 2 or broker.groups.coordinator.topic._loading:
             await trio.sleep(0.1)
-        assert trio.current_time() - began < 4 * LOAD_AGAIN_S
+        assert trio.current_time() - began < 4 * RETRY_S
         await works(broker)
 
     play(story)
@@ -283,7 +283,7 @@ def test_marker_of_a_rebuilt_coordinator_ends_no_other_transaction(monkeypatch: 
         failing(monkeypatch, TransactionCoordinatorRuntime, "_carry_out")
         with pytest.raises(KafkaError):
             await broker.described()
-        await trio.sleep(2 * LOAD_AGAIN_S)
+        await trio.sleep(2 * RETRY_S)
         first, second = partitions.sent
         assert first.number != second.number
         assert not broker.transactions.awaits_marker(first.number)

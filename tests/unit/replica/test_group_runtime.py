@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
@@ -18,6 +18,7 @@ from replica.core.errors import KafkaError
 from replica.core.groups.group_states import Cause
 from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
+from replica.core.replica_messages import RoleTaken
 from replica.runtime.admin import group_metrics
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.handlers import coordinator_requests
@@ -78,7 +79,7 @@ class Broker:
 
     def lead(self, epoch: int = 1) -> None:
         for where in self.storage.logs:
-            self.groups.role_taken(where, True, epoch)
+            self.groups.role_taken(RoleTaken(where, True, LeaderEpoch(epoch)))
 
     async def served(self) -> None:
         while self.groups.coordinator.topic.partitions is None or self.groups.coordinator.topic.loading:
@@ -273,7 +274,7 @@ def test_a_commit_waits_for_the_replicas_and_is_refused_when_its_coordinator_is_
         assert heard == []
         assert await broker.committed() == -1
         for where in broker.storage.logs:
-            broker.groups.role_taken(where, False, 2)
+            broker.groups.role_taken(RoleTaken(where, False, LeaderEpoch(2)))
         await trio.sleep(1)
         assert heard == [[E.NOT_COORDINATOR, E.UNKNOWN_TOPIC_OR_PARTITION]]
         for done, first in broker.storage.waiting:

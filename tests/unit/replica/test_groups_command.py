@@ -12,12 +12,13 @@ import trio
 from attrs import define
 
 from bench.ports import free_port
-from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.cli import main
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_messages import Commit, GroupIdentity, Join, Joined, Offer, OffsetAndMetadata, Sync
 from replica.core.groups.group_settings import GroupSettings
+from replica.core.replica_messages import RoleTaken
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.handlers import coordinator_requests
 from replica.runtime.handlers import group_requests as group_handlers
@@ -104,7 +105,7 @@ async def broker() -> AsyncIterator[Running]:
         nursery.start_soon(listener.run)
         await nursery.start(groups.run)
         for where in storage.logs:
-            groups.role_taken(where, True, 1)
+            groups.role_taken(RoleTaken(where, True, LeaderEpoch(1)))
         while groups.coordinator.topic.partitions is None or groups.coordinator.topic.loading:
             await trio.sleep(0.01)
         yield Running(groups, port)

@@ -9,12 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
 from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
+from replica.core.replica_messages import RoleTaken
 from replica.core.transactions.transaction_effects import Marker
 from replica.runtime.admin import transaction_metrics
 from replica.runtime.coordination.coordinator_runtime import always
@@ -115,7 +116,7 @@ class Broker:
 
     async def lead(self, epoch: int = 1) -> None:
         for where in self.storage.logs:
-            self.transactions.role_taken(where, True, epoch)
+            self.transactions.role_taken(RoleTaken(where, True, LeaderEpoch(epoch)))
         while self.transactions.coordinator.topic.partitions is None or self.transactions.coordinator.topic.loading:
             await trio.sleep(0.01)
 
@@ -281,15 +282,15 @@ def test_uncommitted_state_is_not_served() -> None:
         await broker.producer()
         where = TopicPartition(TRANSACTIONS_TOPIC, MINE)
         broker.storage.safe[where] = 0
-        broker.transactions.role_taken(where, False, 2)
-        broker.transactions.role_taken(where, True, 3)
+        broker.transactions.role_taken(RoleTaken(where, False, LeaderEpoch(2)))
+        broker.transactions.role_taken(RoleTaken(where, True, LeaderEpoch(3)))
         await trio.sleep(10)
         assert MINE in broker.transactions.coordinator.topic.loading
         assert (await broker.init())["error_code"] == E.COORDINATOR_LOAD_IN_PROGRESS
         broker.storage.safe[where] = broker.storage.logs[where].end_offset
         await trio.sleep(1)
         assert (await broker.init())["producer_epoch"] == 1
-        broker.transactions.role_taken(where, None, -1)
+        broker.transactions.role_taken(RoleTaken(where, None, LeaderEpoch(-1)))
         assert (await broker.init())["error_code"] == E.NOT_COORDINATOR
 
     play(first, storage)

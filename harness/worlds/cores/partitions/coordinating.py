@@ -1,7 +1,4 @@
-"""The coordinator of groups of one broker, and the offsets topic under it.
-
-It stands for `replica.runtime.coordination.group_coordinator_runtime`.
-"""
+"""The group coordinator of one broker on virtual time: its requests, its appends, and the reads of its topic."""
 
 from __future__ import annotations
 
@@ -11,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.store_requests import Get, Node, StoreRequests
 from kraft_controller.wire import znodes
+from replica.core.coordinator_loader import CoordinatorLoader, LoadPace
 from replica.core.coordinator_topic import Load
 from replica.core.errors import KafkaError
 from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.core.groups.group_effects import GroupAppend, GroupsLoaded, Rebalancing
 from replica.core.groups.group_messages import Ask, Reply, Ticket
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.groups.partitioning import partition_of
-from replica.core.log_reading import Reading
-from replica.core.partition_log import AppendOrigin, PartitionLog
+from replica.core.partition_log import AppendOrigin
 from replica.core.replica_messages import Produced, RoleTaken
 from replica.wire import group_records
-from replica.wire.batch import walk
-from replica.wire.records import batch_of, read_records
+from replica.wire.coordinator_records import replay_batches
+from replica.wire.record_fields import RecordError
+from replica.wire.records import batch_of
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -32,11 +29,10 @@ SETTINGS: Final = GroupSettings(
     group_min_session_timeout_ms=1, group_initial_rebalance_delay_ms=30, new_member_join_timeout_ms=1_500
 )
 COMMIT_TIMEOUT_MS: Final = 250
-READ_BYTES: Final = 300
-"""A few records: much can happen while a partition is loaded."""
+PACE: Final = LoadPace(read_bytes=300, look_again_ms=20, load_again_ms=60)
+"""A few records a read: much can happen while a partition is loaded."""
 PIECE_US: Final = 2_000
-LOOK_AGAIN_US: Final = 20_000
-LOAD_AGAIN_US: Final = 60_000
+"""The time that a read takes."""
 
 
 class Groups:
@@ -59,16 +55,14 @@ class Groups:
     # -- requests ----------------------------------------------------------------------------------------
 
     def find(self, group: str) -> BrokerId | None:
-        """Who coordinates it, as far as this broker has heard."""
-        count = self.coordinator.topic.partitions
-        if count is None:
-            self._count()
+        """Return the coordinator of a group in this broker's metadata."""
+        topic = self.coordinator.topic
+        if not topic.is_counted():
+            self._broker.turn()
             return None
-        return self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, partition_of(group, count)))
+        return self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, topic.partition_of(group)))
 
     def ask(self, ask: Ask, answer: Callable[[Reply], None]) -> None:
-        if self.coordinator.topic.partitions is None:
-            self._count()
         self._tickets += 1
         ticket = Ticket(self._tickets)
         self._asked[ticket] = ask, answer
@@ -78,19 +72,12 @@ class Groups:
     # -- the topic ---------------------------------------------------------------------------------------
 
     def role_taken(self, taken: RoleTaken) -> None:
-        if taken.where.topic != OFFSETS_TOPIC:
-            return
-        self._count()
-        partition, epoch = taken.where.partition, int(taken.epoch)
-        if taken.leads:
-            self.coordinator.topic.elected(partition, epoch)
-        else:
-            self.coordinator.topic.resigned(partition, None if taken.leads is None else epoch, self._broker.clock())
+        if taken.where.topic == OFFSETS_TOPIC:
+            self.coordinator.topic.role_taken(taken, self._broker.clock())
 
     def _count(self) -> None:
-        """How many partitions it has never changes here: nobody deletes it."""
         broker = self._broker
-        if self.coordinator.topic.partitions is not None or not broker.session or self._counting == broker.session:
+        if not broker.session or self._counting == broker.session:
             return
         session = self._counting = broker.session
 
@@ -120,6 +107,8 @@ class Groups:
             self._load(load)
         for append in ready.appends:
             self._append(append)
+        if ready.counts:
+            self._count()
         self._arm()
         return bool(ready.appends)
 
@@ -148,44 +137,29 @@ class Groups:
     # -- loading -----------------------------------------------------------------------------------------
 
     def _load(self, load: Load) -> None:
-        partition = self._broker.core.partitions.get(TopicPartition(OFFSETS_TOPIC, load.partition))
-        if partition is None:
-            self._broker.later(LOAD_AGAIN_US, lambda: self._again(load))
-            return
-        log, reading = partition.log, Reading(partition.log.start_offset, partition.log.end_offset)
-        self._broker.later(PIECE_US, lambda: self._go_on(load, log, reading))
+        broker, where = self._broker, TopicPartition(OFFSETS_TOPIC, load.partition)
+        loader = CoordinatorLoader(load, self.coordinator.topic, self._replay, PACE)
 
-    def _again(self, load: Load) -> None:
-        if self.coordinator.topic.awaits(load):
-            self._load(load)
+        def advance() -> None:
+            partition = broker.core.partitions.get(where)
+            try:
+                pause_ms = loader.advance(None if partition is None else (partition.log, partition.high_watermark))
+            except KafkaError:
+                pause_ms = loader.restart()
+            if pause_ms is not None:
+                broker.later(pause_ms * 1_000 or PIECE_US, advance)
+            else:
+                self.coordinator.loaded(load, broker.clock())
+                broker.turn()
 
-    def _go_on(self, load: Load, log: PartitionLog, reading: Reading) -> None:
-        broker = self._broker
-        if not self.coordinator.topic.awaits(load):
-            return
-        try:
-            if reading.unread:
-                self._replay(load, log.read(reading.at, READ_BYTES, reading.end).records, reading)
-        except KafkaError:
-            broker.later(LOAD_AGAIN_US, lambda: self._again(load))
-            return
-        partition = broker.core.partitions.get(TopicPartition(OFFSETS_TOPIC, load.partition))
-        if partition is not None and reading.safe(partition.high_watermark):
-            self.coordinator.loaded(load, broker.clock())
-            broker.turn()
-        else:
-            wait_us = PIECE_US if reading.unread else LOOK_AGAIN_US
-            broker.later(wait_us, lambda: self._go_on(load, log, reading))
+        broker.later(PIECE_US, advance)
 
-    def _replay(self, load: Load, data: bytes, reading: Reading) -> None:
-        at, reading.at = reading.at, reading.end
-        for position, header in walk(data):
-            reading.at = header.next_offset
-            for record in read_records(data, position):
-                if record.offset >= at and record.key is not None:
-                    entry = group_records.decode(record.key, record.value)
-                    assert entry is not None
-                    self.coordinator.replay(load, record.offset, entry)
+    def _replay(self, load: Load, data: bytes, since: int) -> int:
+        return replay_batches(self.coordinator, load, data, since, group_records.decode, _unreadable)
+
+
+def _unreadable(load: Load, offset: int, error: RecordError) -> None:
+    raise AssertionError(f"partition {load.partition} of {OFFSETS_TOPIC} has an unreadable record at {offset}: {error}")
 
 
 def _partitions() -> StoreRequests[int | None]:

@@ -80,10 +80,10 @@ class Room:
             self.load(self.loads.pop())
 
     def load(self, load: Load) -> None:
-        for key, value in self.topic[load.partition]:
+        for offset, (key, value) in enumerate(self.topic[load.partition]):
             record = transaction_records.decode(key, value)
             assert record is not None
-            self.coordinator.replay(load, record)
+            self.coordinator.replay(load, offset, record)
         self.coordinator.loaded(load, self.now)
         self.turn()
 
