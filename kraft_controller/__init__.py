@@ -9,7 +9,7 @@ that to the store, and sends it to the others. It runs inside another program, o
 
     async def live(session):                                 # while one session with the store lasts
         connections = CommandConnections(lambda event: controller.note(event))
-        controller = Controller(session, me.id, connections, Chance(wall_ms, os.urandom))
+        controller = Controller(session, me.id, connections, ControllerEnvironment(wall_ms, os.urandom))
         async with trio.open_nursery() as nursery:
             await nursery.start(connections.run)
             nursery.start_soon(controller.run)
@@ -17,7 +17,7 @@ that to the store, and sends it to the others. It runs inside another program, o
     await registration.run(live)                             # beside a listener that serves `commands.serve`
 
 `docs/howto/embed-a-controller.md` has a complete program. Administrators use `zab-broker` and the functions below it:
-`create_topic`, `read_picture` and others. Names are imported on first use.
+`create_topic`, `describe_cluster` and others. Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState, Topic
     from kraft_controller.core.throttles import Throttles
-    from kraft_controller.runtime.admin.cluster_description import Picture, read_picture
+    from kraft_controller.runtime.admin.cluster_description import ClusterDescription, describe_cluster
     from kraft_controller.runtime.admin.election_requests import ask_for_elections
     from kraft_controller.runtime.admin.entity_configs import Entity, NoSuchEntity, alter_config, read_config
     from kraft_controller.runtime.admin.topic_requests import (
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
     from kraft_controller.runtime.command_server import CommandServer
     from kraft_controller.runtime.config_feed import ConfigFeed
-    from kraft_controller.runtime.controller import Chance, Controller, Pace
+    from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace
     from kraft_controller.runtime.controller_metrics import Sample, exposition, samples
     from kraft_controller.runtime.meta_properties import (
         claim,
@@ -98,7 +98,7 @@ _WHERE: Final = {
         "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
     ),
     # its candidacy, and the commands that it sends as controller
-    "runtime.controller": ("Chance", "Controller", "Pace"),
+    "runtime.controller": ("ControllerEnvironment", "Controller", "Pace"),
     "core.controller_context": ("ControllerSettings",),
     "core.broker_request_batch": ("CommandSink",),
     "runtime.command_connections": ("CommandConnections", "ConnectionSettings"),
@@ -117,7 +117,7 @@ _WHERE: Final = {
     "core.config_keys": ("ConfigError", "values_of"),
     "core.throttles": ("Throttles",),
     # what administrators and their tools do
-    "runtime.admin.cluster_description": ("Picture", "read_picture"),
+    "runtime.admin.cluster_description": ("ClusterDescription", "describe_cluster"),
     "runtime.admin.topic_requests": ("TopicError", "add_partitions", "create_topic", "delete_topic", "plan_topic"),
     "runtime.admin.entity_configs": ("Entity", "NoSuchEntity", "alter_config", "read_config"),
     "runtime.admin.election_requests": ("ask_for_elections",),
@@ -133,12 +133,14 @@ __all__ = [
     "Assignment", "Broker", "Endpoint", "PartitionState", "Topic",
     "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
     "WrongIdentity", "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
-    "Chance", "Controller", "Pace", "ControllerSettings", "CommandSink", "CommandConnections", "ConnectionSettings",
+    "ControllerEnvironment", "Controller", "Pace", "ControllerSettings", "CommandSink", "CommandConnections",
+    "ConnectionSettings",
     "NotController", "AlterPartitionRequested", "AlterReassignmentsRequested", "ControlledShutdownRequested",
     "ElectLeadersRequested", "StaleBrokerEpoch", "IsrChange", "IsrChangeResult", "IsrMember",
     "ControllerCommandHandler", "CommandServer", "LeaderAndIsr", "Role", "Stop", "StopReplica", "UpdateMetadata",
     "ConfigFeed", "ConfigError", "values_of", "Throttles",
-    "Picture", "read_picture", "TopicError", "add_partitions", "create_topic", "delete_topic", "plan_topic",
+    "ClusterDescription", "describe_cluster", "TopicError", "add_partitions", "create_topic", "delete_topic",
+    "plan_topic",
     "Entity", "NoSuchEntity", "alter_config", "read_config", "ask_for_elections",
     "Health", "health", "Sample", "exposition", "samples", "OperatorPort", "controller_health",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, Topi
 from kraft_controller.core.state import Broker, Endpoint
 from kraft_controller.runtime.command_connections import CommandConnections
 from kraft_controller.runtime.command_server import CommandServer
-from kraft_controller.runtime.controller import Chance, Controller, Pace
+from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace
 from kraft_controller.runtime.registration import Registration, prepare
 from kraft_controller.wire import znodes
 
@@ -80,8 +80,8 @@ class Fake:
 
     async def _live(self, session: zab.Session) -> None:
         links = CommandConnections(lambda event: None if self.controller is None else self.controller.note(event))
-        chance = Chance(lambda: time.time_ns() // 1_000_000, os.urandom)
-        controller = self.controller = Controller(session, self.me, links, chance, pace=Pace(balance_s=None))
+        environment = ControllerEnvironment(lambda: time.time_ns() // 1_000_000, os.urandom)
+        controller = self.controller = Controller(session, self.me, links, environment, pace=Pace(balance_s=None))
         say("registered", broker=self.me, session=session.id)
         async with trio.open_nursery() as nursery:
             await nursery.start(links.run)

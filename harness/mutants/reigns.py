@@ -32,7 +32,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "news-narrow-the-isr",
         "a leader stops waiting for a replica that is joining when the controller sends another ISR version",
         (
-            f"{ISR}.heard",
+            f"{ISR}.update",
             "self.maximal = frozenset(members).union(self.asked)",
             "self.maximal = frozenset(members)",
         ),

@@ -170,7 +170,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "isr-not-looked-at",
         "KAFKA-2729, of replicas with data: a leader whose ISR was refused does not read the present state",
         (f"{PARTITION}.isr_doubtful", "self.outbox.reads.append(ReadIsr(self.where, leading.epoch))", "pass"),
-        (f"{PARTITION}.update", "leading.isr.heard(state.isr, state.version)", "pass"),
+        (f"{PARTITION}.update", "leading.isr.update(state.isr, state.version)", "pass"),
     ),
     of_partitions(
         "KAFKA-7128",

@@ -11,7 +11,7 @@ import trio
 import zab
 from kraft_controller.cli.store_connection import StoreVerbs, report_damage
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.admin.cluster_description import Picture, read_picture
+from kraft_controller.runtime.admin.cluster_description import ClusterDescription, describe_cluster
 from kraft_controller.runtime.admin.election_requests import ElectionUnderWay, ask_for_elections, until_held
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.output import progress, show
@@ -65,10 +65,10 @@ async def _unclean(session: zab.Session, arguments: Arguments) -> int:
 
 
 async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -> int:
-    picture = await read_picture(session)
-    report_damage(picture)
-    named = selected(picture, arguments.partitions)
-    wanted = [where for where in named if not _fine(picture, where, unclean) and where.topic not in picture.deleting]
+    cluster = await describe_cluster(session)
+    report_damage(cluster)
+    named = selected(cluster, arguments.partitions)
+    wanted = [where for where in named if not _fine(cluster, where, unclean) and where.topic not in cluster.deleting]
     if wanted:
         try:
             await ask_for_elections(session, wanted, unclean=unclean)
@@ -78,36 +78,38 @@ async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -
             await until_held(session)
         if patience.cancelled_caught:
             raise Failed(f"no controller held the election in {arguments.wait_s:g} s; the request stays")
-    after = await read_picture(session, {where.topic for where in named})
-    rows = [_row(picture, after, where, unclean) for where in (named if arguments.partitions else wanted)]
+    after = await describe_cluster(session, {where.topic for where in named})
+    rows = [_row(cluster, after, where, unclean) for where in (named if arguments.partitions else wanted)]
     show(arguments.json, rows, ["partition", "before", "leader", "outcome"])
     if not rows and not arguments.json:
         progress("no partition needs an election")
     return DONE if all(row["done"] for row in rows) else FAILED
 
 
-def selected(picture: Picture, names: Sequence[str]) -> list[TopicPartition]:
+def selected(cluster: ClusterDescription, names: Sequence[str]) -> list[TopicPartition]:
     """Return the named partitions: `t` is all of t, `t:0` one partition. Without names, return all partitions."""
     found: dict[TopicPartition, None] = {}
     for name in names:
         topic, colon, number = name.partition(":")
-        if topic not in picture.topics:
+        if topic not in cluster.topics:
             raise Failed(f"there is no topic {topic}")
-        some = picture.partitions([topic])
+        some = cluster.partitions([topic])
         if colon:
             some = [where for where in some if str(where.partition) == number]
             if not some:
                 raise Failed(f"topic {topic} has no partition {number}")
         found.update(dict.fromkeys(some))
-    return list(found) if names else picture.partitions()
+    return list(found) if names else cluster.partitions()
 
 
-def _fine(picture: Picture, where: TopicPartition, unclean: bool) -> bool:
-    leader = picture.leader(where)
-    return leader is not None and (unclean or leader == picture.assignment(where).replicas[0])
+def _fine(cluster: ClusterDescription, where: TopicPartition, unclean: bool) -> bool:
+    leader = cluster.leader(where)
+    return leader is not None and (unclean or leader == cluster.assignment(where).replicas[0])
 
 
-def _row(before: Picture, after: Picture, where: TopicPartition, unclean: bool) -> dict[str, object]:
+def _row(
+    before: ClusterDescription, after: ClusterDescription, where: TopicPartition, unclean: bool
+) -> dict[str, object]:
     gone = where.topic not in after.topics
     done = not gone and _fine(after, where, unclean)
     first = None if gone else after.assignment(where).replicas[0]

@@ -15,7 +15,7 @@ from kraft_controller.cli.waiting import Waiting, wait_options, waited
 from kraft_controller.core.assignment import AssignmentError
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin import reassignment_requests as admin
-from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.cluster_description import describe_cluster
 from kraft_controller.runtime.admin.reassignment_requests import MoveError, Moves, Progress
 from kraft_controller.wire.znodes import DamagedNode
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
@@ -59,19 +59,19 @@ _preserve: Final = click.option("--preserve-throttles", is_flag=True, help="Leav
 @click.option("--brokers", metavar="B,B", help="The brokers to use.  [default: all that are registered]")
 @click.option("--ignore-racks", is_flag=True, help="Allow replicas of a partition to share a rack.")
 async def _generate(session: zab.Session, arguments: Arguments) -> int:
-    picture = await read_picture(session)
-    report_damage(picture)
+    cluster = await describe_cluster(session)
+    report_damage(cluster)
     try:
-        names = sorted(picture.topics)
+        names = sorted(cluster.topics)
         if arguments.topics_file is not None:
             names = admin.topics_from_json(_text(arguments.topics_file))
         elif arguments.topics is not None:
             names = arguments.topics.split(",")
-        brokers = list(picture.brokers) if arguments.brokers is None else _brokers(arguments.brokers)
-        plan = admin.plan(picture, names, brokers, secrets.randbelow, racks=not arguments.ignore_racks)
+        brokers = list(cluster.brokers) if arguments.brokers is None else _brokers(arguments.brokers)
+        plan = admin.plan(cluster, names, brokers, secrets.randbelow, racks=not arguments.ignore_racks)
     except (MoveError, AssignmentError) as error:
         raise Failed(str(error)) from None
-    progress(f"current: {admin.as_json(admin.now(picture, plan))}")
+    progress(f"current: {admin.as_json(admin.now(cluster, plan))}")
     print(admin.as_json(plan))
     return DONE
 
@@ -88,24 +88,24 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
     throttle: int = THROTTLE if arguments.throttle is None else arguments.throttle
     if throttle <= 0:
         raise Misused("--throttle: at least one byte a second")
-    picture = await read_picture(session)
-    report_damage(picture)
-    moving = admin.moving(picture)
+    cluster = await describe_cluster(session)
+    report_damage(cluster)
+    moving = admin.moving(cluster)
     try:
-        admin.check(picture, plan)
+        admin.check(cluster, plan)
         if moving and not arguments.additional:
             already = counted(len(moving), "partition")
             raise MoveError(f"{already} in reassignment already; wait, cancel, or use --additional")
-        progress(f"to undo: {admin.as_json(admin.now(picture, plan))}")
+        progress(f"to undo: {admin.as_json(admin.now(cluster, plan))}")
         if not arguments.no_throttle:
-            await admin.throttle(session, picture, {**moving, **plan}, throttle)
+            await admin.throttle(session, cluster, {**moving, **plan}, throttle)
         await admin.ask_for(session, plan)
     except (MoveError, DamagedNode) as error:
         raise Failed(str(error)) from None
     if arguments.wait:
         await waited(arguments, _Arriving(session, plan))
-        picture = await read_picture(session)
-        await admin.unthrottle(session, picture, {where.topic for where in plan})
+        cluster = await describe_cluster(session)
+        await admin.unthrottle(session, cluster, {where.topic for where in plan})
     told = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
     say(arguments.json, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
     return DONE
@@ -120,9 +120,9 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
 async def _verify(session: zab.Session, arguments: Arguments) -> int:
     plan = _plan(arguments.plan)
     asked = await _asked(session)
-    picture = await read_picture(session)
-    report_damage(picture)
-    rows = admin.progress(picture, plan, asked)
+    cluster = await describe_cluster(session)
+    report_damage(cluster)
+    rows = admin.progress(cluster, plan, asked)
     shown = [
         {
             "partition": str(row.where),
@@ -135,7 +135,7 @@ async def _verify(session: zab.Session, arguments: Arguments) -> int:
     show(arguments.json, shown, ["partition", "state", "target", "behind"])
     under_way = [row for row in rows if row.progress in (Progress.MOVING, Progress.WAITING)]
     if not under_way and not arguments.preserve_throttles:
-        freed = await admin.unthrottle(session, picture, {where.topic for where in plan})
+        freed = await admin.unthrottle(session, cluster, {where.topic for where in plan})
         if freed:
             progress(f"removed throttles: {', '.join(freed)}")
     return DONE if all(row.progress is Progress.DONE for row in rows) else FAILED
@@ -146,13 +146,13 @@ async def _verify(session: zab.Session, arguments: Arguments) -> int:
 @_preserve
 @wait_options("none of it moves any more")
 async def _cancel(session: zab.Session, arguments: Arguments) -> int:
-    picture = await read_picture(session)
-    report_damage(picture)
-    named = list(_plan(arguments.plan)) if arguments.plan else list(admin.moving(picture))
-    unknown = [where for where in named if where not in set(picture.partitions())]
+    cluster = await describe_cluster(session)
+    report_damage(cluster)
+    named = list(_plan(arguments.plan)) if arguments.plan else list(admin.moving(cluster))
+    unknown = [where for where in named if where not in set(cluster.partitions())]
     if unknown:
         raise Failed(f"there is no partition {unknown[0]}")
-    back = admin.origins(picture, named)
+    back = admin.origins(cluster, named)
     if back:
         try:
             await admin.ask_for(session, back)
@@ -161,7 +161,7 @@ async def _cancel(session: zab.Session, arguments: Arguments) -> int:
         if arguments.wait:
             await waited(arguments, _Arriving(session, back))
     if not arguments.preserve_throttles:
-        await admin.unthrottle(session, await read_picture(session), {where.topic for where in named}, back)
+        await admin.unthrottle(session, await describe_cluster(session), {where.topic for where in named}, back)
     said = f"{counted(len(back), 'partition')}: {'restored' if arguments.wait else 'being restored'}"
     line = said if back else "nothing moves"
     say(arguments.json, line, cancelled=[str(where) for where in back])
@@ -170,11 +170,11 @@ async def _cancel(session: zab.Session, arguments: Arguments) -> int:
 
 @reassign.verb("list", "List partitions that are moving.")
 async def _list(session: zab.Session, arguments: Arguments) -> int:
-    picture = await read_picture(session)
+    cluster = await describe_cluster(session)
     rows = []
-    for where, target in admin.moving(picture).items():
-        held = picture.assignment(where)
-        behind = [broker for broker in target if broker not in picture.isr(where)]
+    for where, target in admin.moving(cluster).items():
+        held = cluster.assignment(where)
+        behind = [broker for broker in target if broker not in cluster.isr(where)]
         rows.append(
             {
                 "partition": str(where),
@@ -186,7 +186,7 @@ async def _list(session: zab.Session, arguments: Arguments) -> int:
             }
         )
     show(arguments.json, rows, ["partition", "from", "to", "adding", "removing", "behind"])
-    return report_damage(picture)
+    return report_damage(cluster)
 
 
 class _Arriving(Waiting):
@@ -195,11 +195,11 @@ class _Arriving(Waiting):
         self._moves = moves
 
     async def left(self) -> str | None:
-        asked = await _asked(self._session)  # first: a request that is processed after it shows in the picture
-        picture = await read_picture(self._session, {where.topic for where in self._moves})
-        rows = admin.progress(picture, self._moves, asked)
+        asked = await _asked(self._session)  # first: a request that is processed later shows in the description
+        cluster = await describe_cluster(self._session, {where.topic for where in self._moves})
+        rows = admin.progress(cluster, self._moves, asked)
         gone = [row for row in rows if row.progress is Progress.GONE]
-        refused = [row for row in rows if row.progress is Progress.ELSEWHERE and row.where not in admin.moving(picture)]
+        refused = [row for row in rows if row.progress is Progress.ELSEWHERE and row.where not in admin.moving(cluster)]
         if gone or refused:
             row = (gone or refused)[0]
             raise Failed(f"{row.where}: {row.progress.value}; the log of the controller says why")

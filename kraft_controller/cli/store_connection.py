@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 import zab
-from kraft_controller.runtime.admin.cluster_description import Picture
+from kraft_controller.runtime.admin.cluster_description import ClusterDescription
 from kraft_controller.runtime.store_acls import acl_of
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import SECONDS, identity, not_here, user_and_password
@@ -107,8 +107,8 @@ def _tls(arguments: Arguments) -> zab.ClientTls | None:
     return zab.ClientTls(arguments.ca, arguments.cert, arguments.key)
 
 
-def report_damage(picture: Picture) -> int:
+def report_damage(cluster: ClusterDescription) -> int:
     """Report nodes that cannot be read, and return the exit status: a table without them must not look complete."""
-    for why in picture.damaged:
+    for why in cluster.damaged:
         progress(f"damaged: {why}")
-    return FAILED if picture.damaged else DONE
+    return FAILED if cluster.damaged else DONE

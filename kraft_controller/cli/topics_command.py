@@ -15,7 +15,7 @@ from kraft_controller.cli.waiting import Waiting, wait_options, waited
 from kraft_controller.core.assignment import AssignmentError, Policy
 from kraft_controller.core.config_keys import ConfigError
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
-from kraft_controller.runtime.admin.cluster_description import Picture, read_picture
+from kraft_controller.runtime.admin.cluster_description import ClusterDescription, describe_cluster
 from kraft_controller.runtime.admin.topic_requests import (
     TopicError,
     add_partitions,
@@ -154,10 +154,10 @@ class _LedWaiting(Waiting):
         self._name = name
 
     async def left(self) -> str | None:
-        picture = await read_picture(self._session, [self._name])
-        if self._name not in picture.topics:
+        cluster = await describe_cluster(self._session, [self._name])
+        if self._name not in cluster.topics:
             raise Failed(f"topic {self._name} is gone: it was deleted meanwhile")
-        waiting = [where for where in picture.partitions() if picture.leader(where) is None]
+        waiting = [where for where in cluster.partitions() if cluster.leader(where) is None]
         return f"no leader yet: {counted(len(waiting), 'partition')}, including {waiting[0]}" if waiting else None
 
 
@@ -173,9 +173,9 @@ class _GoneWaiting(Waiting):
             raise Failed(f"topic {kept[0]}: the controller has refused to delete it; its log says why")
         if not asked:
             return None
-        picture = await read_picture(self._session, asked)
+        cluster = await describe_cluster(self._session, asked)
         return "not gone yet: " + "; ".join(
-            f"{name}, {waits}" if name in picture.topics and (waits := picture.deletion_waits(name)) else name
+            f"{name}, {waits}" if name in cluster.topics and (waits := cluster.deletion_waits(name)) else name
             for name in asked
         )
 
@@ -199,26 +199,26 @@ def pair(text: str) -> tuple[str, str]:
 @topics.verb("list", "List topics.")
 @click.option("--internal", is_flag=True, help="List the brokers' own topics, too.")
 async def _list(session: zab.Session, arguments: Arguments) -> int:
-    picture = await read_picture(session)
+    cluster = await describe_cluster(session)
     rows = [
         {
             "topic": name,
             "partitions": len(topic.partitions),
             "replicas": max(len(held.target) for held in topic.partitions.values()) if topic.partitions else 0,
-            "state": _deleting(picture, name),
+            "state": _deleting(cluster, name),
         }
-        for name, topic in picture.topics.items()
+        for name, topic in cluster.topics.items()
         if arguments.internal or name not in INTERNAL
     ]
     show(arguments.json, rows, ["topic", "partitions", "replicas", "state"])
-    return report_damage(picture)
+    return report_damage(cluster)
 
 
-def _deleting(picture: Picture, name: str) -> str:
+def _deleting(cluster: ClusterDescription, name: str) -> str:
     """Return the state of a deletion and what it waits for."""
-    if name not in picture.deleting:
+    if name not in cluster.deleting:
         return ""
-    waits = picture.deletion_waits(name)
+    waits = cluster.deletion_waits(name)
     return "deleting" if waits is None else f"deleting, {waits}"
 
 
@@ -241,27 +241,27 @@ def _deleting(picture: Picture, name: str) -> str:
 )
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
     check_exclusive(arguments, *(f"--{each.replace('_', '-')}" for each in _FILTERS))
-    picture = await read_picture(session, arguments.topics or None)
-    code = report_damage(picture)
-    unread = [name for name in arguments.topics if name not in picture.topics]
+    cluster = await describe_cluster(session, arguments.topics or None)
+    code = report_damage(cluster)
+    unread = [name for name in arguments.topics if name not in cluster.topics]
     missing = [name for name in unread if await session.exists(f"/brokers/topics/{name}") is None]
     if missing:
         raise Failed(f"there is no topic {', '.join(missing)}")
     filtered = next((each for each in _FILTERS if getattr(arguments, each)), None)
     found = [
         where
-        for where in picture.partitions()
-        if filtered is None or _FILTERS[filtered](picture, where, arguments.min_isr)
+        for where in cluster.partitions()
+        if filtered is None or _FILTERS[filtered](cluster, where, arguments.min_isr)
     ]
-    rows = [_row(picture, where) for where in found]
+    rows = [_row(cluster, where) for where in found]
     columns = ["partition", "leader", "replicas", "isr", "epoch", "moves"]
     if arguments.json:
         show(arguments.json, rows, columns)
     else:
         for name in dict.fromkeys(where.topic for where in found):
-            topic = picture.topics[name]
-            state = f", {_deleting(picture, name)}" if name in picture.deleting else ""
-            configs = " ".join(f"{key}={value}" for key, value in picture.configs[name].items())
+            topic = cluster.topics[name]
+            state = f", {_deleting(cluster, name)}" if name in cluster.deleting else ""
+            configs = " ".join(f"{key}={value}" for key, value in cluster.configs[name].items())
             partitions = counted(len(topic.partitions), "partition")
             print(f"{name}  id {topic.id or '-'}, {partitions}{state}  {configs}".rstrip())
             # Without a leader, show the last known ISR: one of its members has to return.
@@ -271,15 +271,15 @@ async def _describe(session: zab.Session, arguments: Arguments) -> int:
     return FAILED if filtered and rows else code
 
 
-def _row(picture: Picture, where: TopicPartition) -> dict[str, object]:
-    held, state = picture.assignment(where), picture.states.get(where)
+def _row(cluster: ClusterDescription, where: TopicPartition) -> dict[str, object]:
+    held, state = cluster.assignment(where), cluster.states.get(where)
     moves = [f"+{broker}" for broker in held.adding] + [f"-{broker}" for broker in held.removing]
     return {
         "topic": where.topic,
         "partition": where.partition,
-        "leader": picture.leader(where),
+        "leader": cluster.leader(where),
         "replicas": list(held.replicas),
-        "isr": list(picture.isr(where)),
+        "isr": list(cluster.isr(where)),
         "epoch": None if state is None else state.leader_epoch,
         "moves": moves,
         "last_known_leader": None if state is None else state.leader,
@@ -288,13 +288,13 @@ def _row(picture: Picture, where: TopicPartition) -> dict[str, object]:
     }
 
 
-def _min_isr(picture: Picture, where: TopicPartition, default: int) -> int:
-    return min(picture.min_isr(where, default), len(picture.assignment(where).replicas))
+def _min_isr(cluster: ClusterDescription, where: TopicPartition, default: int) -> int:
+    return min(cluster.min_isr(where, default), len(cluster.assignment(where).replicas))
 
 
-_FILTERS: Final[Mapping[str, Callable[[Picture, TopicPartition, int], bool]]] = {
-    "under_replicated": lambda picture, where, _: len(picture.isr(where)) < len(picture.assignment(where).target),
-    "unavailable": lambda picture, where, _: picture.leader(where) is None and where.topic not in picture.deleting,
-    "under_min_isr": lambda picture, where, least: len(picture.isr(where)) < _min_isr(picture, where, least),
-    "at_min_isr": lambda picture, where, least: len(picture.isr(where)) == _min_isr(picture, where, least),
+_FILTERS: Final[Mapping[str, Callable[[ClusterDescription, TopicPartition, int], bool]]] = {
+    "under_replicated": lambda cluster, where, _: len(cluster.isr(where)) < len(cluster.assignment(where).target),
+    "unavailable": lambda cluster, where, _: cluster.leader(where) is None and where.topic not in cluster.deleting,
+    "under_min_isr": lambda cluster, where, least: len(cluster.isr(where)) < _min_isr(cluster, where, least),
+    "at_min_isr": lambda cluster, where, least: len(cluster.isr(where)) == _min_isr(cluster, where, least),
 }

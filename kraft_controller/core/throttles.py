@@ -29,7 +29,7 @@ class Throttles:
         self._following: dict[str, frozenset[int] | None] = {}
         """The partitions whose fetches are throttled, by topic."""
 
-    def heard(self, entity: str, values: Mapping[str, str]) -> bool:
+    def configure(self, entity: str, values: Mapping[str, str]) -> bool:
         """Take the configuration of an entity; return whether it can affect this broker's throttles."""
         kind, _, name = entity.partition("/")
         if kind == "brokers" and name in (str(self._me), DEFAULT):

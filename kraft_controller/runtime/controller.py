@@ -57,7 +57,7 @@ class Pace:
 
 
 @frozen
-class Chance:
+class ControllerEnvironment:
     """The sources of randomness and of wall-clock time."""
 
     wall_ms: Callable[[], int]
@@ -72,7 +72,7 @@ class Controller:
         session: zab.Session,
         me: BrokerId,
         sink: CommandSink,
-        chance: Chance,
+        environment: ControllerEnvironment,
         settings: ControllerSettings | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class Controller:
         self._me = me
         self.sink = sink
         """The command channel; its replies come back through `note`."""
-        self._chance = chance
+        self._environment = environment
         self._settings = settings or ControllerSettings()
         self._pace = pace or Pace()
         self._candidacy = Candidacy(me, CandidacyPace(self._pace.pause_s, self._pace.pause_s_max))
@@ -164,7 +164,7 @@ class Controller:
         """Stand for election, and follow the elected controller until `/controller` changes."""
         async with self._session.watcher() as watch:
             store = StoreSession(self._session, watch)
-            result = await store.run(stand(self._session.id, self._me, self._chance.wall_ms()))
+            result = await store.run(stand(self._session.id, self._me, self._environment.wall_ms()))
             if isinstance(result, ElectionBlocked):
                 logger.error("broker %d cannot stand for election: %s", self._me, result.why)
             self._candidacy.election_ended(result)
@@ -282,7 +282,7 @@ class Controller:
             procedure.close()
 
     def _new_topic_id(self) -> TopicId:
-        return znodes.new_topic_id(self._chance.random_bytes)
+        return znodes.new_topic_id(self._environment.random_bytes)
 
     def _write_log(self, message: OperatorMessage) -> None:
         self.counts.damaged += message.event == "damaged"
@@ -317,7 +317,7 @@ class Controller:
     async def _delete_old_notes(self) -> None:
         while True:
             await trio.sleep(self._pace.sweep_s)
-            deleted = await delete_old_notes(self._session, self._chance.wall_ms(), int(self._pace.notes_s * 1000))
+            deleted = await delete_old_notes(self._session, self._environment.wall_ms(), int(self._pace.notes_s * 1000))
             if deleted:
                 logger.info("deleted %d old notifications of changed configurations", deleted)
 

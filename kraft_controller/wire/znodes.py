@@ -315,13 +315,13 @@ def _features(value: object) -> dict[str, tuple[int, int]]:
 # -- topics --------------------------------------------------------------------------------------------
 
 
-def new_topic_id(chance: Callable[[int], bytes]) -> TopicId:
+def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
     """Draw a random id of 128 bits, as 22 characters.
 
     Ids that Kafka reserves are skipped, and those that begin with `-`, which look like an option to commands.
     """
     while True:
-        raw = chance(16)
+        raw = random_bytes(16)
         text = base64.urlsafe_b64encode(raw).decode().rstrip("=")
         if int.from_bytes(raw) > 1 and not text.startswith("-"):
             return TopicId(text)

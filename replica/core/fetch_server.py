@@ -194,13 +194,13 @@ class FetchServer:
         partition = self._partitions.get(where)
         if partition is None or not isinstance(partition.role, LeaderRole):
             return
-        leading, wish, end = partition.role, session.wishes[where], partition.log.end_offset
+        leading, request, end = partition.role, session.requests[where], partition.log.end_offset
         follower = leading.followers.get(session.replica)
         if (
             follower is not None
-            and wish.leader_epoch == leading.epoch
-            and wish.offset == follower.end_offset == end == partition.high_watermark
-            and wish.start_offset == follower.start_offset
+            and request.leader_epoch == leading.epoch
+            and request.offset == follower.end_offset == end == partition.high_watermark
+            and request.start_offset == follower.start_offset
             and session.replica in leading.isr.members
             and session.told.get(where) == (end, partition.log.start_offset)
         ):

@@ -21,11 +21,11 @@ END: Final = -1
 """and of a complete request without a session, which ends the client's session."""
 EPOCH_MAX: Final = (1 << 31) - 1
 
-Wish: TypeAlias = tuple[int, ...]
+RequestFields: TypeAlias = tuple[int, ...]
 """The fields of a request for one partition."""
-Told: TypeAlias = tuple[int, ...]
+AnswerFields: TypeAlias = tuple[int, ...]
 """The fields of an answer beside the records: high watermark, last stable offset, log start."""
-NOTHING: Final[Told] = ()
+NOTHING: Final[AnswerFields] = ()
 
 
 @frozen
@@ -51,26 +51,26 @@ class FetchSession:
     used_ms: int
     epoch: int = 1
     """The epoch of the next request."""
-    wishes: dict[TopicPartition, Wish] = field(factory=dict)
+    requests: dict[TopicPartition, RequestFields] = field(factory=dict)
     """The newest request of each partition, in the order in which they are served."""
-    told: dict[TopicPartition, Told] = field(factory=dict)
+    told: dict[TopicPartition, AnswerFields] = field(factory=dict)
 
-    def answered(self, where: TopicPartition, told: Told, *, records: bool, always: bool) -> bool:
+    def answered(self, where: TopicPartition, told: AnswerFields, *, records: bool, always: bool) -> bool:
         """Return whether a partition has to be in the answer. `always`: its answer is an error or another replica.
 
         A partition with records is served last next time: else the first partitions might be all that ever fits.
         """
         news = records or always or self.told.get(where) != told
-        if where in self.wishes:
+        if where in self.requests:
             self.told[where] = NOTHING if always else told
             if records:
-                self.wishes[where] = self.wishes.pop(where)
+                self.requests[where] = self.requests.pop(where)
         return news
 
     @property
     def rank(self) -> tuple[int, int]:
         """The session with the lowest rank is evicted first: small before large, old before new."""
-        return len(self.wishes), self.made_ms
+        return len(self.requests), self.made_ms
 
 
 class FetchSessionCache:
@@ -87,24 +87,24 @@ class FetchSessionCache:
 
     @property
     def partitions(self) -> int:
-        return sum(len(each.wishes) for each in self._open.values())
+        return sum(len(each.requests) for each in self._open.values())
 
     def close(self, ident: int, owner: str) -> None:
         session = self._open.get(ident)
         if session is not None and session.owner == owner:
             del self._open[ident]
 
-    def begin(self, owner: str, wishes: Mapping[TopicPartition, Wish], now: int) -> FetchSession | None:
+    def begin(self, owner: str, requests: Mapping[TopicPartition, RequestFields], now: int) -> FetchSession | None:
         """Open a session; None if there is no room and no session to evict."""
         limits = self.limits
-        if not wishes or limits.slots_max <= 0 or self.partitions + len(wishes) > limits.partitions_max:
+        if not requests or limits.slots_max <= 0 or self.partitions + len(requests) > limits.partitions_max:
             return None
-        if len(self._open) >= limits.slots_max and not self._evicted(len(wishes), now):
+        if len(self._open) >= limits.slots_max and not self._evicted(len(requests), now):
             return None
         ident = self._draw()
         while ident in self._open:
             ident = self._draw()
-        session = self._open[ident] = FetchSession(ident, owner, now, now, wishes=dict(wishes))
+        session = self._open[ident] = FetchSession(ident, owner, now, now, requests=dict(requests))
         return session
 
     def go_on(
@@ -112,7 +112,7 @@ class FetchSessionCache:
         ident: int,
         epoch: int,
         owner: str,
-        changed: Mapping[TopicPartition, Wish],
+        changed: Mapping[TopicPartition, RequestFields],
         forgotten: Iterable[TopicPartition],
         now: int,
     ) -> FetchSession:
@@ -124,19 +124,19 @@ class FetchSessionCache:
             text = f"request {epoch} of fetch session {ident}: {session.epoch} is the next"
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
         for where in forgotten:
-            session.wishes.pop(where, None)
+            session.requests.pop(where, None)
             session.told.pop(where, None)
-        new = [where for where in changed if where not in session.wishes]
+        new = [where for where in changed if where not in session.requests]
         if new and self.partitions + len(new) > self.limits.partitions_max:
             del self._open[ident]
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {ident} has become too large")
-        session.wishes.update(changed)
+        session.requests.update(changed)
         for where in new:
             session.told.pop(where, None)
         session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         session.used_ms = now
         del self._open[ident]
-        if session.wishes:
+        if session.requests:
             self._open[ident] = session
         return session
 
@@ -152,7 +152,7 @@ class FetchSessionCache:
             return True
         old = [each for each in self._open.values() if now - each.made_ms > self.limits.keep_ms]
         lowest = min(old, key=lambda each: each.rank, default=None)
-        if lowest is None or len(lowest.wishes) >= partitions:
+        if lowest is None or len(lowest.requests) >= partitions:
             return False
         del self._open[lowest.id]
         return True

@@ -35,17 +35,17 @@ class FollowerFetchSession:
     """The time of the last request."""
     epoch: int = 1
     """The epoch of the next request."""
-    wishes: dict[TopicPartition, FetchPartition] = field(factory=dict)
+    requests: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The newest request of each partition."""
     told: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
     """High watermark and log start of the newest answer, unless it was an error."""
     dirty: dict[TopicPartition, None] = field(factory=dict)
-    """The partitions to look at, in the order in which they are served. All are in `wishes`."""
+    """The partitions to look at, in the order in which they are served. All are in `requests`."""
     _resting: dict[TopicPartition, RemoteReplica] = field(factory=dict)
     """The leader's view of this follower, in clean partitions."""
 
     def to_look_at(self) -> tuple[FetchPartition, ...]:
-        return tuple(self.wishes[where] for where in self.dirty)
+        return tuple(self.requests[where] for where in self.dirty)
 
     def is_news(self, result: Fetched) -> bool:
         if result.error or result.diverging is not None or result.records:
@@ -74,9 +74,9 @@ class FollowerFetchSession:
         if follower is not None:
             follower.wake()
 
-    def wish(self, part: FetchPartition) -> None:
+    def update(self, part: FetchPartition) -> None:
         self.rouse(part.where)
-        self.wishes[part.where] = part
+        self.requests[part.where] = part
         self.dirty[part.where] = None
 
 
@@ -116,7 +116,7 @@ class FollowerFetchSessions:
         self._last_id = max(self._last_id, now % EPOCH_MAX) % EPOCH_MAX + 1
         session = FollowerFetchSession(self._last_id, asked.replica, asked.broker_epoch, now)
         self._open[asked.replica] = session
-        self._wish(session, asked)
+        self._update(session, asked)
         return session
 
     def next_of(self, asked: Fetch, now: int) -> FollowerFetchSession:
@@ -132,26 +132,26 @@ class FollowerFetchSessions:
         if session.epoch != place.epoch:
             text = f"fetch session {place.id} of broker {asked.replica}: epoch {place.epoch}, not {session.epoch}"
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
-        new = sum(part.where not in session.wishes for part in asked.parts)
-        if asked.broker_epoch != session.broker_epoch or len(session.wishes) + new > self.partitions_max:
+        new = sum(part.where not in session.requests for part in asked.parts)
+        if asked.broker_epoch != session.broker_epoch or len(session.requests) + new > self.partitions_max:
             self.close(asked.replica)
             text = f"fetch session {place.id} of broker {asked.replica} is too large, or of an earlier broker epoch"
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, text)
         session.epoch = 1 if place.epoch == EPOCH_MAX else place.epoch + 1
         for where in place.forgotten:
             self._forget(session, where)
-        self._wish(session, asked)
+        self._update(session, asked)
         session.fetched_ms = now
         return session
 
-    def _wish(self, session: FollowerFetchSession, asked: Fetch) -> None:
+    def _update(self, session: FollowerFetchSession, asked: Fetch) -> None:
         for part in asked.parts:
-            session.wish(part)
+            session.update(part)
             self._holding.setdefault(part.where, {})[session.replica] = session
 
     def _forget(self, session: FollowerFetchSession, where: TopicPartition) -> None:
         session.rouse(where)
-        if session.wishes.pop(where, None) is not None:
+        if session.requests.pop(where, None) is not None:
             session.told.pop(where, None)
             session.dirty.pop(where, None)
             self._let_go(session, where)
@@ -159,7 +159,7 @@ class FollowerFetchSessions:
     def close(self, replica: BrokerId) -> None:
         session = self._open.pop(replica, None)
         if session is not None:
-            for where in session.wishes:
+            for where in session.requests:
                 self._let_go(session, where)
 
     def _let_go(self, session: FollowerFetchSession, where: TopicPartition) -> None:

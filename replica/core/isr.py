@@ -90,7 +90,7 @@ class Isr:
         self.asked = None
         self.maximal = frozenset(members)
 
-    def heard(self, members: tuple[BrokerId, ...], version: Version) -> None:
+    def update(self, members: tuple[BrokerId, ...], version: Version) -> None:
         """Take the ISR that the controller read under this leader epoch. A request under way stays under way."""
         if version <= self.version:
             return

@@ -158,7 +158,7 @@ class Partition:
         leading, state = self.role, command.state
         self.assignment = command.assignment
         if isinstance(leading, LeaderRole) and state.leader == leading.me:
-            leading.isr.heard(state.isr, state.version)
+            leading.isr.update(state.isr, state.version)
             leading.assign(command.assignment.replicas, now)
             self.advance(now)
 

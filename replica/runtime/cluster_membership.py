@@ -18,7 +18,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
-from kraft_controller.runtime.controller import Chance, Controller
+from kraft_controller.runtime.controller import Controller, ControllerEnvironment
 from kraft_controller.runtime.registration import Registration
 from kraft_controller.runtime.shutdown_request import request_shutdown
 from kraft_controller.wire import znodes
@@ -109,8 +109,8 @@ class ClusterMembership:
         connections = self.connections = CommandConnections(
             self._replied, ConnectionSettings(listener=CONTROLLER, dial=dial)
         )
-        chance = Chance(wall_ms, os.urandom)
-        controller = Controller(session, config.id, connections, chance, config.control, config.pace)
+        environment = ControllerEnvironment(wall_ms, os.urandom)
+        controller = Controller(session, config.id, connections, environment, config.control, config.pace)
         self.controller = controller
         self._live = True
         try:

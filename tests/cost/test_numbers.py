@@ -31,7 +31,7 @@ def test_a_change_of_a_node_with_a_huge_number_means_nothing() -> None:
 def test_throttled_replicas_with_huge_numbers_are_passed_over() -> None:
     assert read_throttled(f"{HUGE}:1,1:{HUGE},0:1:2,x:1,3:4") == frozenset({(3, 4)})
     throttles = Throttles(BrokerId(1))
-    throttles.heard("brokers/1", {"leader.replication.throttled.rate": HUGE})
+    throttles.configure("brokers/1", {"leader.replication.throttled.rate": HUGE})
     assert throttles.leader_rate() is None
     with pytest.raises(ConfigError):
         TOPIC["leader.replication.throttled.replicas"].value(f"{HUGE}:1")

@@ -44,7 +44,7 @@ class Acting:
 
 
 @frozen
-class Picture:
+class ClusterDescription:
     """Brokers, topics and partitions at about one moment."""
 
     brokers: Mapping[BrokerId, Registered]
@@ -98,7 +98,7 @@ class Picture:
         return [where for where in self.partitions() if broker in self.assignment(where).replicas]
 
 
-async def read_picture(session: zab.Session, topics: Iterable[str] | None = None) -> Picture:
+async def describe_cluster(session: zab.Session, topics: Iterable[str] | None = None) -> ClusterDescription:
     """Read the cluster with these topics, or with all. A topic that does not exist is left out."""
     damaged: list[str] = []
     brokers = await read_brokers(session, damaged)
@@ -115,7 +115,7 @@ async def read_picture(session: zab.Session, topics: Iterable[str] | None = None
     wheres = [TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions]
     states = await run_bounded([partial(_state, session, where, damaged) for where in wheres])
     configs = await run_bounded([partial(_config, session, name, damaged) for name in found])
-    return Picture(
+    return ClusterDescription(
         brokers,
         found,
         {where: state for where, state in zip(wheres, states, strict=True) if state is not None},

@@ -18,7 +18,7 @@ import zab
 from kraft_controller.core.assignment import Start, assign
 from kraft_controller.core.config_keys import DEFAULT, throttled
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.admin.cluster_description import Picture
+from kraft_controller.runtime.admin.cluster_description import ClusterDescription
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, entities
 from kraft_controller.runtime.bounded_requests import run_bounded
 from kraft_controller.wire import znodes
@@ -77,7 +77,7 @@ def topics_from_json(text: str) -> list[str]:
 
 
 def plan(
-    picture: Picture,
+    cluster: ClusterDescription,
     topics: Iterable[str],
     brokers: Sequence[BrokerId],
     below: Callable[[int], int],
@@ -85,38 +85,38 @@ def plan(
     racks: bool = True,
 ) -> Moves:
     """Plan to spread topics over these brokers, each with its number of replicas."""
-    unknown = sorted(set(brokers) - set(picture.brokers))
+    unknown = sorted(set(brokers) - set(cluster.brokers))
     if unknown:
-        raise MoveError(f"brokers {unknown} are not registered; there are {list(picture.brokers)}")
-    known = {ident: picture.brokers[ident].broker.rack if racks else None for ident in brokers}
+        raise MoveError(f"brokers {unknown} are not registered; there are {list(cluster.brokers)}")
+    known = {ident: cluster.brokers[ident].broker.rack if racks else None for ident in brokers}
     moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     for name in topics:
-        if name not in picture.topics:
+        if name not in cluster.topics:
             raise MoveError(f"there is no topic {name}")
-        numbers = sorted(picture.topics[name].partitions)
-        factor = len(picture.topics[name].partitions[numbers[0]].target)
+        numbers = sorted(cluster.topics[name].partitions)
+        factor = len(cluster.topics[name].partitions[numbers[0]].target)
         rows = assign(known, len(numbers), factor, Start(below(len(brokers)), below(len(brokers))))
         moves.update((TopicPartition(name, number), row) for number, row in zip(numbers, rows, strict=True))
     return moves
 
 
-def now(picture: Picture, partitions: Iterable[TopicPartition]) -> Moves:
+def now(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
     """Return the current assignment as a plan that undoes a reassignment."""
-    return {where: picture.assignment(where).target for where in partitions}
+    return {where: cluster.assignment(where).target for where in partitions}
 
 
-def check(picture: Picture, moves: Moves) -> None:
+def check(cluster: ClusterDescription, moves: Moves) -> None:
     for where, replicas in moves.items():
-        topic = picture.topics.get(where.topic)
+        topic = cluster.topics.get(where.topic)
         if topic is None or where.partition not in topic.partitions:
             raise MoveError(f"there is no partition {where}")
-        if where.topic in picture.deleting:
+        if where.topic in cluster.deleting:
             raise MoveError(f"{where}: its topic is being deleted")
         if not replicas:
             raise MoveError(f"{where}: the list of replicas is empty")
-        unknown = sorted(set(replicas) - set(picture.brokers) - set(topic.partitions[where.partition].origin))
+        unknown = sorted(set(replicas) - set(cluster.brokers) - set(topic.partitions[where.partition].origin))
         if unknown:
-            raise MoveError(f"{where}: brokers {unknown} are not registered; there are {list(picture.brokers)}")
+            raise MoveError(f"{where}: brokers {unknown} are not registered; there are {list(cluster.brokers)}")
 
 
 # -- requests -----------------------------------------------------------------------------------------
@@ -140,9 +140,9 @@ async def ask_for(session: zab.Session, moves: Moves) -> None:
     raise zab.OutcomeUnknown(f"{znodes.REASSIGN} keeps being changed by other clients")
 
 
-def origins(picture: Picture, partitions: Iterable[TopicPartition]) -> Moves:
+def origins(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
     """Return the plan that cancels the reassignments in progress of these partitions."""
-    return {where: held.origin for where in partitions if (held := picture.assignment(where)).moving}
+    return {where: held.origin for where in partitions if (held := cluster.assignment(where)).moving}
 
 
 class Progress(Enum):
@@ -162,16 +162,16 @@ class Row:
     """Target replicas that are not in sync yet."""
 
 
-def progress(picture: Picture, moves: Moves, asked: Iterable[TopicPartition]) -> list[Row]:
+def progress(cluster: ClusterDescription, moves: Moves, asked: Iterable[TopicPartition]) -> list[Row]:
     asked = set(asked)
     rows = []
     for where, target in moves.items():
-        topic = picture.topics.get(where.topic)
+        topic = cluster.topics.get(where.topic)
         held = None if topic is None else topic.partitions.get(where.partition)
         if held is None:
             rows.append(Row(where, Progress.GONE, target))
         elif held.moving:
-            behind = tuple(broker for broker in held.target if broker not in picture.isr(where))
+            behind = tuple(broker for broker in held.target if broker not in cluster.isr(where))
             same = held.target == target
             rows.append(Row(where, Progress.MOVING if same else Progress.ELSEWHERE, target, behind))
         elif held.replicas == target:
@@ -189,21 +189,21 @@ async def asked_for(session: zab.Session) -> Moves:
         return {}
 
 
-def moving(picture: Picture, partitions: Iterable[TopicPartition] | None = None) -> Moves:
-    named = picture.partitions() if partitions is None else partitions
-    return {where: held.target for where in named if (held := picture.assignment(where)).moving}
+def moving(cluster: ClusterDescription, partitions: Iterable[TopicPartition] | None = None) -> Moves:
+    named = cluster.partitions() if partitions is None else partitions
+    return {where: held.target for where in named if (held := cluster.assignment(where)).moving}
 
 
 # -- throttles ---------------------------------------------------------------------------------------
 
 
-async def throttle(session: zab.Session, picture: Picture, moves: Moves, bytes_per_s: int) -> None:
+async def throttle(session: zab.Session, cluster: ClusterDescription, moves: Moves, bytes_per_s: int) -> None:
     """Throttle a plan before it starts: what present replicas send and what adding replicas fetch."""
     sending: dict[str, set[tuple[int, int]]] = {}
     fetching: dict[str, set[tuple[int, int]]] = {}
     involved: set[BrokerId] = set()
     for where, target in moves.items():
-        held = picture.assignment(where)
+        held = cluster.assignment(where)
         coming = [broker for broker in target if broker not in held.origin]
         if coming:
             sending.setdefault(where.topic, set()).update((where.partition, broker) for broker in held.origin)
@@ -230,15 +230,15 @@ async def _set_rates(session: zab.Session, brokers: Iterable[BrokerId], bytes_pe
 
 
 async def unthrottle(
-    session: zab.Session, picture: Picture, topics: Iterable[str], ending: Iterable[TopicPartition] = ()
+    session: zab.Session, cluster: ClusterDescription, topics: Iterable[str], ending: Iterable[TopicPartition] = ()
 ) -> list[str]:
     """Remove the throttles of topics, and those of all brokers if nothing moves but `ending`.
 
     Return the topics that were throttled.
     """
-    freed = [name for name in topics if {LEADER_REPLICAS, FOLLOWER_REPLICAS} & set(picture.configs.get(name, {}))]
-    slowed = [Entity.of("topics", name) for name in freed if name in picture.topics]
-    if not set(moving(picture)) - set(ending):
+    freed = [name for name in topics if {LEADER_REPLICAS, FOLLOWER_REPLICAS} & set(cluster.configs.get(name, {}))]
+    slowed = [Entity.of("topics", name) for name in freed if name in cluster.topics]
+    if not set(moving(cluster)) - set(ending):
         slowed += [entity for entity in await entities(session, "brokers") if entity.name != DEFAULT]
     removed = (*RATES, LEADER_REPLICAS, FOLLOWER_REPLICAS)
     await run_bounded([partial(alter_config, session, entity, {}, removed) for entity in slowed])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, ValuesView
 
 from attrs import define, field
 
-from replica.core.groups.group_messages import Offer, Ticket
-from replica.core.groups.member_memory import MEMBER_BYTES, MemberMemory, of_offers, of_words
+from replica.core.groups.group_messages import SupportedProtocol, Ticket
+from replica.core.groups.member_memory import MEMBER_BYTES, MemberMemory, of_protocols, of_words
 
 
 @define(eq=False)
@@ -21,7 +21,7 @@ class MemberMetadata:
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    offers: tuple[Offer, ...]
+    protocols: tuple[SupportedProtocol, ...]
     assignment: bytes = b""
     joining: Ticket | None = None
     """The join that waits for an answer."""
@@ -33,14 +33,14 @@ class MemberMetadata:
     @property
     def said_bytes(self) -> int:
         words = of_words(self.id, self.instance, self.client_id, self.client_host)
-        return MEMBER_BYTES + words + of_offers(self.offers)
+        return MEMBER_BYTES + words + of_protocols(self.protocols)
 
     @property
     def held_bytes(self) -> int:
         return self.said_bytes + len(self.assignment)
 
     def metadata(self, protocol: str | None) -> bytes:
-        return next((offer.metadata for offer in self.offers if offer.name == protocol), b"")
+        return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
 
 @define(eq=False)
@@ -77,7 +77,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         self.memory.bytes += member.held_bytes
         if member.instance is not None:
             self.statics[member.instance] = member.id
-        self._support.update(_names(member.offers))
+        self._support.update(_names(member.protocols))
 
     def expect(self, ident: str) -> None:
         """Note that this member id was issued."""
@@ -94,7 +94,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         self.memory.bytes -= member.held_bytes
         if member.instance is not None and self.statics.get(member.instance) == member.id:
             del self.statics[member.instance]
-        self._withdraw(member.offers)
+        self._withdraw(member.protocols)
 
     def rename(self, member: MemberMetadata, new: str) -> None:
         """Give a restarted static member another id. It keeps its place in the order of members."""
@@ -104,11 +104,13 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         self._by_id = {entry.id: entry for entry in self._by_id.values()}
         self.statics[member.instance] = new
 
-    def change(self, member: MemberMetadata, offers: tuple[Offer, ...], rebalance_ms: int, session_ms: int) -> None:
-        self._withdraw(member.offers)
-        self._support.update(_names(offers))
-        self.memory.bytes += of_offers(offers) - of_offers(member.offers)
-        member.offers = offers
+    def change(
+        self, member: MemberMetadata, protocols: tuple[SupportedProtocol, ...], rebalance_ms: int, session_ms: int
+    ) -> None:
+        self._withdraw(member.protocols)
+        self._support.update(_names(protocols))
+        self.memory.bytes += of_protocols(protocols) - of_protocols(member.protocols)
+        member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
@@ -130,25 +132,25 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         members = sum(member.held_bytes for member in self.values())
         return members + sum(_held_by_pending(ident) for ident in self.pending)
 
-    def _withdraw(self, offers: tuple[Offer, ...]) -> None:
-        """Forget protocols that no member offers: their number is unlimited."""
-        for name in _names(offers):
+    def _withdraw(self, protocols: tuple[SupportedProtocol, ...]) -> None:
+        """Forget protocols that no member supports: their number is unlimited."""
+        for name in _names(protocols):
             self._support[name] -= 1
             if not self._support[name]:
                 del self._support[name]
 
     # -- protocols ---------------------------------------------------------------------------------
 
-    def share(self, offers: tuple[Offer, ...]) -> bool:
+    def share(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
         """Return whether all members support one of these protocols."""
-        return any(self._support[offer.name] == len(self._by_id) for offer in offers)
+        return any(self._support[each.name] == len(self._by_id) for each in protocols)
 
     def choose(self) -> str:
-        """Return the protocol with most votes. Each member votes for its first offer that all members share."""
+        """Return the protocol with most votes. Each member votes for its first protocol that all members share."""
         count = len(self._by_id)
         votes: Counter[str] = Counter()
         for member in self.values():
-            votes[next(offer.name for offer in member.offers if self._support[offer.name] == count)] += 1
+            votes[next(each.name for each in member.protocols if self._support[each.name] == count)] += 1
         return votes.most_common(1)[0][0]
 
     @property
@@ -168,5 +170,5 @@ def _held_by_pending(ident: str) -> int:
     return MEMBER_BYTES + of_words(ident)
 
 
-def _names(offers: tuple[Offer, ...]) -> dict[str, int]:
-    return dict.fromkeys((offer.name for offer in offers), 1)
+def _names(protocols: tuple[SupportedProtocol, ...]) -> dict[str, int]:
+    return dict.fromkeys((each.name for each in protocols), 1)

@@ -18,8 +18,8 @@ from replica.core.groups.group_messages import (
     Leave,
     LeavingMember,
     MembersLeft,
-    Offer,
     Reply,
+    SupportedProtocol,
     Sync,
     Synced,
     Ticket,
@@ -66,7 +66,7 @@ class GroupMembership:
             most = self._settings.group_members_bytes_max
             why = f"the members of all groups here hold {self._groups.memory.bytes} bytes, and with it more than {most}"
             self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
-        elif not group.understands(ask.protocol_type, ask.offers):
+        elif not group.understands(ask.protocol_type, ask.protocols):
             self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
         elif not who.member:
             self._on_newcomer(group, ticket, ask, now)
@@ -138,7 +138,7 @@ class GroupMembership:
             ask.client_host,
             ask.rebalance_timeout_ms,
             ask.session_timeout_ms,
-            ask.offers,
+            ask.protocols,
             joining=ticket,
             is_new=True,
         )
@@ -152,7 +152,7 @@ class GroupMembership:
         self._rebalance.maybe_begin(group, Cause.MEMBER_JOINED, _because(f"{ident} joined", ask), now)
 
     def _on_known(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata, now: int) -> None:
-        same = member.offers == ask.offers
+        same = member.protocols == ask.protocols
         leads = group.leader == member.id
         match group.state:
             case S.PREPARING_REBALANCE:
@@ -174,7 +174,7 @@ class GroupMembership:
                 self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=member.id))
 
     def _rejoin(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata) -> None:
-        group.members.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
+        group.members.change(member, ask.protocols, ask.rebalance_timeout_ms, ask.session_timeout_ms)
         if member.joining is not None:  # the answer to its former connection
             self._outbox.answer(member.joining, Joined(E.REBALANCE_IN_PROGRESS, member=member.id))
         member.joining = ticket
@@ -183,14 +183,16 @@ class GroupMembership:
         self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata, fresh: str, now: int
     ) -> None:
         """Take a static member that was restarted. Its former process is fenced."""
-        before = _Before(member.id, group.leader, member.offers, member.rebalance_timeout_ms, member.session_timeout_ms)
+        before = _Before(
+            member.id, group.leader, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        )
         if member.joining is not None:
             self._outbox.answer(member.joining, Joined(E.FENCED_INSTANCE_ID, member=member.id))
         if member.syncing is not None:
             self._outbox.answer(member.syncing, Synced(E.FENCED_INSTANCE_ID))
             member.syncing = None
         self._rename(group, member, fresh, now)
-        group.members.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
+        group.members.change(member, ask.protocols, ask.rebalance_timeout_ms, ask.session_timeout_ms)
         member.joining = ticket
         match group.state:
             case S.STABLE if group.members.choose() == group.protocol:
@@ -220,7 +222,7 @@ class GroupMembership:
                 return  # replaced again, or gone; or a rebalance has taken its join, and answers it
             member.joining = None
             if error is not E.NONE:
-                group.members.change(member, before.offers, before.rebalance_timeout_ms, before.session_timeout_ms)
+                group.members.change(member, before.protocols, before.rebalance_timeout_ms, before.session_timeout_ms)
                 self._rename(group, member, before.id, later)
                 self._outbox.answer(ticket, Joined(group_error(error)))
                 return
@@ -331,20 +333,20 @@ class GroupMembership:
 
 def _disagreement(group: GroupMetadata, ask: Join) -> str:
     """Return the members that share no protocol with a join. Clients get only an error code."""
-    if not ask.protocol_type or not ask.offers:
+    if not ask.protocol_type or not ask.protocols:
         return "it names no protocol type, or no protocol"
     if ask.protocol_type != group.protocol_type:
         return f"its protocol type is {ask.protocol_type!r}, but the group's is {group.protocol_type!r}"
-    offered = {offer.name for offer in ask.offers}
+    supported = {each.name for each in ask.protocols}
     against = [
-        f"{member.id} at {member.client_host} ({', '.join(offer.name for offer in member.offers)})"
+        f"{member.id} at {member.client_host} ({', '.join(each.name for each in member.protocols)})"
         for member in group.members.values()
-        if not offered & {offer.name for offer in member.offers}
+        if not supported & {each.name for each in member.protocols}
     ]
-    offers = f"it offers {', '.join(sorted(offered))}"
+    named = f"it offers {', '.join(sorted(supported))}"
     if not against:
-        return f"{offers}: every member shares some protocol with it, but no protocol is common to all"
-    return f"{offers}, and has no protocol in common with: {'; '.join(against)}"
+        return f"{named}: every member shares some protocol with it, but no protocol is common to all"
+    return f"{named}, and has no protocol in common with: {'; '.join(against)}"
 
 
 def _because(what: str, ask: Join) -> str:
@@ -357,6 +359,6 @@ class _Before:
 
     id: str
     leader: str | None
-    offers: tuple[Offer, ...]
+    protocols: tuple[SupportedProtocol, ...]
     rebalance_timeout_ms: int
     session_timeout_ms: int

@@ -20,7 +20,7 @@ NO_MEMBER = ""
 
 
 @frozen
-class Offer:
+class SupportedProtocol:
     """A protocol that a member supports, and its metadata for it. Opaque to the coordinator."""
 
     name: str
@@ -41,7 +41,7 @@ class GroupIdentity:
 class Join:
     who: GroupIdentity
     protocol_type: str
-    offers: tuple[Offer, ...]
+    protocols: tuple[SupportedProtocol, ...]
     session_timeout_ms: int
     rebalance_timeout_ms: int
     client_id: str = ""

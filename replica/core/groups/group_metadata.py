@@ -12,7 +12,7 @@ from replica.core.groups.group_messages import (
     DescribedMember,
     GroupIdentity,
     MemberEntry,
-    Offer,
+    SupportedProtocol,
 )
 from replica.core.groups.group_offsets import GroupOffsets
 from replica.core.groups.group_states import GroupState, may
@@ -104,13 +104,13 @@ class GroupMetadata:
             del self.unsynced[old]
             self.unsynced[new] = None
 
-    def understands(self, protocol_type: str, offers: tuple[Offer, ...]) -> bool:
-        """Return whether a member with these offers shares a protocol with all members."""
-        if not protocol_type or not offers:
+    def understands(self, protocol_type: str, protocols: tuple[SupportedProtocol, ...]) -> bool:
+        """Return whether a member with these protocols shares a protocol with all members."""
+        if not protocol_type or not protocols:
             return False
         if self.state is GroupState.EMPTY or not self.members:
             return True
-        return protocol_type == self.protocol_type and self.members.share(offers)
+        return protocol_type == self.protocol_type and self.members.share(protocols)
 
     def elect(self) -> bool:
         """Elect a leader among the members that joined, the former one if it did. Return False if none has joined."""
@@ -173,7 +173,7 @@ class GroupMetadata:
     def load(cls, name: str, partition: int, saved: SavedGroup, now: int, memory: MemberMemory) -> GroupMetadata:
         group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now, members=GroupMembers(memory))
         for entry in saved.members:
-            offers = (Offer(saved.protocol or "", entry.subscription),)
+            protocols = (SupportedProtocol(saved.protocol or "", entry.subscription),)
             group.add(
                 MemberMetadata(
                     entry.member,
@@ -182,7 +182,7 @@ class GroupMetadata:
                     entry.client_host,
                     entry.rebalance_timeout_ms,
                     entry.session_timeout_ms,
-                    offers,
+                    protocols,
                     entry.assignment,
                 ),
                 saved.protocol_type,

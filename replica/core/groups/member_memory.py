@@ -9,11 +9,11 @@ from typing import Final
 
 from attrs import define
 
-from replica.core.groups.group_messages import Join, Offer
+from replica.core.groups.group_messages import Join, SupportedProtocol
 
 CHARACTER_BYTES: Final = 4
 """A text with one character beyond the basic plane needs this much for each character."""
-OFFER_BYTES: Final = 256
+PROTOCOL_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
 """A member without its metadata. Else millions of empty members would be free."""
 
@@ -29,13 +29,15 @@ def of_words(*words: str | None) -> int:
     return CHARACTER_BYTES * sum(len(word) for word in words if word is not None)
 
 
-def of_offers(offers: tuple[Offer, ...]) -> int:
-    return sum(OFFER_BYTES + of_words(offer.name) + len(offer.metadata) for offer in offers)
+def of_protocols(protocols: tuple[SupportedProtocol, ...]) -> int:
+    return sum(PROTOCOL_BYTES + of_words(each.name) + len(each.metadata) for each in protocols)
 
 
 def of_join(ask: Join, ident: str) -> int:
     """Return what the member will hold under this id, without an assignment."""
-    return MEMBER_BYTES + of_words(ident, ask.who.instance, ask.client_id, ask.client_host) + of_offers(ask.offers)
+    return (
+        MEMBER_BYTES + of_words(ident, ask.who.instance, ask.client_id, ask.client_host) + of_protocols(ask.protocols)
+    )
 
 
 def of_request(ask: Join) -> int:

@@ -99,7 +99,7 @@ class DynamicConfigManager:
         if kind in ("clients", "users"):
             for why in client_throttling.apply_quotas(self.quotas, entity, values):
                 self._log.warn_rate_limited("bad_config", (entity, why), entity=entity.path, why=why)
-        elif self._throttles.heard(entity.path, values):
+        elif self._throttles.configure(entity.path, values):
             self._throttle()
         if kind == "topics":
             self._topics.set(name, values)

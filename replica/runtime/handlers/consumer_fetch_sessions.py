@@ -16,7 +16,7 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_session_cache import BEGIN, END, NO_SESSION, FetchSession, FetchSessionCache, Wish
+from replica.core.fetch_session_cache import BEGIN, END, NO_SESSION, FetchSession, FetchSessionCache, RequestFields
 from replica.runtime.handlers.fetch_requests import in_session
 from replica.runtime.requests import Handler, Request
 from replica.wire.schemas.data_schemas import (
@@ -28,8 +28,14 @@ from replica.wire.schemas.data_schemas import (
     PartitionData,
 )
 
-_WISH: Final = ("fetch_offset", "partition_max_bytes", "current_leader_epoch", "last_fetched_epoch", "log_start_offset")
-_wish = attrgetter(*_WISH)
+_FIELDS: Final = (
+    "fetch_offset",
+    "partition_max_bytes",
+    "current_leader_epoch",
+    "last_fetched_epoch",
+    "log_start_offset",
+)
+_fields_of = attrgetter(*_FIELDS)
 
 
 def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], int], inter_broker: str) -> Handler:
@@ -45,9 +51,9 @@ def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], i
             if epoch == END:
                 reply = await fetch(request)
                 return reply
-            wishes = dict(_wishes(body))
+            requests = dict(_requests(body))
             reply = await fetch(request)
-            begun = sessions.begin(owner, wishes, now())
+            begun = sessions.begin(owner, requests, now())
             if begun is not None:
                 _changed_partitions(reply, begun)
                 reply.session_id = begun.id
@@ -56,7 +62,7 @@ def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], i
             TopicPartition(topic.topic, number) for topic in body.forgotten_topics_data for number in topic.partitions
         ]
         try:
-            session = sessions.go_on(ident, epoch, owner, dict(_wishes(body)), forgotten, now())
+            session = sessions.go_on(ident, epoch, owner, dict(_requests(body)), forgotten, now())
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=NO_SESSION)
         if not sessions.holds(session):  # the request removed its last partition
@@ -72,10 +78,10 @@ def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], i
     return answer
 
 
-def _wishes(body: FetchRequest) -> Iterator[tuple[TopicPartition, Wish]]:
+def _requests(body: FetchRequest) -> Iterator[tuple[TopicPartition, RequestFields]]:
     for topic in body.topics:
         for part in topic.partitions:
-            yield TopicPartition(topic.topic, part.partition), _wish(part)
+            yield TopicPartition(topic.topic, part.partition), _fields_of(part)
 
 
 def _topics(session: FetchSession) -> list[FetchTopic]:
@@ -84,11 +90,11 @@ def _topics(session: FetchSession) -> list[FetchTopic]:
         FetchTopic(
             topic=topic,
             partitions=[
-                FetchRequestPartition(where.partition, **dict(zip(_WISH, session.wishes[where], strict=True)))
+                FetchRequestPartition(where.partition, **dict(zip(_FIELDS, session.requests[where], strict=True)))
                 for where in wheres
             ],
         )
-        for topic, wheres in groupby(tuple(session.wishes), lambda where: where.topic)
+        for topic, wheres in groupby(tuple(session.requests), lambda where: where.topic)
     ]
 
 

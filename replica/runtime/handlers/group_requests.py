@@ -29,11 +29,11 @@ from replica.core.groups.group_messages import (
     ListedGroups,
     ListGroups,
     MembersLeft,
-    Offer,
     OffsetAndMetadata,
     OffsetFetch,
     OffsetsDeleted,
     OffsetsFetched,
+    SupportedProtocol,
     Sync,
     Synced,
 )
@@ -126,7 +126,7 @@ class _GroupRequests:
         ask = Join(
             _identity(body),
             body.protocol_type,
-            tuple(Offer(each.name, bytes(each.metadata)) for each in body.protocols),
+            tuple(SupportedProtocol(each.name, bytes(each.metadata)) for each in body.protocols),
             session,
             body.rebalance_timeout_ms if version >= 1 else session,
             client_id=request.client_id or "",

@@ -20,7 +20,7 @@ from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
 from kraft_controller.core.event_queue import NotController
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
-from kraft_controller.runtime.controller import Chance, Controller, Pace
+from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace
 from kraft_controller.wire import znodes
 from replica.cli import main
 
@@ -134,9 +134,9 @@ async def led(path: Path, racks: Mapping[int, str | None], **pace: Any) -> Async
     """The same with a controller."""
     async with site(path, racks) as here, here.store.session() as session, trio.open_nursery() as nursery:
         wires = Wires(nursery)
-        chance = Chance(lambda: 1_700_000_000_000, secrets.token_bytes)
+        environment = ControllerEnvironment(lambda: 1_700_000_000_000, secrets.token_bytes)
         slow = Pace(**{"balance_s": None, "pause_s": 0.01, **pace})
-        wires.controller = Controller(session, BrokerId(1), wires, chance, pace=slow)
+        wires.controller = Controller(session, BrokerId(1), wires, environment, pace=slow)
         nursery.start_soon(wires.run)
         while not wires.controller.active:
             await trio.sleep(0.01)

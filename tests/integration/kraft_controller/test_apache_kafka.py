@@ -8,7 +8,7 @@ import pytest
 
 import zab
 from kraft_controller.core.names import BrokerId
-from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.cluster_description import describe_cluster
 from tests.integration.kraft_controller.apache_kafka import running
 from tests.integration.kraft_controller.site import Site, led, run, until
 from tests.integration.peers import needs_kafka
@@ -45,8 +45,8 @@ def test_kafka_controller_executes_our_requests_and_ours_continues(tmp_path: Pat
                 await here.done("controller", "resign", "--wait")
                 await here.done("topics", "create", "gone", "--replication-factor", "2", "--wait")
                 await here.done("topics", "delete", "gone", "--wait")
-                picture = await read_picture(session)
-                assert not picture.damaged
+                cluster = await describe_cluster(session)
+                assert not cluster.damaged
                 await here.done("topics", "describe", "--unavailable")
 
     run(test)
@@ -83,6 +83,6 @@ def test_kafka_controller_continues_after_ours(tmp_path: Path) -> None:
                 await until(taken_over)
                 state = await here.node("/brokers/topics/t/partitions/2/state")
                 assert (state["isr"], state["controller_epoch"]) == ([1], 2)
-                assert not (await read_picture(here.session)).damaged
+                assert not (await describe_cluster(here.session)).damaged
 
     run(test)

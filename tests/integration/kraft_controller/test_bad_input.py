@@ -17,7 +17,7 @@ import zab
 from kraft_controller.core import controller_events as events
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment
-from kraft_controller.runtime.controller import Chance, Controller, Pace
+from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace
 from kraft_controller.wire import znodes
 from tests.integration.kraft_controller.site import Site, Wires, led, run, until
 
@@ -281,9 +281,9 @@ def test_pause_after_failed_terms_doubles(
             for path in znodes.PERSISTENT:
                 await session.ensure_path(path)
             wires = Wires(nursery)
-            chance = Chance(lambda: 1, lambda size: bytes(range(1, size + 1)))
+            environment = ControllerEnvironment(lambda: 1, lambda size: bytes(range(1, size + 1)))
             pace = Pace(balance_s=None, pause_s=3, pause_s_max=30)
-            wires.controller = Controller(session, BrokerId(1), wires, chance, pace=pace)
+            wires.controller = Controller(session, BrokerId(1), wires, environment, pace=pace)
             nursery.start_soon(wires.controller.run)
             while len(paused) < 6:
                 await real(0.01)

@@ -26,7 +26,7 @@ class Ear:
 
     def apply(self, entity: Entity, said: Mapping[str, str]) -> None:
         self.heard.append((entity.path, dict(said)))
-        self.throttles.heard(entity.path, said)
+        self.throttles.configure(entity.path, said)
 
     async def has(self, path: str, said: dict[str, str]) -> bool:
         return dict(self.heard).get(path) == said

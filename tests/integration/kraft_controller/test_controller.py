@@ -18,7 +18,7 @@ from kraft_controller.core.event_queue import EventFailed, NotController
 from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, Endpoint
-from kraft_controller.runtime.controller import Chance, Controller, Pace, event_of_path
+from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace, event_of_path
 from kraft_controller.wire import znodes
 
 T0 = TopicPartition("t", 0)
@@ -53,8 +53,8 @@ class Candidate:
         self.session = session
         self.wires = Wires()
         chances = iter(range(1, 10_000))
-        chance = Chance(lambda: 1_700_000_000_000, lambda size: next(chances).to_bytes(size))
-        self.controller = Controller(session, BrokerId(number), self.wires, chance, pace=Pace(balance_s=None))
+        environment = ControllerEnvironment(lambda: 1_700_000_000_000, lambda size: next(chances).to_bytes(size))
+        self.controller = Controller(session, BrokerId(number), self.wires, environment, pace=Pace(balance_s=None))
         self.wires.controller = self.controller
         self.scope = trio.CancelScope()
 

@@ -10,7 +10,7 @@ import trio
 
 from kraft_controller.core.names import TopicPartition
 from kraft_controller.runtime.admin import reassignment_requests as moves
-from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.cluster_description import describe_cluster
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.runtime.broker import Broker
@@ -70,13 +70,13 @@ def test_joining_replica_fetches_within_its_throttle(tmp_path: Path) -> None:
             one, two = made.brokers[1].config.id, made.brokers[2].config.id
             await create_topic(session, "t", {0: [one]}, {}, lambda size: bytes(range(1, size + 1)))
             plan = {T0: (one, two)}
-            await moves.throttle(session, await read_picture(session), plan, 1_000)
+            await moves.throttle(session, await describe_cluster(session), plan, 1_000)
             await moves.ask_for(session, plan)
             await until(lambda: slowed(made.brokers[2]) == {T0} and rate(made.brokers[2]) == 1_000)
             assert slowed(made.brokers[1]) == set()  # who leads it fetches nothing
-            while moves.moving(picture := await read_picture(session)) or picture.isr(T0) != (one, two):
+            while moves.moving(described := await describe_cluster(session)) or described.isr(T0) != (one, two):
                 await trio.sleep(0.05)
-            await moves.unthrottle(session, picture, ["t"])
+            await moves.unthrottle(session, described, ["t"])
             await until(lambda: slowed(made.brokers[2]) == set() and rate(made.brokers[2]) is None)
 
     trio.run(main)

@@ -35,7 +35,7 @@ def consume(broker: Broker, hosts: str) -> None:
     sent_and_read(b"b")
     [session] = broker.parts.fetch_sessions._open.values()
     assert session.epoch > 1
-    assert {where.partition for where in session.wishes} == {0, 1, 2}
+    assert {where.partition for where in session.requests} == {0, 1, 2}
     broker.parts.fetch_sessions.close(session.id, session.owner)  # as if there had been no room any more
     sent_and_read(b"c")
     assert sorted(found) == [b"a"] * 3 + [b"b"] * 3 + [b"c"] * 3
@@ -106,7 +106,7 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
                 assert session is not None
                 assert now is not None
                 assert now.id != session.id
-                assert now.wishes.keys() == session.wishes.keys()
+                assert now.requests.keys() == session.requests.keys()
 
     trio.run(main)
 

@@ -13,7 +13,7 @@ import trio
 import zab
 from bench.ports import free_port
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.cluster_description import describe_cluster
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, request_shutdown
 from replica.runtime.network.broker_client import Client, connect
@@ -27,7 +27,7 @@ QUICK = ShutdownSettings(tries=2, pause_s=0.01)
 
 
 async def isr_is(session: zab.Session, *brokers: int) -> None:
-    while (await read_picture(session)).isr(T0) != brokers:
+    while (await describe_cluster(session)).isr(T0) != brokers:
         await trio.sleep(0.02)
 
 
@@ -38,15 +38,15 @@ def test_its_partitions_are_led_by_others_before_it_is_gone(tmp_path: Path) -> N
                 name = f"t{leaver}"
                 where = TopicPartition(name, 0)
                 await create_topic(session, name, {0: [BrokerId(leaver), BrokerId(stayer)]}, {}, os.urandom)
-                while len((await read_picture(session)).isr(where)) < 2:
+                while len((await describe_cluster(session)).isr(where)) < 2:
                     await trio.sleep(0.02)
                 await made.brokers[leaver].leave()
-                picture = await read_picture(session)
-                assert leaver in picture.brokers
-                assert picture.leader(where) == stayer
+                described = await describe_cluster(session)
+                assert leaver in described.brokers
+                assert described.leader(where) == stayer
                 await made.stop(leaver)
                 await made.start(leaver)
-                while len((await read_picture(session)).isr(where)) < 2:
+                while len((await describe_cluster(session)).isr(where)) < 2:
                     await trio.sleep(0.02)
 
     trio.run(main)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, Wish
+from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, RequestFields
 from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.requests import ApiKey, Handler, Request
 from tests.kafka_bodies import Body, on_values, typed
@@ -26,17 +26,17 @@ def sessions(slots: int = 2, **limits: int) -> FetchSessionCache:
     return FetchSessionCache(count(1).__next__, FetchSessionLimits(slots, **limits))
 
 
-def wishes(number: int) -> dict[TopicPartition, Wish]:
+def requests(number: int) -> dict[TopicPartition, RequestFields]:
     return {TopicPartition("t", each): (0,) for each in range(number)}
 
 
 def test_session_continues_with_each_request() -> None:
     made = sessions()
-    begun = made.begin(ME, wishes(2), 0)
+    begun = made.begin(ME, requests(2), 0)
     assert begun is not None
     gone, new = TopicPartition("t", 0), TopicPartition("u", 0)
     session = made.go_on(begun.id, 1, ME, {new: (7,)}, [gone], 0)
-    assert session.wishes == {TopicPartition("t", 1): (0,), new: (7,)}
+    assert session.requests == {TopicPartition("t", 1): (0,), new: (7,)}
     for epoch, owner, code in (
         (1, ME, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
         (3, ME, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
@@ -47,13 +47,13 @@ def test_session_continues_with_each_request() -> None:
         assert refused.value.code is code
     session.epoch = EPOCH_MAX
     assert made.go_on(begun.id, EPOCH_MAX, ME, {}, [], 0).epoch == 1
-    made.go_on(begun.id, 1, ME, {}, list(session.wishes), 0)
+    made.go_on(begun.id, 1, ME, {}, list(session.requests), 0)
     assert len(made) == 0  # it has no partitions left
 
 
 def test_only_owner_closes_session() -> None:
     made = sessions()
-    begun = made.begin(ME, wishes(1), 0)
+    begun = made.begin(ME, requests(1), 0)
     assert begun is not None
     made.close(begun.id, "User:other")
     assert made.holds(begun)
@@ -63,32 +63,32 @@ def test_only_owner_closes_session() -> None:
 
 def test_full_cache_keeps_new_or_larger_sessions() -> None:
     made = sessions(2)
-    small, large = made.begin(ME, wishes(2), 0), made.begin(ME, wishes(4), 0)
+    small, large = made.begin(ME, requests(2), 0), made.begin(ME, requests(4), 0)
     assert small is not None
     assert large is not None
-    assert made.begin(ME, wishes(9), KEEP_MS) is None  # the sessions are too young
+    assert made.begin(ME, requests(9), KEEP_MS) is None  # the sessions are too young
     late = KEEP_MS + 1
     for session in (small, large):
         made.go_on(session.id, 1, ME, {}, [], late)
-    assert made.begin(ME, wishes(2), late) is None  # not larger than the smallest
-    third = made.begin(ME, wishes(3), late)
+    assert made.begin(ME, requests(2), late) is None  # not larger than the smallest
+    third = made.begin(ME, requests(3), late)
     assert third is not None
     assert (made.holds(small), made.holds(large)) == (False, True)
-    fifth = made.begin(ME, wishes(5), late)
+    fifth = made.begin(ME, requests(5), late)
     assert fifth is not None
     assert (made.holds(large), made.holds(third)) == (False, True)  # the only old one
-    assert made.begin(ME, wishes(1), late + KEEP_MS + 1) is not None
+    assert made.begin(ME, requests(1), late + KEEP_MS + 1) is not None
     assert (made.holds(third), made.holds(fifth)) == (False, True)  # it was unused
 
 
 def test_sessions_and_partitions_are_bounded() -> None:
-    assert sessions(0).begin(ME, wishes(1), 0) is None
+    assert sessions(0).begin(ME, requests(1), 0) is None
     made = sessions(9, partitions_max=3)
-    begun = made.begin(ME, wishes(2), 0)
+    begun = made.begin(ME, requests(2), 0)
     assert begun is not None
-    assert made.begin(ME, wishes(2), 0) is None
+    assert made.begin(ME, requests(2), 0) is None
     with pytest.raises(KafkaError, match="too large"):
-        made.go_on(begun.id, 1, ME, wishes(4), [], 0)
+        made.go_on(begun.id, 1, ME, requests(4), [], 0)
     assert len(made) == 0
 
 

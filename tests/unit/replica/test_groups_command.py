@@ -16,7 +16,15 @@ from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, LeaderEpoch, To
 from kraft_controller.core.state import Endpoint
 from replica.cli import main
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.group_messages import Commit, GroupIdentity, Join, Joined, Offer, OffsetAndMetadata, Sync
+from replica.core.groups.group_messages import (
+    Commit,
+    GroupIdentity,
+    Join,
+    Joined,
+    OffsetAndMetadata,
+    SupportedProtocol,
+    Sync,
+)
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.replica_messages import RoleTaken
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
@@ -48,8 +56,8 @@ class Running:
         await self.groups.ask(Commit(who or GroupIdentity(group), positions))
 
     async def member(self, group: str) -> GroupIdentity:
-        offers = (Offer("range", SUBSCRIBED),)
-        ask = Join(GroupIdentity(group), "consumer", offers, 30_000, 30_000, "client", "/10.0.0.1", id_first=False)
+        protocols = (SupportedProtocol("range", SUBSCRIBED),)
+        ask = Join(GroupIdentity(group), "consumer", protocols, 30_000, 30_000, "client", "/10.0.0.1", id_first=False)
         joined = await self.groups.ask(ask)
         assert isinstance(joined, Joined)
         who = GroupIdentity(group, joined.member, joined.generation)

@@ -242,7 +242,7 @@ def test_a_partition_that_is_led_elsewhere_leaves_the_session() -> None:
     fetch, _ = exchange(world, where=T1)
     assert fetch.session is not None
     assert fetch.session.forgotten == (T0,)
-    assert set(world.servers[1].replicas.fetches.sessions._open[BrokerId(2)].wishes) == {T1}
+    assert set(world.servers[1].replicas.fetches.sessions._open[BrokerId(2)].requests) == {T1}
     world.pull(1, rounds=2)
     world.produce(2, "a")
     world.pull(1, rounds=2)

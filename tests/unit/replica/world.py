@@ -120,17 +120,17 @@ class World:
                 continue
             replicas = server.replicas
             for session in replicas.fetches.sessions._open.values():
-                assert session.dirty.keys() <= session.wishes.keys()
-                for where in session.wishes.keys() - session.dirty.keys():
-                    partition, wish = replicas.partitions[where], session.wishes[where]
+                assert session.dirty.keys() <= session.requests.keys()
+                for where in session.requests.keys() - session.dirty.keys():
+                    partition, request = replicas.partitions[where], session.requests[where]
                     assert isinstance(partition.role, LeaderRole)
                     follower, log = partition.role.followers[session.replica], partition.log
                     assert follower._session is session
                     assert session.replica in partition.role.isr.members
-                    assert wish.leader_epoch == partition.leader_epoch
-                    assert wish.offset == follower.end_offset == log.end_offset == partition.high_watermark
+                    assert request.leader_epoch == partition.leader_epoch
+                    assert request.offset == follower.end_offset == log.end_offset == partition.high_watermark
                     assert session.told[where] == (partition.high_watermark, log.start_offset)
-                    assert wish.start_offset == follower.start_offset
+                    assert request.start_offset == follower.start_offset
 
     # -- the controller ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Its disk survives it. What it has under way at the store is lost with its sessio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkers.controller.facts import Obeyed
@@ -126,8 +126,8 @@ class PartitionBroker(Broker):
 
     def _over(self) -> None:
         super()._over()
-        for wish in list(self._at_store.values()):
-            self._store_gone(wish)
+        for request in list(self._at_store.values()):
+            self._store_gone(request)
 
     def _look_at_followers(self) -> None:
         """Its followers are looked at by the core; this is what else comes around."""
@@ -271,9 +271,10 @@ class PartitionBroker(Broker):
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
                 waiting(reply.results)
-        wishes: Sequence[WriteIsr | ReadIsr] = (*ready.writes, *ready.reads)
-        for wish in wishes:
-            self._ask_store(wish)
+        for write in ready.writes:
+            self._ask_store(write)
+        for read in ready.reads:
+            self._ask_store(read)
         if ready.flushes:
             self._awaited.wake()
         for leader in ready.leaders:
@@ -315,38 +316,38 @@ class PartitionBroker(Broker):
 
     # -- the store ---------------------------------------------------------------------------------------
 
-    def _ask_store(self, wish: WriteIsr | ReadIsr) -> None:
-        self._at_store[wish.where] = wish
+    def _ask_store(self, request: WriteIsr | ReadIsr) -> None:
+        self._at_store[request.where] = request
         if not self.session:
-            self._store_gone(wish)
-        elif isinstance(wish, WriteIsr):
-            self.do(write_isr(wish), lambda outcome: self._wrote(wish, outcome))
+            self._store_gone(request)
+        elif isinstance(request, WriteIsr):
+            self.do(write_isr(request), lambda outcome: self._wrote(request, outcome))
         else:
-            self.do(read_isr(wish.where), lambda state: self._read(wish, state))
+            self.do(read_isr(request.where), lambda state: self._read(request, state))
 
-    def _store_gone(self, wish: WriteIsr | ReadIsr) -> None:
+    def _store_gone(self, request: WriteIsr | ReadIsr) -> None:
         """What a session did that is over may have come to be: nothing is known of it."""
 
         def act() -> None:
-            if self._at_store.get(wish.where) is not wish:
+            if self._at_store.get(request.where) is not request:
                 return
-            del self._at_store[wish.where]
-            if isinstance(wish, WriteIsr):
-                self.core.alter_partition.lost(wish)
+            del self._at_store[request.where]
+            if isinstance(request, WriteIsr):
+                self.core.alter_partition.lost(request)
             else:
-                self.core.alter_partition.unread(wish.where, self.clock())
+                self.core.alter_partition.unread(request.where, self.clock())
             self.turn()
 
         self.later(STORE_US, act)
 
-    def _wrote(self, wish: WriteIsr, outcome: Version | IsrWriteError) -> None:
-        self._at_store.pop(wish.where, None)
-        self.core.alter_partition.completed(wish, outcome, self.clock())
+    def _wrote(self, request: WriteIsr, outcome: Version | IsrWriteError) -> None:
+        self._at_store.pop(request.where, None)
+        self.core.alter_partition.completed(request, outcome, self.clock())
         self.turn()
 
-    def _read(self, wish: ReadIsr, state: Any) -> None:
-        self._at_store.pop(wish.where, None)
-        self.core.alter_partition.read(wish.where, wish.epoch, state, self.clock())
+    def _read(self, request: ReadIsr, state: Any) -> None:
+        self._at_store.pop(request.where, None)
+        self.core.alter_partition.read(request.where, request.epoch, state, self.clock())
         self.turn()
 
 

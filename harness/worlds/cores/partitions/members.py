@@ -26,11 +26,11 @@ from replica.core.groups.group_messages import (
     Joined,
     Leave,
     LeavingMember,
-    Offer,
     OffsetAndMetadata,
     OffsetFetch,
     OffsetsFetched,
     Reply,
+    SupportedProtocol,
     Sync,
     Synced,
 )
@@ -202,8 +202,8 @@ class Member(Committer):
         self._join()
 
     def _join(self) -> None:
-        who, offers = GroupIdentity(self.group, self._id, instance=self.name), (Offer("by turns", b""),)
-        ask = Join(who, "consumer", offers, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
+        who, protocols = GroupIdentity(self.group, self._id, instance=self.name), (SupportedProtocol("by turns", b""),)
+        ask = Join(who, "consumer", protocols, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
         self._say(ask, self._joined, JOIN_US)
 
     def _joined(self, reply: Reply | None) -> None:

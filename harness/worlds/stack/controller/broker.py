@@ -32,7 +32,7 @@ from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
 from kraft_controller.runtime.command_server import CommandServer
-from kraft_controller.runtime.controller import Chance, Pace
+from kraft_controller.runtime.controller import ControllerEnvironment, Pace
 from kraft_controller.runtime.registration import NO_EPOCH, Registration, RegistrationSettings, prepare
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
@@ -131,8 +131,8 @@ class Life:
         world.fact(Registered(world.now, broker.id, self.number, session.id, self.registration.epoch))
         settings = ConnectionSettings(BACKOFF_S, CONNECT_S, ANSWER_S, dial=self._dial)
         links = CommandConnections(self._answered, settings)
-        chance = Chance(self._now_ms, broker.random.randbytes)
-        controller = ObservedController(session, broker.id, links, chance, pace=PACE)
+        environment = ControllerEnvironment(self._now_ms, broker.random.randbytes)
+        controller = ObservedController(session, broker.id, links, environment, pace=PACE)
         controller.broker = broker
         self.candidate = Candidate(world, controller)
         try:

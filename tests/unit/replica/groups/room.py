@@ -24,11 +24,11 @@ from replica.core.groups.group_messages import (
     Leave,
     LeavingMember,
     MembersLeft,
-    Offer,
     OffsetAndMetadata,
     OffsetFetch,
     OffsetsFetched,
     Reply,
+    SupportedProtocol,
     Sync,
     Synced,
     Ticket,
@@ -215,7 +215,7 @@ class Client:
     room: Room
     name: str
     instance: str | None = None
-    offers: tuple[Offer, ...] = field(factory=lambda: (Offer("range", subscription("t")),))
+    protocols: tuple[SupportedProtocol, ...] = field(factory=lambda: (SupportedProtocol("range", subscription("t")),))
     protocol_type: str = "consumer"
     session_ms: int = 10_000
     rebalance_ms: int = 60_000
@@ -236,7 +236,7 @@ class Client:
             Join(
                 GroupIdentity(GROUP, self.member, instance=self.instance),
                 self.protocol_type,
-                self.offers,
+                self.protocols,
                 self.session_ms,
                 self.rebalance_ms,
                 client_id=self.name,

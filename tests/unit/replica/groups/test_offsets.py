@@ -145,7 +145,7 @@ def test_members_are_described_when_the_group_is_settled() -> None:
     assert (described.state, described.protocol_type, described.protocol) == (S.STABLE, "consumer", "range")
     [member] = described.members
     assert (member.client_id, member.client_host, member.assignment) == ("a", "/127.0.0.1", b"a")
-    assert member.metadata == first.offers[0].metadata
+    assert member.metadata == first.protocols[0].metadata
     Client(room, "b").join()
     described = room.answers[room.ask(DescribeGroup(GROUP))]
     assert isinstance(described, DescribedGroup)

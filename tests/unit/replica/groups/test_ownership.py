@@ -26,12 +26,12 @@ from replica.core.groups.group_messages import (
     ListedGroups,
     ListGroups,
     MembersLeft,
-    Offer,
     OffsetAndMetadata,
     OffsetFetch,
     OffsetsDeleted,
     OffsetsFetched,
     Reply,
+    SupportedProtocol,
     Sync,
     Synced,
 )
@@ -40,7 +40,7 @@ from replica.core.groups.partitioning import java_hash, partition_of
 from tests.unit.replica.groups.room import GROUP, PARTITIONS, T0, Client, Room, share, stable
 
 WHO = GroupIdentity(GROUP, "m", 1)
-JOIN = Join(WHO, "consumer", (Offer("range", b""),), 10_000, 60_000)
+JOIN = Join(WHO, "consumer", (SupportedProtocol("range", b""),), 10_000, 60_000)
 
 
 @pytest.mark.parametrize(

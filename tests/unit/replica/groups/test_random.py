@@ -32,11 +32,11 @@ from replica.core.groups.group_messages import (
     Joined,
     Leave,
     LeavingMember,
-    Offer,
     OffsetAndMetadata,
     OffsetFetch,
     OffsetsFetched,
     Reply,
+    SupportedProtocol,
     Sync,
     Synced,
     Ticket,
@@ -312,12 +312,12 @@ class Member:
     # -- becoming a member -----------------------------------------------------------------------------------
 
     def _join(self) -> None:
-        offers = (Offer("range", subscription("t")), Offer("sticky", subscription("t")))
+        protocols = (SupportedProtocol("range", subscription("t")), SupportedProtocol("sticky", subscription("t")))
         self._ask(
             Join(
                 GroupIdentity(GROUP, self.id, instance=self.instance),
                 "consumer",
-                offers,
+                protocols,
                 SESSION_MS,
                 REBALANCE_MS,
                 client_id=f"c{self.index}",

@@ -8,7 +8,7 @@ import pytest
 
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_effects import GroupRecord, MemberDropped, MemberRefused
-from replica.core.groups.group_messages import GroupIdentity, Join, Joined, Offer, Sync, Synced
+from replica.core.groups.group_messages import GroupIdentity, Join, Joined, SupportedProtocol, Sync, Synced
 from replica.core.groups.group_states import GROUP_FROM, GroupState, drawn, may
 from tests.unit.replica.groups.room import T0, Client, Room, share, stable, subscription
 
@@ -84,7 +84,7 @@ def test_pending_member_that_never_joins_delays_no_rebalance() -> None:
 
 def _join(client: Client) -> Join:
     return Join(
-        GroupIdentity("readers", client.member), "consumer", client.offers, 10_000, 60_000, client_id=client.name
+        GroupIdentity("readers", client.member), "consumer", client.protocols, 10_000, 60_000, client_id=client.name
     )
 
 
@@ -321,7 +321,7 @@ def test_changed_subscription_triggers_a_rebalance() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     stable(room, first, second)
-    second.offers = (Offer("range", subscription("t", "u")),)
+    second.protocols = (SupportedProtocol("range", subscription("t", "u")),)
     assert second.join() is None
     assert room.causes()[-1] == "member-changed"
     first.join()
@@ -364,7 +364,8 @@ def test_the_protocol_that_most_want_of_those_that_all_know() -> None:
     room = Room()
     kinds = [("range", "sticky"), ("sticky", "range", "own"), ("sticky", "range")]
     clients = [
-        Client(room, f"c{index}", offers=tuple(Offer(name, b"") for name in names)) for index, names in enumerate(kinds)
+        Client(room, f"c{index}", protocols=tuple(SupportedProtocol(name, b"") for name in names))
+        for index, names in enumerate(kinds)
     ]
     stable(room, *clients)
     assert room.group().protocol == "sticky"
@@ -374,7 +375,7 @@ def test_member_without_common_protocol_is_refused_and_conflicts_are_logged() ->
     room = Room()
     first = Client(room, "a")
     stable(room, first)
-    odd = Client(room, "odd", offers=(Offer("RoundRobinAssigner", b""),))
+    odd = Client(room, "odd", protocols=(SupportedProtocol("RoundRobinAssigner", b""),))
     reply = odd.join()
     assert reply is not None
     assert reply.error is E.INCONSISTENT_GROUP_PROTOCOL
@@ -385,7 +386,7 @@ def test_member_without_common_protocol_is_refused_and_conflicts_are_logged() ->
     reply = connect.join()
     assert reply is not None
     assert reply.error is E.INCONSISTENT_GROUP_PROTOCOL
-    empty = Client(room, "e", offers=())
+    empty = Client(room, "e", protocols=())
     reply = empty.join()
     assert reply is not None
     assert reply.error is E.INCONSISTENT_GROUP_PROTOCOL
@@ -397,7 +398,7 @@ def test_a_group_that_is_empty_may_become_one_of_another_kind() -> None:
     first = Client(room, "a")
     stable(room, first)
     first.leave()
-    other = Client(room, "w", protocol_type="connect", offers=(Offer("sessioned", b""),))
+    other = Client(room, "w", protocol_type="connect", protocols=(SupportedProtocol("sessioned", b""),))
     stable(room, other)
     assert room.group().protocol_type == "connect"
 

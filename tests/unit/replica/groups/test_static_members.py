@@ -6,7 +6,14 @@ import pytest
 
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_effects import GroupRecord
-from replica.core.groups.group_messages import GroupIdentity, Joined, Leave, LeavingMember, MembersLeft, Offer
+from replica.core.groups.group_messages import (
+    GroupIdentity,
+    Joined,
+    Leave,
+    LeavingMember,
+    MembersLeft,
+    SupportedProtocol,
+)
 from replica.core.groups.group_states import GroupState
 from replica.core.groups.group_timers import GroupTimer, GroupTimers
 from tests.unit.replica.groups.room import T0, Client, Room, share, stable, subscription
@@ -113,12 +120,12 @@ def test_static_replacement_during_sync_triggers_a_rebalance() -> None:
 
 def test_static_replacement_with_other_protocols_triggers_a_rebalance() -> None:
     room = Room()
-    both = (Offer("range", subscription("t")), Offer("sticky", subscription("t")))
-    first, second = Client(room, "a", instance="one", offers=both), Client(room, "b", instance="two", offers=both)
+    both = (SupportedProtocol("range", subscription("t")), SupportedProtocol("sticky", subscription("t")))
+    first, second = Client(room, "a", instance="one", protocols=both), Client(room, "b", instance="two", protocols=both)
     stable(room, first, second)
     turned = (both[1], both[0])
     for name, instance in (("b", "two"), ("a", "one")):
-        client = Client(room, name, instance=instance, offers=turned)
+        client = Client(room, name, instance=instance, protocols=turned)
         joined = client.join()
         if instance == "two":
             assert joined is not None  # one vote each: the first that got one stays
