@@ -126,7 +126,7 @@ def build_parts(
         "log.cleaner.enable": config.cleans,
         "log.cleaner.backoff.ms": round(config.disk.clean_pause_s * 1000),
     }
-    file = started_with(config.log, config.log_said, limits_of_file, config.said)
+    file = started_with(config.log, config.log_keys_in_file, limits_of_file, config.settings)
     dynamic_configs = DynamicConfigManager(
         me, topic_configs, replica_manager, log_manager, file, log, limit_connections
     )

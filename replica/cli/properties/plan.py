@@ -121,7 +121,7 @@ def plan_of(
     source.warn_of_keys_without_effect(understood)
     security_properties.warn_without_authorizer(source)
     settings = {**{group: {} for group in GROUPS}, **source.settings()}
-    log, said = _log(source)
+    log, log_keys_in_file = _log(source)
     inter_broker = inter_broker_of(source, listeners)
     peers, controller, controllers = between_of(source, listeners, inter_broker, controller)
     made: dict[str, Any] = {
@@ -136,10 +136,10 @@ def plan_of(
         "controllers": controllers,
         "acls": source.attempt(security_properties.acls_of),
         "log": log,
-        "log_said": said,
+        "log_keys_in_file": log_keys_in_file,
         "leaving": _leaving(source, settings["leaving"]),
         "pace": _pace(source, settings["pace"]),
-        "said": _said(source),
+        "settings": _start_settings(source),
         **settings["config"],
     }
     checks.together(source, log)
@@ -219,7 +219,7 @@ def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
         return LogConfig(), frozenset()
 
 
-def _said(source: PropertiesSource) -> dict[str, Setting]:
+def _start_settings(source: PropertiesSource) -> dict[str, Setting]:
     """Return every key with its value, as tools see it. The value is None for secrets and for keys without a value."""
     usual = {name: _usual(key) for name, key in KEYS.items()}
     made = {name: Setting(usual[name], usual=usual[name]) for name, key in KEYS.items() if not key.ignored}

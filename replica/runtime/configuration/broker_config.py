@@ -69,13 +69,13 @@ class Peers:
 class Setting(NamedTuple):
     """The value of one key with which a broker was started.
 
-    text    None: a secret if the file has the key, else no value
-    said    whether the file has the key
-    usual   the default; None: no default, or it is not known
+    text      None: a secret if the file has the key, else no value
+    in_file   whether the file has the key
+    usual     the default; None: no default, or it is not known
     """
 
     text: str | None = None
-    said: bool = False
+    in_file: bool = False
     usual: str | None = None
 
 
@@ -113,7 +113,7 @@ class BrokerConfig:
     peers             how this broker connects to that listener of others
     controllers       how this broker connects to `controller` of others
     controller        the listener of the controller's commands
-    said              every key of the file, as `DescribeConfigs` returns it
+    settings          every key of the file, as `DescribeConfigs` returns it
     """
 
     id: BrokerId
@@ -135,7 +135,7 @@ class BrokerConfig:
     deletion: bool = True
     offsets: OffsetsTopicSettings = field(factory=OffsetsTopicSettings)
     log: LogConfig = field(factory=LogConfig)
-    log_said: frozenset[str] = frozenset()
+    log_keys_in_file: frozenset[str] = frozenset()
     """The keys of `log` that the file has."""
     replication: ReplicationSettings = field(factory=ReplicationSettings)
     fetch_answer_ms: int = 30_000
@@ -159,7 +159,7 @@ class BrokerConfig:
     """Controlled-shutdown settings, or None if disabled (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
-    said: Mapping[str, Setting] = field(factory=dict)
+    settings: Mapping[str, Setting] = field(factory=dict)
 
     @property
     def inter_broker_listener(self) -> str:

@@ -1,4 +1,4 @@
-"""The layers of a configuration, as DescribeConfigs returns them: each key with its value and all its sources.
+"""The layers of a configuration: each key with its value and all its sources, as DescribeConfigs returns them.
 
 A layer takes precedence over those behind it: topic > this broker > all brokers > the broker's file > the default.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from itertools import dropwhile
-from typing import Final
+from typing import Final, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kraft_controller.core.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
 from replica.core.log_config import LogConfig
 from replica.runtime.configuration.broker_config import Setting
-from replica.wire.schemas.topic_schemas import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from zab.core.secrets import is_secret
 
 
@@ -29,8 +28,7 @@ class Source(IntEnum):
     USUAL = 5
 
 
-KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
-Said = Mapping[str, Setting]
+StartSettings: TypeAlias = Mapping[str, Setting]
 """The settings with which a broker was started, by key."""
 _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", None), ("log.retention.hours", "168")),
@@ -39,6 +37,38 @@ _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(LONG_MAX)),),
 }
 """Keys without a default, and the coarser keys that count if nothing sets them, with the defaults of those."""
+
+
+@frozen
+class Synonym:
+    """One source of a value, with the key that it sets there. A secret has no value."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+@frozen
+class ConfigEntry:
+    """A key with the value in force.
+
+    value      None: a secret, or no value
+    kind       the type, as in `Key.kind`
+    about      the documentation
+    synonyms   all sources in the order of precedence; the first is in force. Empty: the default is
+    """
+
+    name: str
+    value: str | None
+    is_sensitive: bool
+    kind: str
+    about: str
+    synonyms: tuple[Synonym, ...]
+    read_only: bool = False
+
+    @property
+    def source(self) -> Source:
+        return self.synonyms[0].source if self.synonyms else Source.USUAL
 
 
 @frozen
@@ -52,7 +82,7 @@ class Layers:
 
     mine: Mapping[str, str]
     all: Mapping[str, str]
-    file: Said
+    file: StartSettings
 
     def value(self, key: Key) -> str | None:
         """Return the value in force of a broker's key."""
@@ -60,14 +90,14 @@ class Layers:
             if key.name in values and _makes_sense(key, values[key.name]):
                 return values[key.name]
         setting = self.file.get(key.name, Setting())
-        return setting.text if setting.said or setting.text is not None else key.default
+        return setting.text if setting.in_file or setting.text is not None else key.default
 
     def says(self, name: str) -> bool:
         """Return whether any layer sets the key itself, and not only a coarser key in its place."""
         setting = self.file.get(name, Setting())
-        return name in self.mine or name in self.all or setting.said
+        return name in self.mine or name in self.all or setting.in_file
 
-    def synonyms(self, key: Key) -> list[DescribeConfigsSynonym]:
+    def synonyms(self, key: Key) -> list[Synonym]:
         """List the sources of a broker's key in the order of precedence, as Kafka does.
 
         A coarser key follows the key itself. The list is empty if only the coarser key is set.
@@ -75,41 +105,41 @@ class Layers:
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):
             if key.name in values and _makes_sense(key, values[key.name]):
-                found.append(_said(key.name, values[key.name], source))
+                found.append(_synonym(key.name, values[key.name], source))
         coarser = _COARSER.get(key.name, ())
         for name in (key.name, *(name for name, _ in coarser)):
             setting = self.file.get(name, Setting())
-            if setting.said:
-                found.append(_said(name, setting.text, Source.FILE))
+            if setting.in_file:
+                found.append(_synonym(name, setting.text, Source.FILE))
         setting = self.file.get(key.name, Setting())
-        usual = key.default if setting.said or setting.text is None else setting.text
+        usual = key.default if setting.in_file or setting.text is None else setting.text
         for name, text in coarser or ((key.name, usual),):
             if text is not None:
-                found.append(_said(name, text, Source.USUAL))
+                found.append(_synonym(name, text, Source.USUAL))
         return list(dropwhile(lambda one: one.name != key.name, found))
 
 
-def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, object], said: Said) -> Said:
+def started_with(
+    log: LogConfig, log_keys_in_file: Iterable[str], more: Mapping[str, object], settings: StartSettings
+) -> StartSettings:
     """Return the settings of a broker at its start.
 
-    more   the values of other keys that can be changed dynamically
-    said   all keys of the file, as written
+    more       the values of other keys that can be changed dynamically
+    settings   all keys of the file, as written
     """
-    texts, in_file = log.as_text(), set(log_said)
-    made = dict(said)
+    texts, in_file = log.as_text(), set(log_keys_in_file)
+    made = dict(settings)
     for name, key in TOPIC.items():
         if key.broker is not None and name in texts:
-            itself = made.get(key.broker, Setting()).said
+            itself = made.get(key.broker, Setting()).in_file
             made[key.broker] = Setting(texts[name], itself if key.broker in _COARSER else name in in_file)
     for broker_key, value in more.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        made[broker_key] = Setting(text, made.get(broker_key, Setting()).said)
+        made[broker_key] = Setting(text, made.get(broker_key, Setting()).in_file)
     return made
 
 
-def of_topic(
-    values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None
-) -> list[DescribeConfigsResourceResult]:
+def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
     """Return entries with their synonyms; `wanted` None: all keys. An unknown key is returned as it is."""
     made = []
     for name in sorted({*TOPIC, *values}):
@@ -117,17 +147,17 @@ def of_topic(
             continue
         key = TOPIC.get(name) or Key(name, "string", None, "")
         own = values.get(name)
-        said = own is not None and _makes_sense(key, own)
-        value = own if said else key.default if key.broker is None else layers.value(BROKER[key.broker])
+        overrides = own is not None and _makes_sense(key, own)
+        value = own if overrides else key.default if key.broker is None else layers.value(BROKER[key.broker])
         found = [] if key.broker is None else layers.synonyms(BROKER[key.broker])
-        if said:
-            found.insert(0, _said(name, own, Source.TOPIC))
+        if overrides:
+            found.insert(0, _synonym(name, own, Source.TOPIC))
         if value is not None:
             made.append(_entry(name, key, value, found))
     return made
 
 
-def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[DescribeConfigsResourceResult]:
+def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
     """Return the keys that can be changed dynamically, and those of the file that cannot."""
     made = []
     for name in sorted({*BROKER, *layers.file}):
@@ -141,42 +171,34 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Descr
                 made.append(_entry(name, BROKER[name], value, layers.synonyms(BROKER[name])))
         else:
             setting = layers.file[name]
-            found = [_said(name, setting.text, Source.FILE)] if setting.said else []
+            found = [_synonym(name, setting.text, Source.FILE)] if setting.in_file else []
             if setting.usual is not None:
-                found.append(_said(name, setting.usual, Source.USUAL))
-            hidden = is_secret(name) or (setting.said and setting.text is None)
-            entry = _entry(name, Key(name, "string", None, ""), setting.text, found)
-            made.append(evolve(entry, read_only=True, is_sensitive=hidden))
+                found.append(_synonym(name, setting.usual, Source.USUAL))
+            secret = is_secret(name)
+            hidden = secret or (setting.in_file and setting.text is None)
+            value = None if secret else setting.text
+            made.append(ConfigEntry(name, value, hidden, "string", "", tuple(found), read_only=True))
     return made
 
 
-def of_all_brokers(
-    values: Mapping[str, str], wanted: Iterable[str] | None = None
-) -> list[DescribeConfigsResourceResult]:
+def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
     """Return only the dynamic settings: everything else differs between brokers."""
     return [
-        _entry(name, BROKER.get(name) or Key(name, "string", None, ""), text, [_said(name, text, Source.ALL_BROKERS)])
+        _entry(
+            name, BROKER.get(name) or Key(name, "string", None, ""), text, [_synonym(name, text, Source.ALL_BROKERS)]
+        )
         for name, text in sorted(values.items())
         if wanted is None or name in wanted
     ]
 
 
-def _entry(
-    name: str, key: Key, value: str | None, synonyms: list[DescribeConfigsSynonym]
-) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=name,
-        value=None if is_secret(name) else value,
-        is_sensitive=is_secret(name),
-        config_source=synonyms[0].source if synonyms else int(Source.USUAL),
-        synonyms=synonyms,
-        config_type=KINDS[key.kind],
-        documentation=key.about or None,
-    )
+def _entry(name: str, key: Key, value: str | None, synonyms: list[Synonym]) -> ConfigEntry:
+    secret = is_secret(name)
+    return ConfigEntry(name, None if secret else value, secret, key.kind, key.about, tuple(synonyms))
 
 
-def _said(name: str, text: str | None, source: Source) -> DescribeConfigsSynonym:
-    return DescribeConfigsSynonym(name=name, value=None if is_secret(name) else text, source=int(source))
+def _synonym(name: str, text: str | None, source: Source) -> Synonym:
+    return Synonym(name, None if is_secret(name) else text, source)
 
 
 def _makes_sense(key: Key, text: str) -> bool:

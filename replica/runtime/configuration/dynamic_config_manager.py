@@ -18,7 +18,7 @@ from replica.core.client_quotas import ClientQuotaManager
 from replica.core.errors import KafkaError
 from replica.core.log_config import NAMES, LogConfig
 from replica.core.replica_messages import RoleTaken
-from replica.runtime.configuration.config_layers import Layers, Said
+from replica.runtime.configuration.config_layers import Layers, StartSettings
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.handlers import client_throttling
 from replica.runtime.logs import Log
@@ -43,7 +43,7 @@ class DynamicConfigManager:
         topics: TopicConfigs,
         replica_manager: ReplicaManagerRuntime,
         log_manager: LogManagerRuntime,
-        file: Said,
+        file: StartSettings,
         log: Log,
         limit_connections: LimitConnections,
     ) -> None:

@@ -16,7 +16,14 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
-from replica.runtime.configuration.config_layers import Layers, Said, of_all_brokers, of_broker, of_topic
+from replica.runtime.configuration.config_layers import (
+    ConfigEntry,
+    Layers,
+    StartSettings,
+    of_all_brokers,
+    of_broker,
+    of_topic,
+)
 from replica.runtime.requests import ApiKey, Handler, Handlers, Request, Turns
 from replica.runtime.store.store_call import call_store
 from replica.wire.schemas.topic_schemas import (
@@ -27,8 +34,10 @@ from replica.wire.schemas.topic_schemas import (
     AlterConfigsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+    DescribeConfigsSynonym,
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
@@ -43,10 +52,14 @@ TOPIC: Final = 2
 BROKER: Final = 4
 OTHERS: Final[Mapping[int, str]] = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 """Resource types that Kafka's tools request and that this broker does not have."""
+KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
+"""The numbers of types."""
 ALL_BROKERS: Final = Entity.of("brokers")
 
 
-def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Session | None], file: Said) -> Handlers:
+def handlers(
+    me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Session | None], file: StartSettings
+) -> Handlers:
     """`file`: the configuration with which this broker started."""
     mine = Entity.of("brokers", str(me))
 
@@ -87,12 +100,7 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
                 found = of_broker(await layers(), keys)
             else:
                 found = of_topic(await read(entity), await layers(), keys)
-            for entry in found:
-                if not request.body.include_synonyms:
-                    entry.synonyms = []
-                if not request.body.include_documentation:
-                    entry.documentation = None
-            result.configs = found
+            result.configs = [_described(request.body, entry) for entry in found]
 
         return DescribeConfigsResponse(results=await _each(request.body.resources, DescribeConfigsResult, one))
 
@@ -154,6 +162,20 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
         ApiKey.ALTER_CONFIGS: altering_with(replaced, AlterConfigsResponse),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: altering_with(altered, IncrementalAlterConfigsResponse),
     }
+
+
+def _described(body: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if body.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
+        config_type=KINDS[entry.kind],
+        documentation=(entry.about or None) if body.include_documentation else None,
+    )
 
 
 def _operation(config: IncrementalAlterableConfig) -> Operation:

@@ -65,7 +65,7 @@ def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], La
             result.num_partitions = len(topic_created.replicas)
             result.replication_factor = len(topic_created.replicas[0])
             result.configs = [
-                CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.config_source)
+                CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
                 for entry in of_topic(values, layers())
             ]
 

@@ -136,7 +136,7 @@ def test_options_of_a_broker_show_no_secret(
 def test_clients_are_shown_no_secret_of_a_broker(key: str) -> None:
     text = f"zookeeper.connect=h:2181\nnum.partitions=3\n{key}=a.PlainLoginModule required user_ann=canary1;\n"
     try:
-        file = plan_of("server.properties", text).config.said
+        file = plan_of("server.properties", text).config.settings
     except Exception:
         pytest.skip("the broker does not start with this alone")
     shown = of_broker(Layers({}, {}, file))

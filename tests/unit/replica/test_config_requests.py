@@ -50,7 +50,7 @@ def test_key_without_value_has_none_if_coarser_key_is_set() -> None:
         "log.retention.hours": "48",
     }
     (said,) = of_broker(Layers({"log.retention.ms": "5"}, {}, file), keys[:1])
-    assert (said.value, said.config_source) == ("5", 2)
+    assert (said.value, said.source) == ("5", 2)
 
 
 async def test_repeated_resource_is_refused() -> None:

@@ -147,7 +147,7 @@ def test_the_finest_unit_counts() -> None:
     made = plan("log.retention.hours=1", "log.retention.minutes=2", "log.roll.hours=3").config
     assert made.log.retention_ms == 120_000
     assert made.log.segment_ms == 3 * 3_600_000
-    assert {"retention.ms", "segment.ms"} <= made.log_said
+    assert {"retention.ms", "segment.ms"} <= made.log_keys_in_file
 
 
 MISTAKES = """\
@@ -346,7 +346,7 @@ def test_settings_of_replication_and_cleaning() -> None:
 
 
 def test_tools_get_defaults_of_unset_keys() -> None:
-    said = plan("ssl.keystore.password=hush", "broker.rack=east").config.said
+    said = plan("ssl.keystore.password=hush", "broker.rack=east").config.settings
     assert said["broker.rack"][:2] == ("east", True)
     assert said["ssl.keystore.password"][:2] == (None, True)
     assert said["ssl.client.auth"][:2] == ("none", False)
@@ -365,12 +365,12 @@ def test_synonyms_are_those_that_kafka_lists() -> None:
     def told(
         mine: dict[str, str], topic: dict[str, str]
     ) -> dict[str, tuple[str | None, int, list[tuple[str, str | None, int]]]]:
-        layers = Layers(mine, {}, started_with(said.log, said.log_said, {}, said.said))
+        layers = Layers(mine, {}, started_with(said.log, said.log_keys_in_file, {}, said.settings))
         entries = of_broker(layers) + of_topic(topic, layers)
         return {
             each.name: (
                 each.value,
-                each.config_source,
+                each.source,
                 [(one.name, one.value, one.source) for one in each.synonyms],
             )
             for each in entries
@@ -567,7 +567,7 @@ def test_without_a_store_there_is_no_broker() -> None:
 
 
 def test_secrets_are_not_reported() -> None:
-    said = plan("ssl.key.password=x", "num.partitions=2").config.said
+    said = plan("ssl.key.password=x", "num.partitions=2").config.settings
     assert said["ssl.key.password"][:2] == (None, True)
     assert said["num.partitions"][:2] == ("2", True)
     assert said["default.replication.factor"][:2] == ("1", True)
