@@ -112,7 +112,7 @@ def test_compaction_of_real_files(tmp_path: Path) -> None:
     again.close()
 
 
-def test_flushes_and_cleanings_beside_whoever_appends_and_cuts(tmp_path: Path) -> None:
+def test_flushes_and_cleanings_run_beside_appends_and_truncations(tmp_path: Path) -> None:
     config = LogConfig.of({"cleanup.policy": "compact", "segment.bytes": "3000", "index.interval.bytes": "200"})
     manager = LogManager.open([str(tmp_path)], lambda topic: config, ManagerSettings(open_files_max=2))
     manager.load(1, "cluster")

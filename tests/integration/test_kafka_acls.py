@@ -201,7 +201,7 @@ CASES: list[tuple[ApiKey, Body, E, Rights]] = [
 ]  # fmt: skip
 
 
-async def test_each_request_by_who_may_not_and_by_who_may(tmp_path: Path) -> None:
+async def test_each_request_needs_its_permission(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (running, port):
         open_to_all = evolve(running.brokers[1].config, acls=None, log_dirs=(tmp_path / "another",))
         unguarded = Broker(open_to_all, running.store.session)
@@ -220,7 +220,7 @@ async def test_each_request_by_who_may_not_and_by_who_may(tmp_path: Path) -> Non
                 await forget(root)
 
 
-async def test_what_is_allowed_of_a_request_is_done_and_the_rest_refused(tmp_path: Path) -> None:
+async def test_permitted_part_of_a_request_is_done_and_the_rest_refused(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (_, port), as_user(port, "root") as root, as_user(port, "ann") as ann:
         names = ("mine", "mine-too", "others")
         new = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
@@ -340,7 +340,7 @@ def test_clients_that_we_did_not_write(tmp_path: Path) -> None:
     trio.run(main)
 
 
-async def test_without_an_authorizer_nobody_can_ask_for_acls(tmp_path: Path) -> None:
+async def test_acl_requests_are_refused_without_an_authorizer(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as running, connect([("127.0.0.1", running.ports[1])]) as client:
         assert codes(await ask(client, ApiKey.DESCRIBE_ACLS, ANY_ACL)) == {E.SECURITY_DISABLED}
         new = acl("ann", O.READ, *ON_TOPIC)

@@ -175,7 +175,7 @@ def test_aiokafka_sees_leaders_move_when_a_broker_ends_and_comes_back(tmp_path: 
     trio.run(main)
 
 
-def test_librdkafka_configures_brokers_while_they_run_and_sees_who_said_what(tmp_path: Path) -> None:
+def test_librdkafka_configures_running_brokers_and_reads_config_sources(tmp_path: Path) -> None:
     def resource(kind: str, name: str, **values: tuple[str, str | None]) -> Any:
         made = librdkafka.ConfigResource(librdkafka.ResourceType[kind], name)
         for key, (operation, value) in values.items():

@@ -29,7 +29,7 @@ ODD_PAIRS = [
 
 @EACH
 @pytest.mark.parametrize("brokers", [1, 3])
-def test_what_one_writes_all_read(client: Client, brokers: int, tmp_path: Path) -> None:
+def test_records_of_one_client_are_read_by_all_clients(client: Client, brokers: int, tmp_path: Path) -> None:
     pairs = ODD_PAIRS + [(b"%d" % number, b"value %d" % number) for number in range(200)]
 
     async def main() -> None:

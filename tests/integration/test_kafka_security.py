@@ -22,7 +22,7 @@ USERS = {"alice": "her password"}
 SASL = SaslSettings(users=USERS)
 
 
-def test_who_may_come_in(tmp_path: Path) -> None:
+def test_listeners_admit_only_clients_with_valid_credentials(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -114,6 +114,6 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
         (["zookeeper.ssl.context.supplier.class=x.Mine"], "would not be safe"),
     ],
 )
-def test_what_would_leave_it_open_ends_the_start(tmp_path: Path, more: list[str], why: str) -> None:
+def test_broker_does_not_start_with_an_unprotected_store(tmp_path: Path, more: list[str], why: str) -> None:
     with pytest.raises(BadConfig, match=why):
         plan_of("server.properties", lines(tmp_path, 2181, *more))

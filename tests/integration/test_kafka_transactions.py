@@ -131,7 +131,7 @@ def until(true: Callable[[], object]) -> object:
 # -- one producer ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(tmp_path: Path) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(tmp_path: Path) -> None:
     def story(running: Cluster) -> None:
         mine = producer(running)
         mine.begin_transaction()
@@ -150,7 +150,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(tmp_path: Path) ->
     played(tmp_path, 1, story)
 
 
-def test_who_takes_over_a_name_ends_what_its_last_bearer_has_begun(tmp_path: Path) -> None:
+def test_new_producer_of_an_id_fences_the_former_and_aborts_its_transaction(tmp_path: Path) -> None:
     def story(running: Cluster) -> None:
         zombie = producer(running)
         zombie.begin_transaction()
@@ -169,7 +169,7 @@ def test_who_takes_over_a_name_ends_what_its_last_bearer_has_begun(tmp_path: Pat
     played(tmp_path, 1, story)
 
 
-def test_who_went_away_in_the_midst_holds_readers_back_no_longer_than_it_said(tmp_path: Path) -> None:
+def test_abandoned_transaction_blocks_readers_no_longer_than_its_timeout(tmp_path: Path) -> None:
     def story(running: Cluster) -> None:
         gone = producer(running, "gone", timeout_ms=1_000)
         gone.begin_transaction()
@@ -185,7 +185,7 @@ def test_who_went_away_in_the_midst_holds_readers_back_no_longer_than_it_said(tm
     played(tmp_path, 1, story, transactions=TransactionSettings(abort_check_ms=100))
 
 
-def test_aiokafka_commits_and_aborts_and_reads_what_is_committed(tmp_path: Path) -> None:
+def test_aiokafka_commits_and_aborts_and_reads_committed_records(tmp_path: Path) -> None:
     async def work(hosts: str) -> list[bytes]:
         mine = aiokafka.AIOKafkaProducer(bootstrap_servers=hosts, transactional_id=ID)
         await mine.start()
@@ -233,7 +233,7 @@ class Deaf:
         broker.parts.transaction_coordinator._markers.send = self.sent.append  # type: ignore[assignment,method-assign]
 
 
-def test_what_was_decided_is_done_by_the_next_coordinator(tmp_path: Path) -> None:
+def test_next_coordinator_completes_decided_transactions(tmp_path: Path) -> None:
     def story(running: Cluster) -> None:
         mine = producer(running)
         for word, commits in (("a", True), ("b", False)):

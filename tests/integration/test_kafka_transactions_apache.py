@@ -24,7 +24,7 @@ def played(hosts: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_begin_write_commit_positions_abort_fence_look_and_end_what_hangs(tmp_path: Path) -> None:
+def test_java_client_runs_lists_fences_and_ends_transactions(tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster(tmp_path, 1) as made:
             assert await in_thread(played, made.hosts) == [

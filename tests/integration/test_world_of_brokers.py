@@ -67,7 +67,7 @@ def test_a_rolling_restart_costs_applications_nothing(tmp_path: Path, capsys: py
     assert counts["records failed"] == counts["records unknown"] == counts["records repeated"] == 0
 
 
-def test_nothing_acknowledged_is_lost_whatever_ends_or_is_cut_off(
+def test_no_acknowledged_record_is_lost_by_kills_pauses_and_partitions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trouble = (

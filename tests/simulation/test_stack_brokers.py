@@ -47,7 +47,7 @@ def counts(outcome: Outcome) -> dict[str, int]:
     return dict(outcome.counts)
 
 
-def test_a_rolling_restart_under_load_costs_nobody_anything() -> None:
+def test_rolling_restart_under_load_fails_no_request() -> None:
     departs = (Depart(800, 100, 1), Depart(1_800, 100, 2), Depart(2_800, 100, 3))
     outcome = run(script(*departs, length_ms=3_800))
     assert outcome.held, outcome.what
@@ -77,7 +77,7 @@ def test_brokers_die_stand_still_and_are_cut_off_and_nothing_acknowledged_is_los
 
 
 @pytest.mark.parametrize("durability", ["each", "before"])
-def test_what_is_durable_when_it_is_acknowledged_survives_the_loss_of_all_power(durability: str) -> None:
+def test_records_flushed_before_acknowledgement_survive_loss_of_all_power(durability: str) -> None:
     outcome = run(script(Blackout(900, 100, "lose"), length_ms=1_600, durability=durability))
     assert outcome.held, outcome.what
     assert counts(outcome)["records acknowledged"] > 20
@@ -103,9 +103,7 @@ def test_disks_are_lost_and_fail_and_records_are_let_go_and_nothing_else_is_miss
     assert undone(outcome) == set()
 
 
-def test_an_unclean_leader_takes_with_it_what_it_lacks_and_that_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_lost_by_an_unclean_leader_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broker 3 misses what brokers 1 and 2 have, and then they are gone."""
     monkeypatch.chdir(tmp_path)
     away = CutBroker(600, 900, 3), KillBroker(1_500, 1_500, 1), KillBroker(1_501, 1_500, 2)

@@ -13,7 +13,7 @@ from kraft_controller.wire import znodes
 from tests.integration.kraft_controller.site import command, run, site
 
 
-def test_brokers_with_what_they_hold_and_lead(tmp_path: Path) -> None:
+def test_brokers_list_counts_replicas_and_leaders(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path, {1: "east", 2: "west", 3: None}) as here:
             session = here.session

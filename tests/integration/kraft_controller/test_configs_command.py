@@ -56,7 +56,7 @@ def test_brokers_clients_and_users(tmp_path: Path) -> None:
     run(test)
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_config_commands_fail_with_reason(tmp_path: Path) -> None:
     refused = [
         (1, "no topic nope", ("alter", "topics", "nope", "--set", "retention.ms=1")),
         (1, "no topic nope", ("describe", "topics", "nope")),

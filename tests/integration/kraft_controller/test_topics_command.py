@@ -85,7 +85,7 @@ def test_manual_replica_assignment(tmp_path: Path) -> None:
     run(test)
 
 
-def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_invalid_topic_commands_fail_and_write_nothing(tmp_path: Path) -> None:
     refused = [
         (1, "brokers [9]", ("create", "t", "--replica-assignment", "1:9")),
         (1, "names a broker twice", ("create", "t", "--replica-assignment", "1:1")),

@@ -67,7 +67,7 @@ def produce_all(hosts: str, count: int) -> None:
     producer.close()
 
 
-def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follower_fetches_read_only_changed_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[TopicPartition] = []
     read = Partition.read
 

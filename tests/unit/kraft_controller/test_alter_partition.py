@@ -76,7 +76,9 @@ def test_repeated_request_after_a_lost_reply_succeeds() -> None:
         ),
     ],
 )
-def test_what_is_refused(wanted: IsrChange, broker: int, epoch: int, error: AlterPartitionError) -> None:
+def test_invalid_isr_change_is_refused_and_changes_nothing(
+    wanted: IsrChange, broker: int, epoch: int, error: AlterPartitionError
+) -> None:
     controller = three()
     before = controller.store.states[T0]
     event = events.AlterPartitionRequested(BrokerId(broker), BrokerEpoch(epoch), (wanted,))

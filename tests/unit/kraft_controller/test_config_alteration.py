@@ -71,7 +71,7 @@ def test_configuration_is_replaced_as_a_whole() -> None:
         ("must not be above", [Alteration("min.compaction.lag.ms", SET, "8")]),
     ],
 )
-def test_what_is_refused(why: str, alterations: list[Alteration]) -> None:
+def test_invalid_alteration_is_refused_with_reason(why: str, alterations: list[Alteration]) -> None:
     with pytest.raises(ConfigError, match=why):
         config_alteration.altered("topics", alterations, {"cleanup.policy": "delete"})({"max.compaction.lag.ms": "7"})
 

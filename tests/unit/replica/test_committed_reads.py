@@ -169,7 +169,7 @@ def test_waiting_fetch_completes_when_the_marker_is_committed() -> None:
     assert len(list(walk(answer.records))) == 2
 
 
-def test_the_next_leader_holds_back_what_it_has_no_end_of_and_takes_it_once_more() -> None:
+def test_next_leader_without_the_marker_withholds_records_until_it_is_written_again() -> None:
     room = Room()
     room.write(1, b"a", b"b")
     room.pull(2, rounds=2)
@@ -202,7 +202,7 @@ def test_an_end_is_refused_like_any_write_that_waits_for_all() -> None:
     assert room.error(room.end(1, COMMIT, coordinator=3)) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_a_follower_that_serves_shows_what_it_knows_to_be_decided() -> None:
+def test_follower_serves_only_transactions_whose_commit_it_has_received() -> None:
     room = Room(settings=ReplicaSettings(follower_reads=True))
     room.write(1, b"a")
     room.end(1, ABORT)

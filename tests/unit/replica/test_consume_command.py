@@ -11,7 +11,7 @@ from tests.unit.replica.storage.transactional import ABORT, COMMIT, Writers, end
 from zab.cli.kit.failures import Failed
 
 
-def test_a_batch_that_does_not_fit_its_checksum_ends_the_command_behind_what_came_before_it() -> None:
+def test_damaged_batch_ends_the_command_after_the_records_before_it() -> None:
     position = Position(TopicPartition("t", 0), 0, None)
     sound, rotten = numbered(0, 0, b"a", b"b"), bytearray(numbered(2, 0, b"cccc"))
     rotten[-3] ^= 1

@@ -272,7 +272,7 @@ def test_an_answer_of_an_older_epoch_is_not_appended() -> None:
     assert world.log(3).records() == []
 
 
-def test_a_new_leader_does_not_name_an_end_that_lies_before_what_was_read() -> None:
+def test_new_leader_names_no_end_offset_before_records_already_read() -> None:
     """Its watermark lags until everybody in sync has fetched from it."""
     world = World(3)
     world.create()

@@ -7,7 +7,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from replica.cli.group_member import _assigned, assignment, in_ranges, subscription, topics_of
 
 
-def test_other_clients_read_what_is_written_and_write_what_is_read() -> None:
+def test_subscriptions_and_assignments_are_those_of_other_clients() -> None:
     theirs = ConsumerProtocolMemberMetadata(0, ["t", "ü"], None)
     assert subscription(["t", "ü"]) == theirs.encode()
     assert topics_of(theirs.encode()) == ["t", "ü"]

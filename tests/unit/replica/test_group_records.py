@@ -105,7 +105,7 @@ def test_noise_is_an_error_of_ours_or_nothing(key: bytes, value: bytes | None, v
     assigned_in(key)
 
 
-def test_what_a_consumer_was_assigned() -> None:
+def test_assignment_of_a_consumer_is_decoded() -> None:
     data = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00000003 0001 62 00000001 00000001 ffffffff")
     assert assigned_in(data) == (TopicPartition("a", 0), TopicPartition("a", 3), TopicPartition("b", 1))
     assert assigned_in(b"") == assigned_in(data[:12]) == ()

@@ -203,7 +203,7 @@ async def _nowhere() -> int | None:
     return None
 
 
-def test_the_next_coordinator_reads_what_the_first_one_wrote() -> None:
+def test_next_coordinator_loads_groups_and_offsets_of_the_former() -> None:
     storage = Storage()
 
     async def first(broker: Broker, _: trio.Nursery) -> None:
@@ -477,7 +477,7 @@ def test_positions_in_transactions_hang_in_the_topic_and_the_next_coordinator_fi
     play(second, storage)
 
 
-def test_what_an_operator_wants_to_know() -> None:
+def test_metrics_count_groups_members_offsets_and_loads() -> None:
     async def story(broker: Broker, _: trio.Nursery) -> None:
         broker.lead()
         assert read(broker)["kafka_coordinator_group_partitions_loading"] == PARTITIONS

@@ -177,7 +177,7 @@ def test_unknown_tag_is_skipped() -> None:
         ("0000 0003 00000007 ffff ffff 0001", "cut off or broken"),
     ],
 )
-def test_what_is_no_request(frame: str, why: str) -> None:
+def test_malformed_request_is_refused_with_reason(frame: str, why: str) -> None:
     with pytest.raises(WireError, match=why):
         decode_request(bytes.fromhex(frame))
 

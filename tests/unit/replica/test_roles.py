@@ -123,7 +123,7 @@ def test_leader_of_consecutive_epochs_keeps_follower_positions() -> None:
 
 
 @pytest.mark.mechanism(27)
-def test_nobody_leads() -> None:
+def test_replica_without_leader_keeps_its_high_watermark() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -182,7 +182,7 @@ def test_replicas_missing_in_a_full_command_are_stopped_not_deleted() -> None:
     assert "stray" in world.events(1)
 
 
-def test_what_nobody_has_heard_of_and_what_is_elsewhere() -> None:
+def test_unknown_partition_and_partition_of_another_broker_get_different_errors() -> None:
     world = World(2)
     world.create(replicas=(1,))
     assert world.error(world.produce(2, "a")) is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -160,7 +160,7 @@ def test_consumer_is_sent_to_its_rack_and_reads_up_to_that_high_watermark() -> N
     assert old.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_tells_what_it_has_not_yet_from_what_there_is_not() -> None:
+def test_follower_distinguishes_offset_not_available_from_out_of_range() -> None:
     world = World(2, settings=ReplicaSettings(follower_reads=True))
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -184,7 +184,7 @@ def test_fetch_at_a_follower_completes_when_its_high_watermark_advances() -> Non
     assert sizes(fetched(world, token)) == [1]
 
 
-def test_where_the_log_begins_and_ends_and_what_was_written_when() -> None:
+def test_offsets_are_found_by_timestamp_and_at_both_log_ends() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     leader = world.servers[1].replicas
@@ -308,7 +308,7 @@ def test_a_rate_of_nothing_lets_nothing_through_until_it_is_another() -> None:
 
 
 @pytest.mark.mechanism(28)
-def test_a_follower_asks_for_all_its_partitions_at_once_and_whoever_had_something_comes_last_next_time() -> None:
+def test_follower_fetches_all_partitions_and_names_those_with_records_last_next_time() -> None:
     world = World(2)
     for where in (T0, T1):
         world.create(where, replicas=(1, 2))

@@ -80,7 +80,7 @@ def test_unknown_record_types_are_skipped() -> None:
         (KEY, "0000 0000000000000009 0000 0000ea60 01 fffffffe", "-2 elements"),
     ],
 )
-def test_what_is_no_record_says_why(key: str, value: str | None, why: str) -> None:
+def test_malformed_record_is_refused_with_reason(key: str, value: str | None, why: str) -> None:
     with pytest.raises(RecordError, match=why):
         decode(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 

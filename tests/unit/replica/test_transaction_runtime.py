@@ -251,7 +251,7 @@ def test_ids_of_producers_with_a_transactional_id_and_without() -> None:
     play(story)
 
 
-def test_the_next_coordinator_reads_the_topic_and_ends_what_was_decided() -> None:
+def test_next_coordinator_loads_the_topic_and_completes_decided_transactions() -> None:
     storage, markers = Storage(), Partitions()
 
     async def first(broker: Broker) -> None:
@@ -398,7 +398,7 @@ def test_transactions_are_listed() -> None:
     play(story)
 
 
-def test_what_an_operator_wants_to_know() -> None:
+def test_metrics_count_transactions_by_state() -> None:
     async def story(broker: Broker) -> None:
         await broker.lead()
         who = await broker.producer()

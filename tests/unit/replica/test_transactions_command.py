@@ -157,7 +157,7 @@ async def test_aborted_producer_is_fenced_and_keeps_its_timeout(capsys: pytest.C
         assert (found["transaction_state"], found["transaction_timeout_ms"]) == ("Empty", 60_000)
 
 
-async def test_what_hangs_is_what_is_open_somewhere_and_known_to_no_coordinator(
+async def test_hanging_transactions_are_open_in_a_partition_and_unknown_to_coordinators(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with broker() as running:

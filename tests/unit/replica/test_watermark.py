@@ -204,7 +204,7 @@ def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
     assert world.hw(1) == 1
 
 
-def test_what_the_process_before_wrote_counts_when_it_is_on_the_disk() -> None:
+def test_records_of_the_former_process_count_once_flushed() -> None:
     world = World(2, settings=ReplicaSettings(sync_writes=True))
     world.create(replicas=(1, 2))
     world.produce(1, "a")

@@ -54,7 +54,7 @@ def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_an_honest_broker_does_is_legal(seed: int) -> None:
+def test_history_of_a_correct_broker_is_valid(seed: int) -> None:
     verdict = judge(legal(seed, steps=150))
     assert verdict.held, str(verdict)
     assert verdict.orders

@@ -83,7 +83,7 @@ def test_requests_are_refused_before_the_offsets_topic_exists() -> None:
         assert room.answers[room.ask(ask)] == reply
 
 
-def test_whoever_does_not_lead_the_partition_says_so() -> None:
+def test_requests_to_a_broker_that_does_not_lead_get_not_coordinator() -> None:
     room = Room(lead=False)
     for ask, reply in [
         *errors(E.NOT_COORDINATOR),

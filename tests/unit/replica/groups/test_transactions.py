@@ -131,7 +131,7 @@ def test_a_producer_that_was_fenced_commits_nothing() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_may_be_heard_of_before_what_stands_before_it(committed: bool) -> None:
+def test_end_of_a_transaction_may_be_reported_before_its_earlier_commit(committed: bool) -> None:
     room = Room()
     room.holding = True
     first = post(room, {T0: 5})

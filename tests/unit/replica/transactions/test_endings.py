@@ -103,7 +103,7 @@ def test_failed_write_sends_no_markers() -> None:
         (E.INVALID_TIMESTAMP, E.INVALID_TIMESTAMP),
     ],
 )
-def test_what_a_producer_hears_whose_record_could_not_be_written(error: E, heard: E) -> None:
+def test_failed_write_of_a_decision_answers_the_producer_with_its_error(error: E, heard: E) -> None:
     room = Room()
     who = begun(room)
     room.holding = True

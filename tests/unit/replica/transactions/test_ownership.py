@@ -49,7 +49,7 @@ def test_requests_are_refused_before_the_transactions_topic_exists() -> None:
         assert room.ask(ask) == reply
 
 
-def test_whoever_does_not_lead_the_partition_says_so() -> None:
+def test_requests_to_a_broker_that_does_not_lead_get_not_coordinator() -> None:
     room = Room(lead=False)
     for ask, reply in [*asks(E.NOT_COORDINATOR), (ListTransactions(), ListedTransactions(E.NONE))]:
         assert room.ask(ask) == reply
@@ -174,7 +174,7 @@ def test_a_coordinator_that_is_elected_anew_reads_anew_and_old_news_changes_noth
     ) == 1
 
 
-def test_transactions_are_listed_by_what_they_are_and_how_long_they_have_been_open() -> None:
+def test_transactions_are_listed_by_state_producer_and_duration() -> None:
     room = Room()
     done = room.producer("a")
     room.add(done, T0)

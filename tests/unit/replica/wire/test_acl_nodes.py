@@ -18,7 +18,7 @@ NODE = (
 )
 
 
-def test_where_they_are_and_what_is_in_them() -> None:
+def test_acl_nodes_have_kafkas_paths_and_contents() -> None:
     assert acl_nodes.path(TOPIC) == "/kafka-acl/Topic/t"
     assert acl_nodes.path(PREFIX) == "/kafka-acl-extended/prefixed/TransactionalId/tx-"
     assert acl_nodes.entries([WRITE, READ]) == NODE

@@ -94,7 +94,7 @@ def test_many_records_with_long_numbers() -> None:
         (changed(base_timestamp=-500), ErrorCode.INVALID_TIMESTAMP),
     ],
 )
-def test_what_is_refused(data: bytes, code: ErrorCode) -> None:
+def test_invalid_batch_is_refused_with_its_error(data: bytes, code: ErrorCode) -> None:
     assert code_of(data) is code
 
 
@@ -279,7 +279,7 @@ def test_records_alike_are_judged_as_if_each_were_looked_at(seed: int) -> None:
     assert refused > 20
 
 
-def test_a_number_that_is_longer_than_it_need_be_does_not_hide_what_follows() -> None:
+def test_overlong_varint_does_not_hide_the_records_behind_it() -> None:
     """The first record writes its number in two bytes; the others have a longer key there, and are as long."""
     first = b"\x00\x00\x80\x00\x01\x02v\x00"
     others = [b"\x00\x00" + varint.encode(number) + b"\x03\x01\x02v\x00" for number in range(1, 20)]
