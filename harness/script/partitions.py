@@ -212,7 +212,7 @@ class PartBrokers:
 
 @frozen
 class SlowStore:
-    """What it says to the store takes longer, so that what it has looked at there is old when it writes."""
+    """Its requests to the store take longer, so that it writes what it has read long before."""
 
     at: int
     for_ms: int = 500
@@ -222,7 +222,7 @@ class SlowStore:
 
 @frozen
 class SlowBroker:
-    """What it sends takes longer."""
+    """Its messages take longer."""
 
     at: int
     for_ms: int = 500
