@@ -77,7 +77,7 @@ async def test_acls_are_added_and_listed_and_removed_and_brokers_heed_them(tmp_p
             await session.create("/kafka-acl-changes/acl_changes_", b"TOPIC:t", sequential=True)
         await until(lambda: not desk.may("ann", Operation.CREATE, "t"))
         said = await desk.acls("--list")
-        assert (said.code, "damaged" in said.err) == (1, True)
+        assert (said.code, "until this node is repaired" in said.err) == (1, True)
 
 
 async def test_returning_broker_reads_all_acls(tmp_path: Path) -> None:
