@@ -417,8 +417,8 @@ class RequestPipeline:
         moved, the connection is cut without a reply.
         """
         client = self._client
-        if client.phase is _OVER:
-            return
+        if client.phase >= _CLOSING:
+            return  # an earlier reply was the last one: the session has expired
         if error is not None and not isinstance(error, LeadersLost):
             client.cut(f"the outcome of a write is unknown: {error}")
             return
