@@ -26,7 +26,7 @@ from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
 from zab.wire.client.client_frames import Command, FirstFrame, Reply, ReplyReader
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
-from zab.wire.client.requests import AUTH_XID, PING, PING_XID, decode_fields, encode_request
+from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, decode_fields, encode_request
 
 SESSION = 7
 TIMEOUT_MS = 10_000
@@ -327,6 +327,36 @@ def test_ping_at_a_closed_throttle_does_not_count_as_a_request_that_waits() -> N
     talk.it.receive(write(2))
     talk.server.write_done(12)
     assert [(xid, error) for xid, _, error, _ in talk.replies()] == [(PING_XID, 0), (1, 0), (2, 0)]
+
+
+def test_credentials_and_watches_are_never_refused_by_the_throttle() -> None:
+    """Clients ignore such a refusal, and would continue without them."""
+    talk = served(throttle=ThrottleSettings(request_max_requests=1, request_stall_ms=200, op_wait_ms=50))
+    talk.it.receive(write(1))
+    watches = encode_request(Op.SET_WATCHES, SET_WATCHES_XID, (0, ("/a",), (), ()))
+    talk.it.receive(read(2) + encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"u:p")) + watches + read(3))
+    assert talk.it.advance() == 0.2  # one stall, then the next attempt
+    talk.now = 1.0
+    talk.it.advance()
+    talk.server.write_done(11)
+    replies = [(xid, error) for xid, _, error, _ in talk.replies()]
+    refused = ErrorCode.THROTTLED_OP
+    assert replies == [(AUTH_XID, 0), (1, 0), (2, refused), (SET_WATCHES_XID, 0), (3, refused)]
+    assert talk.it.identities[-1][0] == "digest"
+
+
+def test_late_requests_behind_wrong_credentials_wait_for_their_answer() -> None:
+    talk = served(throttle=ThrottleSettings(request_max_requests=1, request_stall_ms=200, op_wait_ms=50))
+    talk.it.receive(write(1))
+    talk.it.receive(encode_request(Op.AUTH, AUTH_XID, (0, "unknown", b"x")) + read(2))
+    assert talk.it.advance() == 0.2  # one stall, then the next attempt
+    talk.now = 1.0
+    talk.it.advance()
+    talk.server.write_done(11)
+    assert talk.xids() == [1]
+    talk.now = 1.1
+    talk.it.tick()
+    assert (talk.xids(), talk.it.phase) == ([AUTH_XID], ConnectionPhase.CLOSING)
 
 
 def test_client_that_does_not_read_is_cut() -> None:

@@ -45,6 +45,10 @@ _CLOSE: Final = int(Op.CLOSE_SESSION)
 _AUTH: Final = int(Op.AUTH)
 _SASL: Final = int(Op.SASL)
 _SET_WATCHES: Final = (int(Op.SET_WATCHES), int(Op.SET_WATCHES2))
+_NEVER_REFUSED: Final = frozenset((_CLOSE, _AUTH, _SASL, *_SET_WATCHES))
+"""Requests that a throttle only delays. Clients ignore the refusal of credentials and of the watches that they set
+again after a reconnection: they would continue without them.
+"""
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
 _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
 _SERVING: Final = ConnectionPhase.SERVING
@@ -262,14 +266,17 @@ class RequestPipeline:
         count, late = throttle.admit(len(requests), self._now_ms)
         if not late:
             take(requests[:count])
-        else:
-            for xid, op, body in requests:
-                if op == _CLOSE:
-                    take([(xid, op, body)])
-                else:
-                    self._server.counts.throttled_ops += 1
-                    self._put(op, xid, PendingReply(ErrorCode.THROTTLED_OP, done=True))
-        self._hold(requests[count:])
+            self._held += requests[count:]
+            return
+        for index, (xid, op, body) in enumerate(requests):
+            if self._held or self._pause:  # a request that was taken has stopped the pipeline
+                self._held += requests[index:]
+                return
+            if op in _NEVER_REFUSED:
+                take([(xid, op, body)])
+            else:
+                self._server.counts.throttled_ops += 1
+                self._put(op, xid, PendingReply(ErrorCode.THROTTLED_OP, done=True))
 
     def _take_of_local(self, requests: list[Request]) -> None:
         """Take the requests of a local session, up to one that needs a session of the ensemble, or a close."""
