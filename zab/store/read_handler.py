@@ -225,6 +225,7 @@ class ReadHandler:
         if not watches.has_room(client, more):
             return NO_ROOM
         self.work += len(data) + len(exist) + len(child) + len(persistent) + len(recursive)
+        data_paths, child_paths = [], []
         for path in data:
             node = nodes.get(path)
             if node is None:
@@ -232,11 +233,11 @@ class ReadHandler:
             elif node[MZXID] > seen:
                 self._deliver(client, EventType.DATA_CHANGED, path, node)
             else:
-                watches.watch_data(path, client)
+                data_paths.append(path)
         for path in exist:
             node = nodes.get(path)
             if node is None:
-                watches.watch_data(path, client)
+                data_paths.append(path)
             else:
                 self._deliver(client, EventType.CREATED, path, node)
         for path in child:
@@ -246,11 +247,8 @@ class ReadHandler:
             elif node[PZXID] > seen:
                 self._deliver(client, EventType.CHILDREN_CHANGED, path, node)
             else:
-                watches.watch_children(path, client)
-        for path in persistent:
-            watches.add(path, client, WatchMode.PERSISTENT)
-        for path in recursive:
-            watches.add(path, client, WatchMode.RECURSIVE)
+                child_paths.append(path)
+        watches.add_all(client, data_paths, child_paths, persistent, recursive)
         return _DONE
 
     def _deliver(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:

@@ -244,6 +244,26 @@ class ServerWatches:
             table.add(path, watcher, RECURSIVE if mode == WatchMode.RECURSIVE else PERSISTENT)
         return True
 
+    def add_all(
+        self,
+        watcher: Watcher,
+        data: Iterable[str],
+        child: Iterable[str],
+        persistent: Iterable[str],
+        recursive: Iterable[str],
+    ) -> None:
+        """Add one-time watches of both kinds, and persistent ones, after `has_room` was asked for all of them."""
+        add_data, add_child = self._data.add, self._child.add
+        for path in data:
+            add_data(path, watcher, STANDARD)
+        for path in child:
+            add_child(path, watcher, STANDARD)
+        for path in persistent:
+            add_data(path, watcher, PERSISTENT)
+            add_child(path, watcher, PERSISTENT)
+        for path in recursive:
+            add_data(path, watcher, RECURSIVE)
+
     def has(self, path: str, watcher: Watcher, kind: int) -> bool:
         return any(table.has(path, watcher, mode) for table, mode in self._entries(kind))
 
