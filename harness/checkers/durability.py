@@ -48,10 +48,26 @@ class DurableBeforeAck(Checker):
 
 
 class HistoryBeforeEpoch(Checker):
-    """A disk that says `current epoch e` holds the history that e began with. Otherwise its owner would win
-    an election by an epoch whose history it lacks, and cut the others."""
+    """A disk with a current epoch holds the initial history of that epoch.
+
+    Otherwise the server would win an election by an epoch whose history it lacks, and cut the others. There is one
+    exception: after a cut by the leader of a later epoch, and before that epoch is saved. That leader was elected
+    without the initial history, so no quorum has adopted the epoch, and none ever will.
+    """
 
     promise = "history before epoch"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._cut: dict[ServerId, Epoch] = {}
+        """The epoch of the leader that last made a server give up the initial history of its current epoch."""
+
+    def truncated(self, who: Known, zxid: Zxid) -> None:
+        initial = self.ghost.initial.get(who.current)
+        if initial is not None and not self.ghost.holds(zxid, initial):
+            self._cut[who.id] = who.promised
+
+    installed = truncated
 
     def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
         initial = self.ghost.initial.get(current)
@@ -64,7 +80,8 @@ class HistoryBeforeEpoch(Checker):
     def started(self, who: Known, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         initial = self.ghost.initial.get(recovered.current)
-        if recovered.voting and initial is not None and not self.ghost.holds(last, initial):
+        cut = recovered.current < self._cut.get(who.id, Epoch(0))
+        if recovered.voting and not cut and initial is not None and not self.ghost.holds(last, initial):
             self.fail(
                 f"server {who.id} restarts in epoch {recovered.current}, which begins with {show(initial)},"
                 f" with a history that ends at {show(last)}"

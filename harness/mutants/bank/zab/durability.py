@@ -93,6 +93,18 @@ def restarted_in_an_epoch_without_its_history(story: Story, bad: bool) -> None:
     story.judge.started(ONE, Recovered(Epoch(2), Epoch(2), batches=batches), NOTHING if bad else first.last)
 
 
+@breaks(HistoryBeforeEpoch)
+def restarted_without_a_history_that_nobody_cut(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE, ONE)
+    story.leads(THREE, 2)
+    story.epochs(2, ONE)
+    story.judge.heard_leader_info(ONE, Epoch(3))
+    if not bad:
+        story.judge.truncated(ONE, NOTHING)
+    story.judge.started(ONE, Recovered(Epoch(3), Epoch(2)), NOTHING)
+
+
 @breaks(EpochsAscend)
 def an_epoch_goes_back(story: Story, bad: bool) -> None:
     story.epochs(2, ONE)
