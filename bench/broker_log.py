@@ -15,7 +15,7 @@ from shutil import rmtree
 from typing import Final
 
 from bench.report import Result, median, publish
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage.log_manager import LogManager
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import walk

@@ -26,12 +26,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kraft_controller.core.alter_partition import IsrChange, IsrChangeResult, IsrMember
     from kraft_controller.core.broker_request_batch import CommandSink
     from kraft_controller.core.cluster_health import Health, health
     from kraft_controller.core.command_handler import ControllerCommandHandler
     from kraft_controller.core.commands import LeaderAndIsr, Role, Stop, StopReplica, UpdateMetadata
-    from kraft_controller.core.config_keys import ConfigError, values_of
+    from kraft_controller.core.configuration.config_keys import ConfigError, values_of
+    from kraft_controller.core.configuration.throttles import Throttles
     from kraft_controller.core.controller_context import ControllerSettings
     from kraft_controller.core.controller_events import (
         AlterPartitionRequested,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Version,
     )
     from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState, Topic
-    from kraft_controller.core.throttles import Throttles
+    from kraft_controller.core.topics.alter_partition import IsrChange, IsrChangeResult, IsrMember
     from kraft_controller.runtime.admin.cluster_description import ClusterDescription, describe_cluster
     from kraft_controller.runtime.admin.election_requests import ask_for_elections
     from kraft_controller.runtime.admin.entity_configs import Entity, NoSuchEntity, alter_config, read_config
@@ -108,14 +108,14 @@ _WHERE: Final = {
         "AlterPartitionRequested", "AlterReassignmentsRequested", "ControlledShutdownRequested",
         "ElectLeadersRequested", "StaleBrokerEpoch",
     ),
-    "core.alter_partition": ("IsrChange", "IsrChangeResult", "IsrMember"),
+    "core.topics.alter_partition": ("IsrChange", "IsrChangeResult", "IsrMember"),
     # what brokers receive, from controllers and as configuration
     "core.command_handler": ("ControllerCommandHandler",),
     "runtime.command_server": ("CommandServer",),
     "core.commands": ("LeaderAndIsr", "Role", "Stop", "StopReplica", "UpdateMetadata"),
     "runtime.config_feed": ("ConfigFeed",),
-    "core.config_keys": ("ConfigError", "values_of"),
-    "core.throttles": ("Throttles",),
+    "core.configuration.config_keys": ("ConfigError", "values_of"),
+    "core.configuration.throttles": ("Throttles",),
     # what administrators and their tools do
     "runtime.admin.cluster_description": ("ClusterDescription", "describe_cluster"),
     "runtime.admin.topic_requests": ("TopicError", "add_partitions", "create_topic", "delete_topic", "plan_topic"),

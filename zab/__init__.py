@@ -82,9 +82,9 @@ if TYPE_CHECKING:
     from zab.runtime.store_server.open_store import open_store
     from zab.runtime.store_server.security_settings import Provider, SecuritySettings
     from zab.runtime.store_server.store_server import StoreServer
+    from zab.service.health.status import RoleChange, Status
     from zab.service.limits import Limits
     from zab.service.replicated_machine import Machine, Passive, View
-    from zab.service.status import RoleChange, Status
     from zab.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
     from zab.session.api import Session
     from zab.session.multi import Multi, MultiRead
@@ -276,7 +276,7 @@ _HOMES: Final = {
     "zab.session.multi": ("Multi", "MultiRead"),
     "zab.session.state": ("SessionState",),
     "zab.session.watch": ("Event", "Watch", "WatchEvent"),
-    "zab.service.status": ("RoleChange", "Status"),
+    "zab.service.health.status": ("RoleChange", "Status"),
     "zab.net.tls.tls_settings": ("ClientAuth", "TlsPortSettings"),
     "zab.net.tls.key_stores": ("StoreFile",),
     "zab.storage.storage": ("StorageSettings",),

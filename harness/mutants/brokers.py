@@ -63,7 +63,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "uncommitted-shown",
         "a client that reads is shown what is not committed, and may find something else there later",
         (
-            "replica.core.partition:Partition.read",
+            "replica.core.partitions.partition:Partition.read",
             "bound = stable if asked.committed else watermark",
             "bound = log.end_offset",
         ),
@@ -72,7 +72,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "read-past-what-is-open",
         "a read_committed consumer reads past open transactions",
         (
-            "replica.core.partition:Partition.read",
+            "replica.core.partitions.partition:Partition.read",
             "bound = stable if asked.committed else watermark",
             "bound = watermark",
         ),

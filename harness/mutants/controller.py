@@ -14,7 +14,7 @@ STORE: Final = "kraft_controller.wire.znode_store:ZnodeStore"
 CORE: Final = "kraft_controller.core"
 BATCH: Final = f"{CORE}.broker_request_batch:BrokerRequestBatch"
 HANDLER: Final = f"{CORE}.command_handler:ControllerCommandHandler"
-REASSIGNMENT: Final = f"{CORE}.reassignment:PartitionReassignment"
+REASSIGNMENT: Final = f"{CORE}.topics.reassignment:PartitionReassignment"
 REPLICAS: Final = "harness.worlds.controller.replicas:Replicas"
 BROKER: Final = "harness.worlds.cores.controller.broker:Broker"
 QUEUE: Final = f"{CORE}.command_channel:BrokerCommandQueue"
@@ -105,12 +105,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "anybody-leads",
         "any live replica is elected, in sync or not",
-        (f"{CORE}.leader_election:offline", "if replica in state.isr:", "if True:"),
+        (f"{CORE}.topics.leader_election:offline", "if replica in state.isr:", "if True:"),
     ),
     _of_controllers(
         "last-in-sync-forgotten",
         "the last in-sync replica is removed from the ISR with its broker, so the complete replica is forgotten",
-        (f"{CORE}.leader_election:without", "isr = state.isr if len(state.isr) == 1 else tuple(", "isr = tuple("),
+        (
+            f"{CORE}.topics.leader_election:without",
+            "isr = state.isr if len(state.isr) == 1 else tuple(",
+            "isr = tuple(",
+        ),
     ),
     _of_controllers(
         "states-at-any-version",
@@ -152,7 +156,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "isr-not-told",
         "what leaders write into ISRs is not told to the others",
         (
-            f"{CORE}.alter_partition:AlterPartition.process_notifications",
+            f"{CORE}.topics.alter_partition:AlterPartition.process_notifications",
             "self._batch.add_update_metadata(self._context.brokers, readable)",
             "pass",
         ),
@@ -202,7 +206,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "election-request-stays",
         "the request for an election stays when it was held",
         (
-            f"{CORE}.preferred_election:PreferredElection.process_node",
+            f"{CORE}.topics.preferred_election:PreferredElection.process_node",
             "yield from self._store.drop_preferred_elections()",
             "pass",
         ),
@@ -220,7 +224,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "partitions-lost",
         "a write of one partition into its topic's node drops the others",
-        (f"{CORE}.topic_registry:with_assignments", "{**topic.partitions, **changed}", "changed"),
+        (f"{CORE}.topics.topic_registry:with_assignments", "{**topic.partitions, **changed}", "changed"),
     ),
     _of_controllers(
         "move-ends-early",
@@ -247,7 +251,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "growth-by-the-node",
         "what a topic grew by while its node was read for another reason never begins",
         (
-            f"{CORE}.topic_changes:TopicChanges.process_modification",
+            f"{CORE}.topics.topic_changes:TopicChanges.process_modification",
             "if context.phase(tp) is PartitionPhase.NON_EXISTENT",
             "if tp.partition not in before.partitions",
         ),

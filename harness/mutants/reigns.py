@@ -7,7 +7,7 @@ from typing import Final
 from harness.mutants.edit import Mutant
 from harness.mutants.replication import GROUPS, ISR, PARTITION, of_partitions
 
-REASSIGNMENT: Final = "kraft_controller.core.reassignment:PartitionReassignment"
+REASSIGNMENT: Final = "kraft_controller.core.topics.reassignment:PartitionReassignment"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
@@ -41,7 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "former-life-let-in",
         "a broker dies that is not in sync, and its leader may still write that it is, by what it knows of that life",
         (
-            "kraft_controller.core.replica_state_machine:ReplicaStateMachine._may_join_isr",
+            "kraft_controller.core.topics.replica_state_machine:ReplicaStateMachine._may_join_isr",
             "led = state.leader in context.brokers and state.leader not in offline",
             "led = False",
         ),

@@ -9,16 +9,16 @@ from attrs import evolve
 from harness.mutants.edit import Mutant, mutant
 
 CORE: Final = "replica.core"
-DIVERGENCE: Final = f"{CORE}.divergence"
-FETCHER: Final = f"{CORE}.replica_fetcher:ReplicaFetcher"
-LEADER: Final = f"{CORE}.leader_role:LeaderRole"
-PARTITION: Final = f"{CORE}.partition:Partition"
-ISR: Final = f"{CORE}.isr:Isr"
+DIVERGENCE: Final = f"{CORE}.partitions.divergence"
+FETCHER: Final = f"{CORE}.fetching.replica_fetcher:ReplicaFetcher"
+LEADER: Final = f"{CORE}.partitions.leader_role:LeaderRole"
+PARTITION: Final = f"{CORE}.partitions.partition:Partition"
+ISR: Final = f"{CORE}.partitions.isr:Isr"
 MANAGER: Final = f"{CORE}.replica_manager:ReplicaManager"
 LOG: Final = "replica.storage.unified_log:UnifiedLog"
 FLUSHER: Final = "replica.storage.log_flusher:LogFlusher"
 RECOVERY: Final = "replica.storage.log_loader"
-POLICY: Final = f"{CORE}.log_policy"
+POLICY: Final = f"{CORE}.partitions.log_policy"
 FAILOVER: Final = "kraft_controller.core.controller_failover:ControllerFailover"
 PRODUCERS: Final = "replica.storage.producer_state:ProducerStateManager"
 GROUPS: Final = f"{CORE}.groups"
@@ -129,7 +129,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-answers-count",
         "an answer that was asked for under an earlier leader is taken in",
         (
-            f"{CORE}.replica_fetcher_manager:ReplicaFetcherManager.answered",
+            f"{CORE}.fetching.replica_fetcher_manager:ReplicaFetcherManager.answered",
             "fetcher = self._fetchers.get(request.leader)",
             "fetcher = self._fetchers.get(request.leader) or next(iter(self._fetchers.values()), None)",
         ),
@@ -140,7 +140,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "clean-for-ever",
         "a leader does not look again at a partition of a fetch session in which something happened",
         (
-            f"{CORE}.follower_fetch_sessions:FollowerFetchSessions.disturb",
+            f"{CORE}.fetching.follower_fetch_sessions:FollowerFetchSessions.disturb",
             "if where not in session.dirty:",
             "if False:",
         ),
@@ -150,7 +150,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a fetch session continues after a request whose response was lost",
         (f"{FETCHER}.failed", "self._begin_session()", "self._in_flight = None"),
         (
-            f"{CORE}.follower_fetch_sessions:FollowerFetchSessions.next_of",
+            f"{CORE}.fetching.follower_fetch_sessions:FollowerFetchSessions.next_of",
             "if session.epoch != place.epoch:",
             "if False:",
         ),
@@ -396,7 +396,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "pass",
         ),
         (
-            f"{CORE}.replica_fetcher_manager:ReplicaFetcherManager.remove",
+            f"{CORE}.fetching.replica_fetcher_manager:ReplicaFetcherManager.remove",
             """
             self._outbox.leaders[leader] = None
             partition.end_following()

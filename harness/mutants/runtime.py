@@ -48,7 +48,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "submissions-forgotten",
         "the results of some submissions are dropped, and their callers wait for ever",
         (
-            "zab.service.pending_submissions:PendingSubmissions.applied",
+            "zab.service.forwarding.pending_submissions:PendingSubmissions.applied",
             "if closed is None:",
             "if closed is None or counter % 7 == 0:",
         ),

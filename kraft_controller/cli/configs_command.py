@@ -12,8 +12,8 @@ import zab
 from kraft_controller.cli.kafka_configs import as_verbs
 from kraft_controller.cli.store_connection import StoreVerbs
 from kraft_controller.cli.topics_command import pair
-from kraft_controller.core.config_keys import DEFAULT, KEYS, ConfigError
-from kraft_controller.core.scram import Mechanism, asked_for, read_credential
+from kraft_controller.core.configuration.config_keys import DEFAULT, KEYS, ConfigError
+from kraft_controller.core.configuration.scram import Mechanism, asked_for, read_credential
 from kraft_controller.runtime.admin.entity_configs import (
     Entity,
     NoSuchEntity,

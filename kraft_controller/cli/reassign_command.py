@@ -12,8 +12,8 @@ import click
 import zab
 from kraft_controller.cli.store_connection import StoreVerbs, report_damage
 from kraft_controller.cli.waiting import Waiting, wait_options, waited
-from kraft_controller.core.assignment import AssignmentError
 from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.topics.assignment import AssignmentError
 from kraft_controller.runtime.admin import reassignment_requests as admin
 from kraft_controller.runtime.admin.cluster_description import describe_cluster
 from kraft_controller.runtime.admin.reassignment_requests import MoveError, Moves, Progress

@@ -12,9 +12,9 @@ import click
 import zab
 from kraft_controller.cli.store_connection import StoreVerbs, report_damage
 from kraft_controller.cli.waiting import Waiting, wait_options, waited
-from kraft_controller.core.assignment import AssignmentError, Policy
-from kraft_controller.core.config_keys import ConfigError
+from kraft_controller.core.configuration.config_keys import ConfigError
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
+from kraft_controller.core.topics.assignment import AssignmentError, Policy
 from kraft_controller.runtime.admin.cluster_description import ClusterDescription, describe_cluster
 from kraft_controller.runtime.admin.topic_requests import (
     TopicError,

@@ -11,12 +11,12 @@ from kraft_controller.core.controller_context import ControllerContext
 from kraft_controller.core.controller_store import ControllerStore, Damaged
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.operator_log import OperatorLog
-from kraft_controller.core.partition_state_machine import PartitionStateMachine
-from kraft_controller.core.reassignment import PartitionReassignment
-from kraft_controller.core.replica_state_machine import ReplicaStateMachine
 from kraft_controller.core.state import Broker
 from kraft_controller.core.store_requests import StoreRequests
-from kraft_controller.core.topic_deletion import TopicDeletionManager
+from kraft_controller.core.topics.partition_state_machine import PartitionStateMachine
+from kraft_controller.core.topics.reassignment import PartitionReassignment
+from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
+from kraft_controller.core.topics.topic_deletion import TopicDeletionManager
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from kraft_controller.core.alter_partition import IsrChange
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.topics.alter_partition import IsrChange
 
 # -- changes in the store --------------------------------------------------------------------------------
 

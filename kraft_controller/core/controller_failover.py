@@ -15,14 +15,14 @@ from kraft_controller.core.controller_context import ControllerContext, Replica
 from kraft_controller.core.controller_store import ControllerStore
 from kraft_controller.core.names import BrokerId
 from kraft_controller.core.operator_log import OperatorLog
-from kraft_controller.core.partition_state_machine import Failures, PartitionStateMachine
-from kraft_controller.core.preferred_election import PreferredElection
-from kraft_controller.core.reassignment import PartitionReassignment
-from kraft_controller.core.replica_state_machine import ReplicaStateMachine
 from kraft_controller.core.store_requests import ControllerMoved, StoreRequests, in_parallel
-from kraft_controller.core.topic_changes import TopicChanges
-from kraft_controller.core.topic_deletion import TopicDeletionManager
-from kraft_controller.core.topic_registry import TopicRegistry
+from kraft_controller.core.topics.partition_state_machine import Failures, PartitionStateMachine
+from kraft_controller.core.topics.preferred_election import PreferredElection
+from kraft_controller.core.topics.reassignment import PartitionReassignment
+from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
+from kraft_controller.core.topics.topic_changes import TopicChanges
+from kraft_controller.core.topics.topic_deletion import TopicDeletionManager
+from kraft_controller.core.topics.topic_registry import TopicRegistry
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kraft_controller.core.alter_partition import AlterPartition
 from kraft_controller.core.broker_changes import BrokerChanges
 from kraft_controller.core.broker_request_batch import BrokerRequestBatch, CommandSink
 from kraft_controller.core.controller_context import ControllerContext
@@ -43,14 +42,15 @@ from kraft_controller.core.controller_failover import ControllerFailover
 from kraft_controller.core.controller_store import ControllerStore
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.operator_log import OperatorLog, OperatorMessage
-from kraft_controller.core.partition_state_machine import PartitionStateMachine
-from kraft_controller.core.preferred_election import PreferredElection
-from kraft_controller.core.reassignment import PartitionReassignment
-from kraft_controller.core.replica_state_machine import ReplicaStateMachine
 from kraft_controller.core.store_requests import StoreRequests
-from kraft_controller.core.topic_changes import TopicChanges
-from kraft_controller.core.topic_deletion import TopicDeletionManager
-from kraft_controller.core.topic_registry import TopicRegistry
+from kraft_controller.core.topics.alter_partition import AlterPartition
+from kraft_controller.core.topics.partition_state_machine import PartitionStateMachine
+from kraft_controller.core.topics.preferred_election import PreferredElection
+from kraft_controller.core.topics.reassignment import PartitionReassignment
+from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
+from kraft_controller.core.topics.topic_changes import TopicChanges
+from kraft_controller.core.topics.topic_deletion import TopicDeletionManager
+from kraft_controller.core.topics.topic_registry import TopicRegistry
 
 
 class KafkaController:

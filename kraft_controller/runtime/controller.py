@@ -25,7 +25,7 @@ from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, decimal
 from kraft_controller.core.operator_log import OperatorMessage
 from kraft_controller.core.store_requests import ControllerMoved, RepliesLost, Result
-from kraft_controller.core.topic_changes import TopicChanges
+from kraft_controller.core.topics.topic_changes import TopicChanges
 from kraft_controller.runtime.bounded_requests import leading_error
 from kraft_controller.runtime.config_feed import delete_old_notes, let_gather
 from kraft_controller.runtime.controller_counts import ControllerCounts

@@ -13,7 +13,8 @@ import zab
 from kraft_controller.cli.store_connection import store_options, with_session
 from kraft_controller.runtime.bounded_requests import run_bounded
 from kraft_controller.wire.znodes import DamagedNode
-from replica.core.acls import (
+from replica.core.errors import KafkaError
+from replica.core.security.acls import (
     ANY_HOST,
     CLUSTER_NAME,
     OPERATIONS,
@@ -30,7 +31,6 @@ from replica.core.acls import (
     check_principal,
     title,
 )
-from replica.core.errors import KafkaError
 from replica.runtime.authorization.authorizer import write_acls
 from replica.wire import acl_nodes
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused

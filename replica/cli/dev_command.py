@@ -13,7 +13,7 @@ import trio
 from kraft_controller.core.names import BrokerId
 from replica.cli.running import run
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
 from replica.runtime.broker import Broker

@@ -12,11 +12,11 @@ from enum import Enum, auto
 
 from kraft_controller.core.names import LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
-from replica.core.follower_fetch_sessions import FollowerFetchSessions
-from replica.core.isr import Doubt
+from replica.core.fetching.follower_fetch_sessions import FollowerFetchSessions
 from replica.core.isr_change_propagation import IsrChangePropagation
-from replica.core.leader_role import LeaderRole
-from replica.core.partition import Partition
+from replica.core.partitions.isr import Doubt
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.partition import Partition
 from replica.core.replica_messages import WriteIsr
 from replica.core.replica_settings import ReplicaSettings
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from replica.core.coordinator_topic import CoordinatorTopic, Load
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.partition_log import PartitionLog
 
 Replay: TypeAlias = Callable[[Load, bytes, int], int]
 """Replays record batches from an offset on. Returns the offset after them, or that offset if there are none."""

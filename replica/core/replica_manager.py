@@ -9,7 +9,7 @@ out.
     manager.tick(now)                            the time has passed `deadline`
     manager.ready()                              what to do now, after each of the above
 
-Nothing in here waits or reads a clock. Logs are called directly: see `replica.core.partition_log`.
+Nothing in here waits or reads a clock. Logs are called directly: see `replica.core.partitions.partition_log`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from kraft_controller.core.names import DELETED, BrokerId, TopicId, TopicPartiti
 from kraft_controller.core.state import Broker
 from replica.core.alter_partition_manager import AlterPartitionManager
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_server import FetchServer
-from replica.core.offset_lookup import Lookup, Search, search
+from replica.core.fetching.fetch_server import FetchServer
+from replica.core.fetching.replica_fetcher_manager import ReplicaFetcherManager
 from replica.core.outbox import Outbox
-from replica.core.partition import ALL, Partition
-from replica.core.partition_log import ActiveProducer, ExaminedBatch, PartitionLog
+from replica.core.partitions.offset_lookup import Lookup, Search, search
+from replica.core.partitions.partition import ALL, Partition
+from replica.core.partitions.partition_log import ActiveProducer, ExaminedBatch, PartitionLog
 from replica.core.purgatory import Condition, DelayedDeleteRecords, DelayedOperationPurgatory, DelayedProduce
-from replica.core.replica_fetcher_manager import ReplicaFetcherManager
 from replica.core.replica_messages import (
     CONSUMER,
     Deleted,

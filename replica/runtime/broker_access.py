@@ -8,7 +8,7 @@ from collections.abc import Callable
 import trio
 
 import zab
-from replica.core.acl_authorization import AclSettings
+from replica.core.security.acl_authorization import AclSettings
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.authentication.user_credentials import UserCredentials, sasl_secret

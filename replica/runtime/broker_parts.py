@@ -8,7 +8,7 @@ from functools import partial
 from attrs import evolve, frozen
 
 from kraft_controller.core.names import BrokerId
-from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits
+from replica.core.fetching.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime.broker_access import BrokerAccess
 from replica.runtime.cluster_membership import ClusterMembership, OpenSession

@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import define, field
 
-from replica.core.partition_log import AbortedTxn
+from replica.core.partitions.partition_log import AbortedTxn
 from replica.wire.batch import DELETE_HORIZON, Header
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, Record, build, read_control, read_records

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from replica.core.partition_log import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from replica.core.partitions.partition_log import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from replica.storage.checkpoint_files import EPOCHS, encode
 from zab.storage.disk import FolderDisk, write_atomically
 

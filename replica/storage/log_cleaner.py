@@ -1,4 +1,6 @@
-"""Compaction of one log (Kafka: LogCleaner). `replica.core.log_policy` chooses the log, `compaction` the records.
+"""Compaction of one log (Kafka: LogCleaner).
+
+`replica.core.partitions.log_policy` chooses the log, `compaction` the records.
 
 A round reads the dirty part and remembers the last offset of each key, as many as fit into memory. Then it copies the
 closed segments up to there without the records that a later one replaces. Each copy is made durable beside the log and
@@ -14,9 +16,9 @@ from typing import Final
 from attrs import define, frozen
 
 from replica.core.errors import KafkaError
-from replica.core.log_config import RELATIVE_MAX
-from replica.core.log_policy import ClosedSegment, LogToClean, is_too_young, log_to_clean, uncleanable_from
-from replica.core.partition_log import NO_TIMESTAMP, AbortedTxn
+from replica.core.partitions.log_config import RELATIVE_MAX
+from replica.core.partitions.log_policy import ClosedSegment, LogToClean, is_too_young, log_to_clean, uncleanable_from
+from replica.core.partitions.partition_log import NO_TIMESTAMP, AbortedTxn
 from replica.storage.compaction import Compaction, emptied
 from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.log_loader import CLEANED, SWAP, finish_swap

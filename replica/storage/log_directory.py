@@ -12,7 +12,7 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerId
 from kraft_controller.wire.broker_identity import META, WrongIdentity, decode_identity, encode_identity
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage import checkpoint_files as files_of
 from replica.storage.checkpoint_files import TopicPartition
 from replica.storage.files import DamagedLog, Handles, MissingFile, StorageFailure

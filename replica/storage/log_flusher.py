@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import frozen
 
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import sync
 from replica.storage.leader_epochs import LeaderEpochFileCache
 from replica.storage.log_segment import LOG, SUFFIXES

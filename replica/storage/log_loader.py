@@ -16,7 +16,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from replica.core.errors import KafkaError
-from replica.core.log_config import RELATIVE_MAX, LogConfig
+from replica.core.partitions.log_config import RELATIVE_MAX, LogConfig
 from replica.storage.checkpoint_files import EPOCHS, decode_epochs
 from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.leader_epochs import LeaderEpochFileCache

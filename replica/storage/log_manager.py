@@ -13,8 +13,8 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log_config import LogConfig
-from replica.core.log_policy import LogToClean, dirtiest, needs_cleaning
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.log_policy import LogToClean, dirtiest, needs_cleaning
 from replica.storage.checkpoint_files import TopicPartition
 from replica.storage.files import OPEN_FILES_MAX, DamagedLog, MissingFile, StorageFailure, log_directory
 from replica.storage.log_cleaner import KEYS_MAX, Cleaned, clean, examine_log
@@ -336,7 +336,7 @@ class LogManager:
     def _to_clean(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
     ) -> Iterator[tuple[LogToClean, tuple[TopicPartition, LogDirectory, UnifiedLog]]]:
-        """Yield the logs that need cleaning, as `replica.core.log_policy` decides."""
+        """Yield the logs that need cleaning, as `replica.core.partitions.log_policy` decides."""
         for directory in self._usable():
             for partition, log in list(directory.logs.items()):
                 if not log.config.compact or log.uncleanable is not None:

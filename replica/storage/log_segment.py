@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from replica.core.partition_log import NO_OFFSET, NO_TIMESTAMP, AbortedTxn
+from replica.core.partitions.partition_log import NO_OFFSET, NO_TIMESTAMP, AbortedTxn
 from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.segment_indexes import OffsetIndex, TimeIndex, decode_last_time
 from replica.storage.transaction_index import ABORTED, ENTRY_BYTES, decode, decode_sound, encode

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from replica.core.partition_log import AbortedTxn
+from replica.core.partitions.partition_log import AbortedTxn
 from replica.storage.log_segment import LogSegment, file_name
 from replica.storage.log_segments import LogSegments
 from replica.storage.producer_state import ProducerStateManager

@@ -19,7 +19,7 @@ import google_crc32c
 from attrs import define, field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import AbortedTxn, ActiveProducer
+from replica.core.partitions.partition_log import AbortedTxn, ActiveProducer
 from replica.wire.batch import Header
 from replica.wire.records import ControlType, read_control, read_records
 

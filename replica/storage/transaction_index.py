@@ -12,7 +12,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Final
 
-from replica.core.partition_log import AbortedTxn
+from replica.core.partitions.partition_log import AbortedTxn
 
 ABORTED: Final = ".txnindex"
 """Each closed segment of a log with completed transactions has this file, even if it is empty; others may lack it."""

@@ -22,9 +22,9 @@ from typing import Final, Protocol, TypeAlias
 from attrs import evolve
 
 from replica.core.errors import KafkaError, OffsetOutOfRange
-from replica.core.log_config import RELATIVE_MAX, LogConfig
-from replica.core.log_policy import Retention, is_expired, is_roll_due, must_roll, retention
-from replica.core.partition_log import (
+from replica.core.partitions.log_config import RELATIVE_MAX, LogConfig
+from replica.core.partitions.log_policy import Retention, is_expired, is_roll_due, must_roll, retention
+from replica.core.partitions.partition_log import (
     NO_OFFSET,
     NO_TIMESTAMP,
     AbortedTxn,
@@ -83,8 +83,9 @@ NO_CHECKPOINTS: Final[OffsetCheckpoints] = NoCheckpoints()
 
 
 class UnifiedLog:
-    """Implements `replica.core.partition_log.PartitionLog`. One thread appends, reads and truncates. `flush`,
-    `examine`, searches by time and the cleaner may run in others, and take the lock for each step.
+    """Implements `replica.core.partitions.partition_log.PartitionLog`. One thread appends, reads and truncates.
+
+    `flush`, `examine`, searches by time and the cleaner may run in others, and take the lock for each step.
 
     name             the partition, for messages
     config           the topic's settings; may change at any time
@@ -643,7 +644,7 @@ class UnifiedLog:
     # -- retention and cleaning --------------------------------------------------------------------
 
     def delete_old_segments(self, now_ms: int, high_watermark: int, *, at_once: bool = False) -> int:
-        """Delete the oldest segments as `replica.core.log_policy` decides, and return how many.
+        """Delete the oldest segments as `replica.core.partitions.log_policy` decides, and return how many.
 
         Their files stay for `file.delete.delay.ms`, for readers that have them open. `at_once`: there are none, and
         their room is needed.

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kraft_controller.wire.znodes import DamagedNode
-from replica.core.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType, title
+from replica.core.security.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType, title
 
 STORED: Final = (
     ResourceType.TOPIC,

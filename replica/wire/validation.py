@@ -12,7 +12,7 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import BatchRefusal, ExaminedBatch
+from replica.core.partitions.partition_log import BatchRefusal, ExaminedBatch
 from replica.wire import varint
 from replica.wire.batch import (
     DELETE_HORIZON,

@@ -17,9 +17,9 @@ import pytest
 import trio
 from attrs import define, field
 
-from replica.core.acl_authorization import AclSettings
 from replica.core.coordinator_topic import TopicCoordinator
 from replica.core.errors import ErrorCode as E
+from replica.core.security.acl_authorization import AclSettings
 from replica.runtime.admin.overview import health
 from replica.runtime.replication.log_manager_runtime import LogManagerPace
 from replica.wire import batch

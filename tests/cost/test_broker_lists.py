@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from replica.core.errors import ErrorCode, WireError
-from replica.core.offset_lookup import Lookup
+from replica.core.partitions.offset_lookup import Lookup
 from replica.core.replica_messages import OffsetAnswer
 from replica.runtime.authentication.user_credentials import UserCredentials
 from replica.runtime.broker import Broker

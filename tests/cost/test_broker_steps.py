@@ -18,11 +18,11 @@ from kraft_controller.core.names import (
     TopicPartition,
 )
 from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
-from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, operations
-from replica.core.acls import Acl, Entry, Operation, Pattern, PatternType, Permission, ResourceType
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.partitioning import java_hash
 from replica.core.metadata_cache import MetadataCache
+from replica.core.security.acl_authorization import Acls, AclSettings, Requester, allowed, operations
+from replica.core.security.acls import Acl, Entry, Operation, Pattern, PatternType, Permission, ResourceType
 from replica.runtime import logs
 from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.handlers import metadata_requests

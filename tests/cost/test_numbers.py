@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.core.config_keys import TOPIC, ConfigError, read_throttled
+from kraft_controller.core.configuration.config_keys import TOPIC, ConfigError, read_throttled
+from kraft_controller.core.configuration.throttles import Throttles
 from kraft_controller.core.names import BrokerId, decimal
-from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.controller import event_of_path
 from kraft_controller.wire import znodes
 from tests.unit.wire.der_certificates import certificate, name

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from kraft_controller.core import config_keys
+from kraft_controller.core.configuration import config_keys
 from tests.cost.backtracking import LIMIT, Matcher, growth_of, hostile_inputs, sample_strings, steps_of
 from zab.cli.zoo_cfg.keys import FAMILIES
 from zab.store.acl_schemes import _AVA
@@ -44,7 +44,7 @@ _NO_PATTERN: Final = frozenset({"escape", "error", "Pattern", "Match", "purge"})
 MADE_WITHOUT_NAME: Final[Mapping[tuple[str, str], tuple[tuple[str, re.Pattern[Any]], ...]]] = {
     ("zab.cli.zoo_cfg.keys", "<module>"): tuple(("fullmatch", family.pattern) for family in FAMILIES),
     ("zab.recipes.waiting_queue", "in_order"): (("search", re.compile(r"(?:\-lock\-|\-read\-)(-?\d{10})$")),),
-    ("kraft_controller.core.config_keys", "value"): tuple(
+    ("kraft_controller.core.configuration.config_keys", "value"): tuple(
         ("fullmatch", re.compile(key.words))
         for table in vars(config_keys).values()
         if isinstance(table, Mapping)
@@ -52,7 +52,7 @@ MADE_WITHOUT_NAME: Final[Mapping[tuple[str, str], tuple[tuple[str, re.Pattern[An
         if isinstance(key, config_keys.Key) and key.words
     ),
     # `ssl.principal.mapping.rules`: an operator's own patterns. `Principals` bounds the names that they meet.
-    ("replica.core.principals", "_rule"): (),
+    ("replica.core.security.principals", "_rule"): (),
 }
 """The patterns compiled in a module and function, where the source does not show them."""
 

@@ -15,7 +15,7 @@ from bench.ports import free_port
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import BrokerId
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.configuration.broker_config import (

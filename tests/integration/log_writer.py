@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage.log_manager import LogManager
 from replica.wire.records import Record, build
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 import zab
-from replica.core.acl_authorization import AclSettings
-from replica.core.acls import Operation, Pattern, PatternType, ResourceType
+from replica.core.security.acl_authorization import AclSettings
+from replica.core.security.acls import Operation, Pattern, PatternType, ResourceType
 from replica.runtime.requests import ApiKey, Request
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.integration.kraft_controller.site import Said, command

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from replica.core.errors import KafkaError
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import StorageFailure
 from replica.storage.log_manager import LogManager, ManagerSettings
 from replica.wire.records import batch_of

@@ -20,7 +20,7 @@ from zab.core.errors import LeadersLost
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.service.connection.request_pipeline import RequestPipeline
-from zab.service.pending_submissions import Done
+from zab.service.forwarding.pending_submissions import Done
 from zab.store import acl_schemes
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode

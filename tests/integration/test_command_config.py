@@ -15,7 +15,7 @@ import trio
 
 from replica.cli import main
 from replica.cli.command_config import read_command_config
-from replica.core.principals import Principals
+from replica.core.security.principals import Principals
 from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.logs import Log
 from replica.runtime.network.client_listener import ClientListener

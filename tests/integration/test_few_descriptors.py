@@ -14,7 +14,7 @@ import zab
 
 LOGS = """
 import errno, os, resource, sys
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage.log_manager import LogManager
 from tests.unit.replica.storage.logs import NOW, batch
 

@@ -13,7 +13,7 @@ import trio.testing
 from attrs import evolve
 
 import zab
-from replica.core.connection_limits import ConnectionLimits
+from replica.core.network.connection_limits import ConnectionLimits
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.logs import Log

@@ -16,9 +16,9 @@ from kafka import KafkaAdminClient
 from kafka import admin as kafka_admin
 
 from bench.ports import free_port
-from replica.core.acl_authorization import AclSettings
-from replica.core.acls import Operation as O
 from replica.core.errors import ErrorCode as E
+from replica.core.security.acl_authorization import AclSettings
+from replica.core.security.acls import Operation as O
 from replica.runtime.authentication.sasl_authenticator import SaslSettings
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.authorization.guard_table import GUARDS

@@ -15,14 +15,14 @@ from attrs import define, field
 import zab
 from bench.ports import free_port
 from kraft_controller.core.commands import Numbered, UpdateMetadata
+from kraft_controller.core.configuration.scram import Mechanism, of_password
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch
-from kraft_controller.core.scram import Mechanism, of_password
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
 from kraft_controller.runtime.frames import Frames
 from kraft_controller.wire.command_frames import FrameError, encode
 from replica.cli.properties.plan import plan_of
-from replica.core.acls import Entry, Operation, Pattern, Permission, ResourceType
+from replica.core.security.acls import Entry, Operation, Pattern, Permission, ResourceType
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.authorization.authorizer import write_acls
 from replica.runtime.broker import Broker

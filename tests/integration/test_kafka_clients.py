@@ -11,7 +11,7 @@ import pytest
 import trio
 from confluent_kafka import KafkaError
 
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from tests.integration.brokers import cluster, in_thread, until
 from tests.integration.kafka_clients import CLIENTS, Client, Confluent
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kraft_controller.runtime.admin.topic_requests import create_topic
-from replica.core.client_quotas import QuotaClient, QuotaType
+from replica.core.network.client_quotas import QuotaClient, QuotaType
 from tests.integration.brokers import cluster, in_thread, until
 from tests.integration.peers import kafka_java, needs_kafka
 

@@ -17,9 +17,9 @@ from zab.core.messages import State
 from zab.core.ready import Settings
 from zab.core.zxid import Zxid
 from zab.runtime.member import Member, open_member
+from zab.service.health.status import RoleChange
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Passive, View
-from zab.service.status import RoleChange
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import StorageSettings
 

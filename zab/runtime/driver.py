@@ -25,9 +25,9 @@ from zab.runtime.snapshot_restorer import SnapshotRestorer
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.writer import Writer
 from zab.service.batch_applier import BatchApplier, Pause, TurnWait
+from zab.service.forwarding.request_path import RequestPath
+from zab.service.health.role_reporter import RoleReporter
 from zab.service.member_turn import MemberTurn
-from zab.service.request_path import RequestPath
-from zab.service.role_reporter import RoleReporter
 from zab.storage.storage import Storage
 
 

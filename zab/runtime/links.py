@@ -17,8 +17,8 @@ from zab.runtime.learner_sync import STARTS_SYNC, Item, LearnerSync, SnapshotToS
 from zab.runtime.link import Link
 from zab.runtime.peer_port import PeerDialler
 from zab.service.election_link import Address
+from zab.service.health.status import LinkStatus
 from zab.service.limits import Limits
-from zab.service.status import LinkStatus
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import encode
 

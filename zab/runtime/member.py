@@ -35,11 +35,11 @@ from zab.runtime.member_runtime import MemberRuntime
 from zab.runtime.peer_port import listen_for_peers
 from zab.runtime.waiter import Waiter
 from zab.service.batch_applier import OnMembership
+from zab.service.forwarding.pending_submissions import Done, PendingSubmissions, Submission
+from zab.service.forwarding.side_channel import MessageHandler
+from zab.service.health.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.service.limits import Limits
-from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine, check_machine, kind_of
-from zab.service.side_channel import MessageHandler
-from zab.service.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk
 from zab.storage.real_disk import RealDisk

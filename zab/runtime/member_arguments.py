@@ -12,8 +12,8 @@ from zab.core.zxid import ServerId, Zxid
 from zab.net.network import Network
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.service.batch_applier import OnMembership
+from zab.service.forwarding.side_channel import MessageHandler, ignore_message
 from zab.service.limits import Limits
-from zab.service.side_channel import MessageHandler, ignore_message
 from zab.storage.storage import StorageSettings
 
 

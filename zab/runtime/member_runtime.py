@@ -37,12 +37,12 @@ from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
 from zab.service.batch_applier import BatchApplier
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.request_path import RequestPath
+from zab.service.health.role_reporter import RoleReporter
+from zab.service.health.status import RoleChange, SnapshotStatus
 from zab.service.peer_directory import PeerDirectory
-from zab.service.pending_submissions import PendingSubmissions
 from zab.service.replicated_machine import Machine
-from zab.service.request_path import RequestPath
-from zab.service.role_reporter import RoleReporter
-from zab.service.status import RoleChange, SnapshotStatus
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 

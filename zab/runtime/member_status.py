@@ -12,10 +12,10 @@ from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.writer import Writer
 from zab.service.batch_applier import BatchApplier
-from zab.service.pending_submissions import PendingSubmissions
-from zab.service.request_path import RequestPath
-from zab.service.role_reporter import RoleReporter
-from zab.service.status import Counters, DiskStatus, Status
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.request_path import RequestPath
+from zab.service.health.role_reporter import RoleReporter
+from zab.service.health.status import Counters, DiskStatus, Status
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 

@@ -16,10 +16,10 @@ from zab.host.pace import beside_the_loop
 from zab.net.wakeup import Wakeup
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.writer import Writer
+from zab.service.forwarding.pending_submissions import Done
+from zab.service.health.status import SnapshotStatus
 from zab.service.limits import Limits
-from zab.service.pending_submissions import Done
 from zab.service.snapshot_schedule import SnapshotSchedule
-from zab.service.status import SnapshotStatus
 from zab.storage.snapshot_files import SnapshotWriter
 from zab.storage.storage import Storage
 

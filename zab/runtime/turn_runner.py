@@ -17,7 +17,7 @@ from zab.net.wakeup import Wakeup
 from zab.runtime.driver import Driver
 from zab.runtime.snapshot_restorer import SnapshotRestorer
 from zab.service.batch_applier import BatchApplier, Pause, TurnWait
-from zab.service.proposal_queue import ProposalQueue
+from zab.service.forwarding.proposal_queue import ProposalQueue
 
 
 class TurnRunner:

@@ -16,8 +16,8 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
 from zab.core.ready import Restore
 from zab.core.zxid import Zxid, show
-from zab.service.pending_submissions import PendingSubmissions
-from zab.service.proposal_queue import StallWatch
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.proposal_queue import StallWatch
 from zab.service.replicated_machine import Describes, Machine
 from zab.wire.relay_messages import TAG, TAG_BYTES
 

@@ -20,7 +20,7 @@ from zab.service.client_sessions import SECRET_BYTES, ClientSessions, ignore_res
 from zab.service.connection.ports import AuditLog, ConnectionSettings, EventLog, RequestPort, TurnWatch
 from zab.service.container_reaper import ContainerReaper, ReaperSettings
 from zab.service.counts import Counts
-from zab.service.leader_contact import LeaderContact, ReadOnlySettings
+from zab.service.health.leader_contact import LeaderContact, ReadOnlySettings
 from zab.service.local_sessions import LocalSessions
 from zab.service.session_tracker import SessionTracker
 from zab.service.throttle import RequestTotals, Throttles

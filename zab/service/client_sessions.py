@@ -28,8 +28,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from zab.core.zxid import Epoch, Millis, ServerId
 from zab.service.attached import Attached
+from zab.service.forwarding.pending_submissions import Done
 from zab.service.local_sessions import LocalSessions
-from zab.service.pending_submissions import Done
 from zab.store.acl import encode_identities
 from zab.store.operations import Fields, Op
 from zab.store.request_format import INTERNAL, pack_body, pack_request

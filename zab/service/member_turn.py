@@ -15,7 +15,7 @@ from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
 from zab.core.ready import Activate, Append, Apply, Ready, Restore
 from zab.core.zxid import Millis
-from zab.service.request_path import RequestPath
+from zab.service.forwarding.request_path import RequestPath
 
 Wait = TypeVar("Wait", covariant=True)
 """A reason for a turn to wait."""

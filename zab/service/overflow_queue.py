@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from zab.core.errors import Overloaded, ZabError
-from zab.service.pending_submissions import Done, Submission
+from zab.service.forwarding.pending_submissions import Done, Submission
 
 
 class SubmissionPort(Protocol):

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from zab.service.connection.pending_replies import PendingReplies, PendingReply
 from zab.service.connection.ports import RequestPort
-from zab.service.pending_submissions import Done
+from zab.service.forwarding.pending_submissions import Done
 
 
 class OrderedServer(Protocol):

@@ -22,7 +22,7 @@ from attrs import define, field
 from zab.core.zxid import Epoch, Millis
 from zab.service.attached import Attached
 from zab.service.client_sessions import ClientSessions
-from zab.service.leader_contact import LeaderContact
+from zab.service.health.leader_contact import LeaderContact
 from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"

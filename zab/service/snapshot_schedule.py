@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from zab.core.errors import StorageError
 from zab.core.zxid import UNKNOWN, Zxid
+from zab.service.forwarding.pending_submissions import Done
 from zab.service.limits import Limits
-from zab.service.pending_submissions import Done
 
 
 class SnapshotSchedule:

@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from kraft_controller.core.names import INTERNAL, TopicId, TopicPartition
 from kraft_controller.core.state import PartitionState
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.partition_log import PartitionLog
 from replica.wire.batch import walk
 from replica.wire.records import read_records
 

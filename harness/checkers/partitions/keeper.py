@@ -32,9 +32,9 @@ from harness.points.partitions import counted_as
 from kraft_controller.core.commands import Command
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
-from replica.core.leader_role import LeaderRole
-from replica.core.partition import Partition
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.partition import Partition
+from replica.core.partitions.partition_log import PartitionLog
 from replica.core.replica_messages import Deleted, Fetched, Results
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from harness.checkers.controller.settled import Data, absent, told
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
-from replica.core.follower_role import FollowerRole
-from replica.core.leader_role import LeaderRole
+from replica.core.partitions.follower_role import FollowerRole
+from replica.core.partitions.leader_role import LeaderRole
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker

@@ -13,9 +13,9 @@ from urllib.parse import quote, unquote
 from attrs import frozen
 
 import zab
-from kraft_controller.core import config_alteration
-from kraft_controller.core.config_alteration import Change
-from kraft_controller.core.config_keys import DEFAULT, KEYS
+from kraft_controller.core.configuration import config_alteration
+from kraft_controller.core.configuration.config_alteration import Change
+from kraft_controller.core.configuration.config_keys import DEFAULT, KEYS
 from kraft_controller.core.names import decimal, wrong_with_name
 from kraft_controller.runtime.admin.cluster_description import names_below
 from kraft_controller.runtime.bounded_requests import run_bounded
@@ -112,7 +112,7 @@ async def alter_config(
 async def change_config(
     session: zab.Session, entity: Entity, change: Change, *, check_only: bool = False
 ) -> dict[str, str]:
-    """Apply any change of `kraft_controller.core.config_alteration`; with `check_only`, write nothing."""
+    """Apply any change of `kraft_controller.core.configuration.config_alteration`; with `check_only`, write nothing."""
     for _ in range(TRIES_MAX):
         await _check_exists(session, entity)
         try:

@@ -15,9 +15,9 @@ from typing import Any, Final
 from attrs import frozen
 
 import zab
-from kraft_controller.core.assignment import Start, assign
-from kraft_controller.core.config_keys import DEFAULT, throttled
+from kraft_controller.core.configuration.config_keys import DEFAULT, throttled
 from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.topics.assignment import Start, assign
 from kraft_controller.runtime.admin.cluster_description import ClusterDescription
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, entities
 from kraft_controller.runtime.bounded_requests import run_bounded

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import zab
-from kraft_controller.core import config_alteration
-from kraft_controller.core.assignment import (
+from kraft_controller.core.configuration import config_alteration
+from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_beside, wrong_with_name
+from kraft_controller.core.state import Assignment, Topic
+from kraft_controller.core.topics.assignment import (
     AssignmentError,
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -16,8 +18,6 @@ from kraft_controller.core.assignment import (
     check_manual,
     growth,
 )
-from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_beside, wrong_with_name
-from kraft_controller.core.state import Assignment, Topic
 from kraft_controller.runtime.admin.cluster_description import names_below, read_brokers
 from kraft_controller.runtime.admin.entity_configs import CHANGE, Entity, note
 from kraft_controller.wire import znodes

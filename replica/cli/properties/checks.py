@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from replica.cli.properties.properties_source import PropertiesSource
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from zab.client.hosts import parse_hosts
 from zab.core.errors import ConfigError
 

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from replica.cli.properties.keys import PROTOCOLS
 from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.security_properties import client_tls, identity_of, principals_of, sasl_of, tls_of
-from replica.core.principals import Principals
+from replica.core.security.principals import Principals
 from replica.runtime.configuration.broker_config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener, Peers
 
 LISTENERS: Final = "listeners"

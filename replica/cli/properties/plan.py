@@ -25,10 +25,10 @@ from replica.cli.properties.listeners import (
 )
 from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.store_properties import store_login_of
-from replica.core.connection_limits import ConnectionLimits
 from replica.core.errors import KafkaError
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.log_config import LogConfig
+from replica.core.network.connection_limits import ConnectionLimits
+from replica.core.partitions.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.configuration.broker_config import (

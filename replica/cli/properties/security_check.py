@@ -10,8 +10,8 @@ from typing import Final
 from replica.cli.properties.listeners import PROTOCOL_MAP
 from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.security_properties import JAAS, key_store_of
-from replica.core.acl_authorization import AclSettings
-from replica.core.sasl_plain import PLAIN
+from replica.core.security.acl_authorization import AclSettings
+from replica.core.security.sasl_plain import PLAIN
 from replica.runtime.configuration.broker_config import PLAINTEXT, Listener, Peers
 from zab.core.errors import ConfigError, WireError
 from zab.wire.certificates import validity_of

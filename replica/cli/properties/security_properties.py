@@ -12,10 +12,10 @@ from functools import partial
 from typing import Final
 
 from replica.cli.properties.properties_source import PropertiesSource, Scope
-from replica.core.acl_authorization import AclSettings
-from replica.core.acls import BadAcl, check_principal
-from replica.core.principals import BadRules, Principals, read_rules
-from replica.core.sasl_plain import PLAIN
+from replica.core.security.acl_authorization import AclSettings
+from replica.core.security.acls import BadAcl, check_principal
+from replica.core.security.principals import BadRules, Principals, read_rules
+from replica.core.security.sasl_plain import PLAIN
 from replica.runtime.authentication.sasl_authenticator import MECHANISMS, SaslSettings
 from replica.runtime.authentication.sasl_client import Identity
 from zab.config.config_source import ConfigSource, all_of

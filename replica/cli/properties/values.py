@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Final
 
-from kraft_controller.core.config_keys import BROKER, ConfigError
+from kraft_controller.core.configuration.config_keys import BROKER, ConfigError
 from zab.config.values import Convert, unbounded_or
 
 _SELECTORS: Final = "org.apache.kafka.common.replica"

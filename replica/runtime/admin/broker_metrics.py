@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.leader_role import LeaderRole
+from replica.core.partitions.leader_role import LeaderRole
 from replica.runtime.admin.overview import lag_of, partitions_of
 from replica.runtime.broker import Broker
 from zab.admin.exposition import GAUGE, MetricSample

@@ -8,7 +8,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from replica.core.leader_role import LeaderRole
+from replica.core.partitions.leader_role import LeaderRole
 from replica.runtime.admin.overview import behind, lag_of, roles
 from replica.runtime.broker import Broker
 

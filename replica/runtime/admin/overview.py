@@ -11,7 +11,7 @@ from attrs import define, field
 
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
-from replica.core.leader_role import LeaderRole
+from replica.core.partitions.leader_role import LeaderRole
 from replica.runtime.broker import Broker
 from zab.host.clocks import wall_ms
 

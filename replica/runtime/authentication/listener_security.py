@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from replica.core.client_connection import AuthenticationState
+from replica.core.network.client_connection import AuthenticationState
 from replica.runtime.requests import ApiKey, Request
 
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kraft_controller.core.scram import Credential, Mechanism
+from kraft_controller.core.configuration.scram import Credential, Mechanism
 from replica.core.errors import ErrorCode
-from replica.core.sasl_exchange import Exchange, Refused
-from replica.core.sasl_plain import PLAIN, PlainExchange
-from replica.core.sasl_scram import ScramExchange
+from replica.core.security.sasl_exchange import Exchange, Refused
+from replica.core.security.sasl_plain import PLAIN, PlainExchange
+from replica.core.security.sasl_scram import ScramExchange
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request
 from replica.wire.schemas.cluster_schemas import (
     SaslAuthenticateResponse,

@@ -8,9 +8,9 @@ from typing import Protocol, TypeVar
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.sasl_exchange import Proof, Refused
-from replica.core.sasl_plain import PLAIN, PlainProof
-from replica.core.sasl_scram import ScramProof
+from replica.core.security.sasl_exchange import Proof, Refused
+from replica.core.security.sasl_plain import PLAIN, PlainProof
+from replica.core.security.sasl_scram import ScramProof
 from replica.runtime.authentication.sasl_authenticator import ROUNDS_MAX, SCRAM, nonce
 from replica.wire.fields import Api
 from replica.wire.schemas.cluster_schemas import (

@@ -10,8 +10,8 @@ from typing import Final
 from urllib.parse import unquote
 
 import zab
-from kraft_controller.core.config_keys import DEFAULT
-from kraft_controller.core.scram import Credential, Mechanism, credentials_in
+from kraft_controller.core.configuration.config_keys import DEFAULT
+from kraft_controller.core.configuration.scram import Credential, Mechanism, credentials_in
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, entities, read_config, read_configs
 from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode

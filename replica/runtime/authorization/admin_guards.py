@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from replica.core.acls import Operation
+from replica.core.security.acls import Operation
 from replica.runtime.authorization.guard import (
     CLUSTER_REFUSED,
     GROUP_REFUSED,

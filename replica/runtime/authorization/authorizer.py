@@ -17,8 +17,9 @@ import zab
 from kraft_controller.runtime.bounded_requests import run_bounded
 from kraft_controller.runtime.config_feed import let_gather
 from kraft_controller.wire.znodes import DamagedNode, in_sequence
-from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
-from replica.core.acls import (
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.security.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
+from replica.core.security.acls import (
     ANY_HOST,
     ANY_USER,
     CLUSTER_NAME,
@@ -32,7 +33,6 @@ from replica.core.acls import (
     ResourceType,
     title,
 )
-from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.logs import Log
 from replica.runtime.requests import Request
 from replica.runtime.store.store_call import call_store

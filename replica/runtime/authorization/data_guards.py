@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from replica.core.acls import Operation, ResourceType
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.security.acls import Operation, ResourceType
 from replica.runtime.authorization.guard import (
     CLUSTER_REFUSED,
     TOPIC_REFUSED,

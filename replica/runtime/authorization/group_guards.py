@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from replica.core.acls import Operation, ResourceType
 from replica.core.errors import ErrorCode
+from replica.core.security.acls import Operation, ResourceType
 from replica.runtime.authorization.guard import (
     GROUP_REFUSED,
     REFUSED_TEXT,

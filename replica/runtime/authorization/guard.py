@@ -8,8 +8,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicId
-from replica.core.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.core.errors import ErrorCode
+from replica.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.requests import Handler, Request
 from replica.wire.schemas import APIS

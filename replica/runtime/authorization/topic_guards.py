@@ -8,8 +8,8 @@ from typing import Any, Final
 from attrs import evolve
 
 from kraft_controller.core.names import TopicId
-from replica.core.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.core.errors import ErrorCode
+from replica.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.runtime.authorization.guard import (
     REFUSED_TEXT,
     TOPIC_REFUSED,

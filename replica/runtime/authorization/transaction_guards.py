@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from replica.core.acls import Operation
 from replica.core.errors import ErrorCode
+from replica.core.security.acls import Operation
 from replica.runtime.authorization.group_guards import commit, refused_parts
 from replica.runtime.authorization.guard import GROUP_REFUSED, TOPIC_REFUSED, Guard, GuardedRequest, handle_permitted
 from replica.runtime.requests import ApiKey, Handler

@@ -13,12 +13,12 @@ from kraft_controller.core.controller_context import ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
-from replica.core.acl_authorization import AclSettings
-from replica.core.connection_limits import ConnectionLimits
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.log_config import LogConfig
-from replica.core.principals import Principals
+from replica.core.network.connection_limits import ConnectionLimits
+from replica.core.partitions.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
+from replica.core.security.acl_authorization import AclSettings
+from replica.core.security.principals import Principals
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.authentication.sasl_authenticator import SaslSettings
 from replica.runtime.authentication.sasl_client import Identity

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from kraft_controller.core.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
-from replica.core.log_config import LogConfig
+from kraft_controller.core.configuration.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
+from replica.core.partitions.log_config import LogConfig
 from replica.runtime.configuration.broker_config import Setting
 from zab.core.secrets import is_secret
 

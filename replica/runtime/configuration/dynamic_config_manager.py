@@ -9,14 +9,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kraft_controller.core.config_keys import BROKER, DEFAULT, TOPIC, ConfigError, Value
+from kraft_controller.core.configuration.config_keys import BROKER, DEFAULT, TOPIC, ConfigError, Value
+from kraft_controller.core.configuration.throttles import Throttles
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.admin.entity_configs import Entity
 from kraft_controller.runtime.config_feed import ConfigFeed
-from replica.core.client_quotas import ClientQuotaManager
 from replica.core.errors import KafkaError
-from replica.core.log_config import NAMES, LogConfig
+from replica.core.network.client_quotas import ClientQuotaManager
+from replica.core.partitions.log_config import NAMES, LogConfig
 from replica.core.replica_messages import RoleTaken
 from replica.runtime.configuration.config_layers import Layers, StartSettings
 from replica.runtime.configuration.topic_configs import TopicConfigs

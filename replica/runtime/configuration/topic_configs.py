@@ -11,9 +11,9 @@ from typing import Protocol
 
 import trio
 
-from kraft_controller.core.config_keys import KEYS
+from kraft_controller.core.configuration.config_keys import KEYS
 from replica.core.errors import KafkaError
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.runtime.logs import Log
 
 

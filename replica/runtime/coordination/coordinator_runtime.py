@@ -23,7 +23,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.coordinator_loader import CoordinatorLoader, LoadPace
 from replica.core.coordinator_topic import AppendId, CoordinatorReady, Load, Ticket, TopicCoordinator
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.partition_log import PartitionLog
 from replica.core.replica_messages import RoleTaken
 from replica.runtime.coordination.suspension_monitor import SuspensionMonitor
 from replica.runtime.logs import Log

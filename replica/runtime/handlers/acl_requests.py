@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TypeVar
 
-from replica.core.acls import (
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.security.acls import (
     Acl,
     BadAcl,
     Entry,
@@ -18,7 +19,6 @@ from replica.core.acls import (
     ResourceType,
     check_acl,
 )
-from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.schemas.security_schemas import (

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 import trio
 from attrs import evolve
 
-from kraft_controller.core.config_keys import DEFAULT, values_of
+from kraft_controller.core.configuration.config_keys import DEFAULT, values_of
 from kraft_controller.runtime.admin.entity_configs import Entity
-from replica.core.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
+from replica.core.network.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.schemas.data_schemas import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 import zab
-from kraft_controller.core import config_alteration
-from kraft_controller.core.config_alteration import Alteration, Change, Operation
-from kraft_controller.core.config_keys import BROKER as BROKER_KEYS
+from kraft_controller.core.configuration import config_alteration
+from kraft_controller.core.configuration.config_alteration import Alteration, Change, Operation
+from kraft_controller.core.configuration.config_keys import BROKER as BROKER_KEYS
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError

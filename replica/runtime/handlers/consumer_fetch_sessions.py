@@ -16,7 +16,14 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_session_cache import BEGIN, END, NO_SESSION, FetchSession, FetchSessionCache, RequestFields
+from replica.core.fetching.fetch_session_cache import (
+    BEGIN,
+    END,
+    NO_SESSION,
+    FetchSession,
+    FetchSessionCache,
+    RequestFields,
+)
 from replica.runtime.handlers.fetch_requests import in_session
 from replica.runtime.requests import Handler, Request
 from replica.wire.schemas.data_schemas import (

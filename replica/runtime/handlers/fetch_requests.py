@@ -1,7 +1,7 @@
 """`Fetch`: by consumers, and by the replicas of other brokers.
 
 A consumer's fetch is complete here and answered in full: `handlers.consumer_fetch_sessions` keeps its session. The core
-keeps the sessions of followers (`replica.core.follower_fetch_sessions`).
+keeps the sessions of followers (`replica.core.fetching.follower_fetch_sessions`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import trio
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.fetch_session_cache import END
+from replica.core.fetching.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import ActiveProducer
+from replica.core.partitions.partition_log import ActiveProducer
 from replica.runtime.requests import ApiKey, Handlers, Request, Turns
 from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas.transaction_schemas import (

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.offset_lookup import Lookup
+from replica.core.partitions.offset_lookup import Lookup
 from replica.core.replica_messages import CONSUMER, Deleted
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request, Turns

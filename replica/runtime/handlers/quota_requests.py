@@ -7,9 +7,9 @@ from typing import Final
 from urllib.parse import unquote
 
 import zab
-from kraft_controller.core import config_alteration
-from kraft_controller.core.config_alteration import Alteration, Operation
-from kraft_controller.core.config_keys import CLIENT, DEFAULT, KEYS, ConfigError
+from kraft_controller.core.configuration import config_alteration
+from kraft_controller.core.configuration.config_alteration import Alteration, Operation
+from kraft_controller.core.configuration.config_keys import CLIENT, DEFAULT, KEYS, ConfigError
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, read_configs
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kraft_controller.core import controller_events as events
-from kraft_controller.core import reassignment
 from kraft_controller.core.controller_context import ControllerContext
 from kraft_controller.core.event_queue import EventFailed, NotController
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.core.preferred_election import ElectionOutcome
+from kraft_controller.core.topics import reassignment
+from kraft_controller.core.topics.preferred_election import ElectionOutcome
 from kraft_controller.runtime.controller import Controller
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.requests import ApiKey, Handlers, Request

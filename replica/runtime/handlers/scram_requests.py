@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from kraft_controller.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
+from kraft_controller.core.configuration.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.authentication.user_credentials import Credentials, UserCredentials
 from replica.runtime.requests import ApiKey, Handlers, Request

@@ -6,8 +6,8 @@ import ssl
 
 import trio
 
-from replica.core.connection_limits import ConnectionLimits
-from replica.core.principals import NoPrincipal, Principals
+from replica.core.network.connection_limits import ConnectionLimits
+from replica.core.security.principals import NoPrincipal, Principals
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.logs import Log
 from replica.runtime.network.connection_shell import ConnectionShell

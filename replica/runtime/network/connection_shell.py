@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import trio
 
-from replica.core.client_connection import ClientConnection, PendingWrite, RequestKind
-from replica.core.connection_limits import ConnectionLimits
 from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.core.network.client_connection import ClientConnection, PendingWrite, RequestKind
+from replica.core.network.connection_limits import ConnectionLimits
 from replica.runtime.network.listener_context import ListenerContext
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request, unheard
 from replica.wire.encoding import Unwritable

@@ -13,9 +13,9 @@ from typing import Final
 
 import trio
 
-from replica.core.connection_limits import ConnectionLimits
 from replica.core.errors import WireError
-from replica.core.principals import NoPrincipal
+from replica.core.network.connection_limits import ConnectionLimits
+from replica.core.security.principals import NoPrincipal
 from replica.runtime.authentication.listener_security import Authenticator, ListenerSecurity
 from replica.runtime.configuration.broker_config import Listener
 from replica.runtime.logs import Log

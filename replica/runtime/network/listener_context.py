@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from replica.core.errors import ErrorCode
-from replica.core.memory_limits import ListenerMemory
+from replica.core.network.memory_limits import ListenerMemory
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Handlers, Request

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from replica.core.principals import NoPrincipal, Principals
+from replica.core.security.principals import NoPrincipal, Principals
 from replica.runtime.requests import ANONYMOUS
 from zab.core.errors import WireError
 from zab.net.tls.tls_stream import TlsStream

@@ -19,8 +19,8 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.offset_lookup import Search, search
-from replica.core.partition_log import BatchBounds, ExaminedBatch, PartitionLog, TimestampAndOffset
+from replica.core.partitions.offset_lookup import Search, search
+from replica.core.partitions.partition_log import BatchBounds, ExaminedBatch, PartitionLog, TimestampAndOffset
 from replica.core.replica_messages import Produced
 from replica.wire.batch import HEADER_BYTES, parse_header
 from replica.wire.compression import INFLATED_BYTES_MAX

@@ -1,7 +1,7 @@
 """The connections by which a broker fetches from leaders: for each leader one task, and one request under way.
 
-The core decides what to request and what follows from a response (`replica.core.replica_fetcher_manager`). If a
-connection breaks, or a request is abandoned, the core begins a new fetch session.
+The core decides what to request and what follows from a response (`replica.core.fetching.replica_fetcher_manager`).
+If a connection breaks, or a request is abandoned, the core begins a new fetch session.
 """
 
 from __future__ import annotations

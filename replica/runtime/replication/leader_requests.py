@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import KafkaError, error_of
-from replica.core.partition_log import EpochEndOffset
-from replica.core.replica_fetcher import SESSION_LOST, Answers
+from replica.core.fetching.replica_fetcher import SESSION_LOST, Answers
+from replica.core.partitions.partition_log import EpochEndOffset
 from replica.core.replica_messages import (
     EpochAnswer,
     EpochAsk,

@@ -19,7 +19,7 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.partition_log import PartitionLog
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard

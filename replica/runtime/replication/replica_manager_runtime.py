@@ -17,8 +17,8 @@ import zab
 from kraft_controller.core.commands import Command
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.offset_lookup import Lookup
-from replica.core.partition_log import ActiveProducer, AppendOrigin, PartitionLog
+from replica.core.partitions.offset_lookup import Lookup
+from replica.core.partitions.partition_log import ActiveProducer, AppendOrigin, PartitionLog
 from replica.core.replica_manager import ReplicaManager
 from replica.core.replica_messages import (
     CONSUMER,

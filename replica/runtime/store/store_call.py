@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 import trio
 
 import zab
-from kraft_controller.core.assignment import AssignmentError, InvalidPartitions, InvalidReplicationFactor
-from kraft_controller.core.config_keys import ConfigError
+from kraft_controller.core.configuration.config_keys import ConfigError
+from kraft_controller.core.topics.assignment import AssignmentError, InvalidPartitions, InvalidReplicationFactor
 from kraft_controller.runtime.admin.entity_configs import NoSuchEntity
 from kraft_controller.runtime.admin.topic_requests import InvalidName, Moving, NoSuchTopic, TopicExists
 from kraft_controller.wire.znodes import DamagedNode

@@ -15,11 +15,11 @@ from attrs import frozen
 
 import zab
 from kraft_controller.core import controller_events as events
-from kraft_controller.core.alter_partition import IsrChange, IsrMember
 from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
 from kraft_controller.core.event_queue import NotController
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.core.topics.alter_partition import IsrChange, IsrMember
 from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace
 from kraft_controller.wire import znodes
 from replica.cli import main

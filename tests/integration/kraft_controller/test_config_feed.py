@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from kraft_controller.core.config_keys import values_of
+from kraft_controller.core.configuration.config_keys import values_of
+from kraft_controller.core.configuration.throttles import Throttles
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.admin.entity_configs import Entity
 from kraft_controller.runtime.config_feed import ConfigFeed, delete_old_notes
 from kraft_controller.wire import znodes

@@ -12,7 +12,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.cli.produce_command import Producer
 from replica.core.errors import ErrorCode
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
 from replica.runtime.network.broker_client import connect

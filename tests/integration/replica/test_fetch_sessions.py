@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPartition
 
 from kraft_controller.core.names import BrokerId, TopicPartition
-from replica.core.partition import Partition
+from replica.core.partitions.partition import Partition
 from replica.core.replica_messages import Fetched
 from replica.runtime.broker import Broker
 from tests.integration.brokers import cluster, in_thread, until

@@ -10,8 +10,8 @@ import confluent_kafka
 import trio
 
 from kraft_controller.runtime.admin.entity_configs import Entity, read_config
-from replica.core.client_quotas import QuotaClient, QuotaType
 from replica.core.errors import ErrorCode
+from replica.core.network.client_quotas import QuotaClient, QuotaType
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import Cluster, cluster, in_thread, until

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kraft_controller.cli.kafka_configs import as_verbs
 from kraft_controller.cli.topics_command import pair
-from kraft_controller.core.config_keys import KEYS as CONFIGURED
+from kraft_controller.core.configuration.config_keys import KEYS as CONFIGURED
 from replica.cli import main as broker
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import plan_of

@@ -6,9 +6,9 @@ import pytest
 from attrs import evolve
 
 from kraft_controller.core import controller_events as events
-from kraft_controller.core.alter_partition import AlterPartitionError, IsrChange, IsrChangeResult, IsrMember
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import Recovery
+from kraft_controller.core.topics.alter_partition import AlterPartitionError, IsrChange, IsrChangeResult, IsrMember
 from tests.unit.kraft_controller.cluster import Controller, Store
 
 T0 = TopicPartition("t", 0)

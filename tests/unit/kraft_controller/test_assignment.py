@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_controller.core.assignment import (
+from kraft_controller.core.names import BrokerId
+from kraft_controller.core.topics.assignment import (
     AssignmentError,
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -18,7 +19,6 @@ from kraft_controller.core.assignment import (
     spread,
     spread_over_racks,
 )
-from kraft_controller.core.names import BrokerId
 
 FIXED = Start(0, 0)
 RACKS = {BrokerId(b): rack for b, rack in enumerate(["r1", "r3", "r3", "r2", "r2", "r1"])}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kraft_controller.core.alter_partition import IsrChange, IsrMember
 from kraft_controller.core.cluster_health import health
 from kraft_controller.core.controller_context import ControllerSettings
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.topics.alter_partition import IsrChange, IsrMember
 from kraft_controller.runtime.controller_metrics import exposition
 from tests.unit.kraft_controller.cluster import Controller, Store
 from zab.admin.exposition import GAUGE, MetricSample

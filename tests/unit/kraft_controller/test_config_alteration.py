@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.core import config_alteration
-from kraft_controller.core.config_alteration import Alteration, Operation
-from kraft_controller.core.config_keys import KEYS, TOPIC, ConfigError
+from kraft_controller.core.configuration import config_alteration
+from kraft_controller.core.configuration.config_alteration import Alteration, Operation
+from kraft_controller.core.configuration.config_keys import KEYS, TOPIC, ConfigError
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 

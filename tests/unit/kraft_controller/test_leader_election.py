@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_controller.core import leader_election
 from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, LeaderEpoch, Version
 from kraft_controller.core.state import Assignment, PartitionState, Recovery
+from kraft_controller.core.topics import leader_election
 
 BY = ControllerEpoch(7)
 

@@ -9,8 +9,8 @@ from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, Stop
 from kraft_controller.core.controller_context import ControllerSettings
 from kraft_controller.core.controller_store import Changed
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
-from kraft_controller.core.preferred_election import ElectionOutcome
 from kraft_controller.core.state import Assignment
+from kraft_controller.core.topics.preferred_election import ElectionOutcome
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 from tests.unit.kraft_controller.cluster import Controller, Store, broker
 from tests.unit.kraft_controller.store_double import Access, CreateState, DropReassignments, WriteState

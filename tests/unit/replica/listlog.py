@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
-from replica.core.partition_log import (
+from replica.core.partitions.partition_log import (
     NO_EPOCH,
     NO_OFFSET,
     AbortedTxn,

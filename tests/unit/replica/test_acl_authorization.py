@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
-from replica.core.acls import (
+from replica.core.security.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
+from replica.core.security.acls import (
     Acl,
     BadAcl,
     Entry,

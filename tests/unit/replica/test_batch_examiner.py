@@ -15,9 +15,9 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log_config import LogConfig
-from replica.core.offset_lookup import GREATEST
-from replica.core.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.offset_lookup import GREATEST
+from replica.core.partitions.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
 from replica.core.replica_messages import Produced
 from replica.runtime.replication.batch_examiner import BatchExaminer, BatchExaminerSettings
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, parse_header, seal

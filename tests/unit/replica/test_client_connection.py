@@ -9,9 +9,9 @@ from attrs import define
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.client_connection import ClientConnection, PendingWrite, RequestKind
-from replica.core.connection_limits import ConnectionLimits
-from replica.core.memory_limits import ListenerMemory
+from replica.core.network.client_connection import ClientConnection, PendingWrite, RequestKind
+from replica.core.network.connection_limits import ConnectionLimits
+from replica.core.network.memory_limits import ListenerMemory
 
 WRITE = RequestKind.REPLICATED_WRITE
 ORDINARY = RequestKind.ORDINARY

@@ -15,10 +15,10 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_controller.core.scram import Mechanism, of_password
-from replica.core.connection_limits import ConnectionLimits
+from kraft_controller.core.configuration.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.sasl_scram import ScramProof
+from replica.core.network.connection_limits import ConnectionLimits
+from replica.core.security.sasl_scram import ScramProof
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.authentication.sasl_client import Exchanging, Identity, log_in

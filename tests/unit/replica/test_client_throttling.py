@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_controller.runtime.admin.entity_configs import Entity
-from replica.core.client_quotas import DEFAULT, ClientQuotaLimits, ClientQuotaManager, QuotaClient, QuotaType
+from replica.core.network.client_quotas import DEFAULT, ClientQuotaLimits, ClientQuotaManager, QuotaClient, QuotaType
 from replica.runtime.handlers.client_throttling import apply_quotas, user_and_client
 
 ANN = QuotaClient("ann", "app")

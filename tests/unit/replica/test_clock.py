@@ -11,7 +11,7 @@ from kraft_controller.core.commands import LeaderAndIsr, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.runtime.logs import Log
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.wire.batch import parse_header

@@ -6,9 +6,9 @@ import pytest
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log_config import LogConfig
-from replica.core.offset_lookup import Lookup
-from replica.core.partition_log import AppendOrigin, PartitionLog
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.offset_lookup import Lookup
+from replica.core.partitions.partition_log import AppendOrigin, PartitionLog
 from replica.core.replica_manager import ReplicaManager
 from replica.core.replica_messages import Deleted, Fetch, Fetched, FetchPartition
 from replica.core.replica_settings import ReplicaSettings

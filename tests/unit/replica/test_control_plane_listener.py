@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from replica.core.connection_limits import ConnectionLimits
+from replica.core.network.connection_limits import ConnectionLimits
 from replica.runtime.authentication.listener_security import NO_SASL
 from replica.runtime.configuration.broker_config import CONTROLLER, Listener
 from replica.runtime.logs import Log

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from replica.cli import main
-from replica.core.log_config import LogConfig
-from replica.core.partition_log import AppendOrigin
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.partition_log import AppendOrigin
 from replica.storage.log_manager import LogManager
 from replica.wire.records import ControlType, Record, build, control_batch
 from tests.unit.replica.storage.logs import NOW, of_producer

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, RequestFields
+from replica.core.fetching.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, RequestFields
 from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.requests import ApiKey, Handler, Request
 from tests.kafka_bodies import Body, on_values, typed

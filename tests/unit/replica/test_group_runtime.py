@@ -17,7 +17,7 @@ from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.group_states import Cause
 from replica.core.groups.partitioning import partition_of
-from replica.core.partition_log import AppendOrigin
+from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_messages import RoleTaken
 from replica.runtime.admin import group_metrics
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime

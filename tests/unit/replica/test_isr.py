@@ -7,7 +7,7 @@ from attrs import evolve
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, Version
 from replica.core.errors import ErrorCode
-from replica.core.remote_replica import RemoteReplica
+from replica.core.partitions.remote_replica import RemoteReplica
 from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.world import T0, World
 

@@ -12,7 +12,7 @@ import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.handlers.log_dir_requests import handlers
 from replica.runtime.logs import Log

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from replica.core.log_config import RELATIVE_MAX, LogConfig
-from replica.core.log_policy import (
+from replica.core.partitions.log_config import RELATIVE_MAX, LogConfig
+from replica.core.partitions.log_policy import (
     ClosedSegment,
     LogToClean,
     Retention,

@@ -10,7 +10,7 @@ import trio.testing
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import ActiveProducer
+from replica.core.partitions.partition_log import ActiveProducer
 from replica.runtime.handlers.marker_requests import handlers
 from replica.runtime.requests import ApiKey, Request
 from replica.wire.records import ControlType, read_control, read_records

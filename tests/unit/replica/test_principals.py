@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.principals import SUBJECT_CHARS_MAX, BadRules, NoPrincipal, Rule, read_rules
+from replica.core.security.principals import SUBJECT_CHARS_MAX, BadRules, NoPrincipal, Rule, read_rules
 
 ANN = "CN=Ann,OU=Users,O=Zoo,C=NL"
 

@@ -10,7 +10,7 @@ import pytest
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import Plan, plan_of, read_plan
 from replica.cli.properties.values import topic_setting
-from replica.core.acl_authorization import AclSettings
+from replica.core.security.acl_authorization import AclSettings
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.configuration.broker_config import Peers
 from replica.runtime.configuration.config_layers import Layers, of_broker, of_topic, started_with

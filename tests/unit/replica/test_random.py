@@ -21,8 +21,8 @@ from attrs import evolve
 from kraft_controller.core.commands import Command, LeaderAndIsr, UpdateMetadata
 from kraft_controller.core.names import NOBODY, BrokerId, Version
 from replica.core.errors import ErrorCode
-from replica.core.follower_role import FollowerRole
-from replica.core.leader_role import LeaderRole
+from replica.core.partitions.follower_role import FollowerRole
+from replica.core.partitions.leader_role import LeaderRole
 from replica.core.replica_messages import LeaderRequest, Produced, ReadIsr, WriteIsr
 from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.world import CE, T0, Answers, Server, World

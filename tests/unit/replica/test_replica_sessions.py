@@ -11,9 +11,9 @@ from attrs import evolve
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Assignment
 from replica.core.errors import ErrorCode
-from replica.core.fetch_session_cache import EPOCH_MAX
-from replica.core.follower_role import FollowerRole
-from replica.core.replica_fetcher import FetchSessionHandler
+from replica.core.fetching.fetch_session_cache import EPOCH_MAX
+from replica.core.fetching.replica_fetcher import FetchSessionHandler
+from replica.core.partitions.follower_role import FollowerRole
 from replica.core.replica_messages import Fetch, FetchPartition, FetchSessionPlace, LeaderRequest, SessionFetched
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.replication.leader_requests import fetch_body, fetched

@@ -8,7 +8,7 @@ from attrs import evolve
 from kraft_controller.core.commands import LeaderAndIsr, in_pieces
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.offset_lookup import Lookup
+from replica.core.partitions.offset_lookup import Lookup
 from replica.core.replica_messages import Fetch, FetchPartition
 from tests.unit.replica.listlog import batch
 from tests.unit.replica.world import CE, T0, World

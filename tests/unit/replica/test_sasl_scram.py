@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_controller.core.config_keys import ConfigError
-from kraft_controller.core.scram import Credential, Mechanism, asked_for, credentials_in, of_password, read_credential
-from replica.core.sasl_exchange import Refused
-from replica.core.sasl_plain import TOKEN_BYTES_MAX, PlainExchange
-from replica.core.sasl_scram import ScramExchange, ScramProof, escaped, unescaped
+from kraft_controller.core.configuration.config_keys import ConfigError
+from kraft_controller.core.configuration.scram import (
+    Credential,
+    Mechanism,
+    asked_for,
+    credentials_in,
+    of_password,
+    read_credential,
+)
+from replica.core.security.sasl_exchange import Refused
+from replica.core.security.sasl_plain import TOKEN_BYTES_MAX, PlainExchange
+from replica.core.security.sasl_scram import ScramExchange, ScramProof, escaped, unescaped
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 MINE, YOURS = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -6,8 +6,8 @@ import pytest
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.offset_lookup import Lookup
-from replica.core.remote_replica import STUCK_REPEATS
+from replica.core.partitions.offset_lookup import Lookup
+from replica.core.partitions.remote_replica import STUCK_REPEATS
 from replica.core.replica_messages import Deleted, Fetch, Fetched, FetchPartition
 from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.listlog import batch, decode

@@ -10,7 +10,7 @@ import trio
 import trustme
 
 from kraft_controller.core.state import Endpoint
-from replica.core.principals import Principals
+from replica.core.security.principals import Principals
 from replica.runtime.configuration.broker_config import Peers
 from replica.runtime.network.broker_connection import ClientSettings
 from replica.runtime.network.inter_broker_clients import InterBrokerClients

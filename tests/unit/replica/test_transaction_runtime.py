@@ -14,7 +14,7 @@ from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
-from replica.core.partition_log import AppendOrigin
+from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_messages import RoleTaken
 from replica.core.transactions.transaction_effects import Marker
 from replica.runtime.admin import transaction_metrics

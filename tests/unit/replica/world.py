@@ -22,9 +22,9 @@ from kraft_controller.core.names import (
 )
 from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode
-from replica.core.follower_role import FollowerRole
-from replica.core.leader_role import LeaderRole
-from replica.core.offset_lookup import Lookup
+from replica.core.partitions.follower_role import FollowerRole
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.offset_lookup import Lookup
 from replica.core.replica_manager import ReplicaManager
 from replica.core.replica_messages import (
     EpochAnswer,

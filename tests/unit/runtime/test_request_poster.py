@@ -12,7 +12,7 @@ from zab.core.errors import Overloaded
 from zab.runtime.member import Member
 from zab.runtime.store_server.request_poster import FLUSHED_AT_ONCE, RequestPoster
 from zab.service.client_sessions import ignore_result
-from zab.service.pending_submissions import Done, Submission
+from zab.service.forwarding.pending_submissions import Done, Submission
 
 
 class RoomyMember:

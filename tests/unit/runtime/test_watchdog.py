@@ -14,8 +14,8 @@ from tests.unit.service.test_proposal_queue import EPOCH, LOG, A, Machine, Node
 from zab.core.errors import Refused
 from zab.core.zxid import Zxid
 from zab.host.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, TimedSteps, Watchdog, Watchdogs
+from zab.service.forwarding.proposal_queue import PREPARE_S, ForwardedBatch, ProposalQueue
 from zab.service.limits import Limits
-from zab.service.proposal_queue import PREPARE_S, ForwardedBatch, ProposalQueue
 
 
 class Clock:

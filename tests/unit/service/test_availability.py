@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId
-from zab.service.availability import ELECTIONS_KEPT, Availability, Outages, PastElection
-from zab.service.status import RoleChange
+from zab.service.health.availability import ELECTIONS_KEPT, Availability, Outages, PastElection
+from zab.service.health.status import RoleChange
 
 LOOKING = RoleChange(State.LOOKING, Epoch(1), None, False)
 JOINING = RoleChange(State.FOLLOWING, Epoch(2), ServerId(3), False)

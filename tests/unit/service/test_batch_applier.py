@@ -11,7 +11,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
 from zab.core.zxid import Zxid, make
 from zab.service.batch_applier import APPLY_S, SLOW_APPLY_S, BatchApplier, Pause
-from zab.service.pending_submissions import PendingSubmissions
+from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.replicated_machine import Passive
 from zab.wire.relay_messages import TAG
 

@@ -13,7 +13,7 @@ from zab.core.zxid import Epoch, ServerId
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, REPLACED
-from zab.service.pending_submissions import Done
+from zab.service.forwarding.pending_submissions import Done
 from zab.service.session_tracker import ALIVE
 from zab.store.operations import Op
 from zab.store.request_format import HEAD

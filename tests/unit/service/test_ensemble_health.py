@@ -9,7 +9,7 @@ import pytest
 from tests.unit.service.test_operator_warnings import status
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId
-from zab.service.ensemble_health import (
+from zab.service.health.ensemble_health import (
     DEGRADED,
     DOWN,
     HEALTHY,
@@ -20,7 +20,7 @@ from zab.service.ensemble_health import (
     is_settled,
     takes_part,
 )
-from zab.service.status import RoleChange
+from zab.service.health.status import RoleChange
 
 ME, OTHER = ServerId(1), ServerId(2)
 LEADS: dict[str, Any] = {"role": RoleChange(State.LEADING, Epoch(3), ME, True)}

@@ -23,8 +23,8 @@ from zab.core.ready import (
     Write,
 )
 from zab.core.zxid import Millis, ServerId, Zxid, make
+from zab.service.forwarding.request_path import RequestPath
 from zab.service.member_turn import MemberTurn
-from zab.service.request_path import RequestPath
 
 PEER = ServerId(2)
 BATCH = pack(make(1, 1), (b"payload",))

@@ -9,8 +9,14 @@ import pytest
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId, make
-from zab.service.operator_warnings import QUORUM_MISSED_MS, SLOW_FSYNCS, missing_voters, operator_warnings, quorum_loss
-from zab.service.status import Counters, DiskStatus, LinkStatus, RoleChange, SnapshotStatus, Status
+from zab.service.health.operator_warnings import (
+    QUORUM_MISSED_MS,
+    SLOW_FSYNCS,
+    missing_voters,
+    operator_warnings,
+    quorum_loss,
+)
+from zab.service.health.status import Counters, DiskStatus, LinkStatus, RoleChange, SnapshotStatus, Status
 from zab.store.store import Mismatch
 
 ZERO = make(0, 0)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from zab.core.errors import Overloaded, Stopped
+from zab.service.forwarding.pending_submissions import Done, Submission
 from zab.service.overflow_queue import OverflowQueue
-from zab.service.pending_submissions import Done, Submission
 
 
 class MemberWithRoom:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zab.core.errors import LeadersLost, OutcomeUnknown, Refused, Stopped
 from zab.core.zxid import Epoch, Zxid, make
-from zab.service.pending_submissions import SLACK, PendingSubmissions, Submission, tagged
+from zab.service.forwarding.pending_submissions import SLACK, PendingSubmissions, Submission, tagged
 from zab.wire.relay_messages import TAG_BYTES
 
 TAG = b"8 bytes."

@@ -13,9 +13,9 @@ from zab.core.messages import Propose
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
 from zab.host.logs import Log
 from zab.runtime.link import Link
+from zab.service.forwarding.pending_submissions import tagged
+from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue, RefusedRequest, by_link
 from zab.service.limits import Limits
-from zab.service.pending_submissions import tagged
-from zab.service.proposal_queue import ForwardedBatch, ProposalQueue, RefusedRequest, by_link
 from zab.service.replicated_machine import Passive, View
 from zab.wire.frames import FrameReader
 from zab.wire.peer import encode

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from zab.core.errors import Overloaded
-from zab.service.pending_submissions import Done
+from zab.service.forwarding.pending_submissions import Done
 from zab.service.request_order import HeldRead, RequestOrder
 
 SET, GET = 5, 4

@@ -14,10 +14,10 @@ from zab.core.node import Node
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
 from zab.host.logs import Log
 from zab.runtime.link import Link
+from zab.service.forwarding.pending_submissions import PendingSubmissions, tagged
+from zab.service.forwarding.request_path import RequestPath
 from zab.service.limits import Limits
-from zab.service.pending_submissions import PendingSubmissions, tagged
 from zab.service.replicated_machine import Passive, View
-from zab.service.request_path import RequestPath
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode, encode
 from zab.wire.relay_messages import (

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId
-from zab.service.role_reporter import RoleReporter
-from zab.service.status import RoleChange
+from zab.service.health.role_reporter import RoleReporter
+from zab.service.health.status import RoleChange
 
 LOOKING = (State.LOOKING, Epoch(1), None, False)
 FOLLOWING = (State.FOLLOWING, Epoch(2), ServerId(3), True)

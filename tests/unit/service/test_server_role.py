@@ -6,8 +6,8 @@ import pytest
 
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId
-from zab.service.server_role import ServerRole
-from zab.service.status import RoleChange
+from zab.service.health.server_role import ServerRole
+from zab.service.health.status import RoleChange
 
 
 def role(epoch: int, state: State = State.FOLLOWING, *, serving: bool = True) -> RoleChange:

@@ -20,12 +20,12 @@ from zab.host.logs import Log
 from zab.runtime.admin.report import VERSION, Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.member import Member
 from zab.runtime.store_server.store_machine import StoreMachine
-from zab.service.availability import Availability
 from zab.service.client_service import ClientService
-from zab.service.operator_warnings import operator_warnings
-from zab.service.pending_submissions import Done
-from zab.service.server_role import ServerRole
-from zab.service.status import OpenPorts, RoleChange
+from zab.service.forwarding.pending_submissions import Done
+from zab.service.health.availability import Availability
+from zab.service.health.operator_warnings import operator_warnings
+from zab.service.health.server_role import ServerRole
+from zab.service.health.status import OpenPorts, RoleChange
 from zab.store.paths import ROOT
 
 SAMPLE_S: Final = 1.0

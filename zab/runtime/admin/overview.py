@@ -9,7 +9,7 @@ from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import VERSION, Report
-from zab.service.ensemble_health import absence, health, is_fresh, is_settled, takes_part
+from zab.service.health.ensemble_health import absence, health, is_fresh, is_settled, takes_part
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

@@ -24,7 +24,7 @@ from zab.store.operations import CREATES, CreateFlag, Fields, Op
 from zab.wire.client.requests import RejectedRequest, decode_request
 
 if TYPE_CHECKING:
-    from zab.service.pending_submissions import Done
+    from zab.service.forwarding.pending_submissions import Done
     from zab.store.apply import Result
 
 LOGGER: Final = "zab.audit"

@@ -14,8 +14,8 @@ import trio
 from zab.net.wakeup import Wakeup
 from zab.runtime.member import Member
 from zab.runtime.waiter import Waiter
+from zab.service.forwarding.pending_submissions import Done
 from zab.service.overflow_queue import OverflowQueue
-from zab.service.pending_submissions import Done
 from zab.store.apply import Result
 
 FLUSHED_AT_ONCE: Final = 1_000

@@ -29,11 +29,11 @@ from zab.service.attached import Connected
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.config_node import ConfigNode
-from zab.service.operator_warnings import quorum_loss
-from zab.service.server_role import ServerRole
+from zab.service.health.operator_warnings import quorum_loss
+from zab.service.health.server_role import ServerRole
+from zab.service.health.status import OpenPorts
 from zab.service.session_tracker import ALIVE
 from zab.service.slow_clients import CHECK_MS, SlowClients
-from zab.service.status import OpenPorts
 from zab.session.call_arguments import timeout_of
 from zab.store.server_watches import Watcher
 

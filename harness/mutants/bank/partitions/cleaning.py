@@ -14,7 +14,7 @@ from harness.mutants.bank.partitions.story import HERE, ONE, Shelf, Tale, record
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from replica.core.partition_log import PartitionLog
+    from replica.core.partitions.partition_log import PartitionLog
 
 OFFSETS: Final = TopicPartition(OFFSETS_TOPIC, 0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from harness.checkers.partitions import keeper
 from harness.mutants.bank.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks
 from kraft_controller.core.names import Version
-from replica.core.isr import Isr
-from replica.core.leader_role import LeaderRole
+from replica.core.partitions.isr import Isr
+from replica.core.partitions.leader_role import LeaderRole
 from replica.core.replica_messages import Produced
 
 # -- acknowledged --------------------------------------------------------------------------------------

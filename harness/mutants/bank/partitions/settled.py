@@ -24,10 +24,10 @@ from harness.mutants.bank.partitions.story import (
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
-from replica.core.follower_role import FollowerRole
-from replica.core.isr import Isr
-from replica.core.leader_role import LeaderRole
-from replica.core.partition import Partition
+from replica.core.partitions.follower_role import FollowerRole
+from replica.core.partitions.isr import Isr
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.partition import Partition
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker

@@ -38,12 +38,12 @@ from kraft_controller.core.names import (
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode
-from replica.core.follower_role import FollowerRole
-from replica.core.isr import Isr
-from replica.core.leader_role import LeaderRole
-from replica.core.log_config import LogConfig
-from replica.core.partition import Partition
-from replica.core.partition_log import FetchDataInfo
+from replica.core.partitions.follower_role import FollowerRole
+from replica.core.partitions.isr import Isr
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.partition import Partition
+from replica.core.partitions.partition_log import FetchDataInfo
 from replica.core.replica_messages import Deleted, Fetched, Results
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire import records as wire

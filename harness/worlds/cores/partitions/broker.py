@@ -23,9 +23,9 @@ from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
 from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.metadata_cache import MetadataCache
-from replica.core.offset_lookup import EARLIEST, Lookup
-from replica.core.partition import Partition
-from replica.core.partition_log import AppendOrigin
+from replica.core.partitions.offset_lookup import EARLIEST, Lookup
+from replica.core.partitions.partition import Partition
+from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_manager import ReplicaManager
 from replica.core.replica_messages import (
     Deleted,

@@ -15,7 +15,7 @@ from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.core.groups.group_effects import GroupAppend, GroupsLoaded, Rebalancing
 from replica.core.groups.group_messages import Ask, Reply, Ticket
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.partition_log import AppendOrigin
+from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_messages import Produced, RoleTaken
 from replica.wire import group_records
 from replica.wire.coordinator_records import replay_batches

@@ -13,8 +13,8 @@ from harness.checkers.partitions.copies import COMPACTED, ident_of
 from harness.worlds.losses import log_disk, lose
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
-from replica.core.log_config import UNBOUNDED, LogConfig
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.log_config import UNBOUNDED, LogConfig
+from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import StorageFailure
 from replica.storage.log_manager import LogManager
 from replica.storage.unified_log import UnifiedLog

@@ -26,7 +26,7 @@ from harness.worlds.cores.partitions.telling import with_members
 from harness.worlds.cores.partitions.wires import Wires
 from harness.worlds.cores.partitions.workload import PartitionsWorkload
 from harness.worlds.cores.store.checks import committed
-from replica.core.log_config import UNBOUNDED, LogConfig
+from replica.core.partitions.log_config import UNBOUNDED, LogConfig
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire.validation import LONG_MAX
 

@@ -27,8 +27,8 @@ from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.config_node import ConfigNode
 from zab.service.connection.ports import ConnectionPhase, Done
+from zab.service.forwarding.pending_submissions import PendingSubmissions, Submission
 from zab.service.overflow_queue import OverflowQueue
-from zab.service.pending_submissions import PendingSubmissions, Submission
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import digest_id
 from zab.store.error_codes import ErrorCode

@@ -1,4 +1,4 @@
-"""Simulated learner links, in the form that the real `zab.service.request_path` uses."""
+"""Simulated learner links, in the form that the real `zab.service.forwarding.request_path` uses."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ from zab.core.zxid import Millis, ServerId, Zxid
 from zab.host.logs import Log
 from zab.service.batch_applier import BatchApplier
 from zab.service.config_node import check_request
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.proposal_queue import NEVER_STALLS
+from zab.service.forwarding.request_path import RequestPath
 from zab.service.limits import Limits
 from zab.service.member_turn import MemberTurn
-from zab.service.pending_submissions import PendingSubmissions
-from zab.service.proposal_queue import NEVER_STALLS
-from zab.service.request_path import RequestPath
 from zab.store.operations import Fields
 from zab.wire.frames import HEADER_BYTES
 from zab.wire.peer import Channel as Direction

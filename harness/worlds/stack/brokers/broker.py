@@ -30,7 +30,7 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.groups.group_settings import GroupSettings
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.broker import Broker as Program

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, cast
 
 from harness.worlds.losses import log_disk
-from replica.core.log_config import LogConfig
-from replica.core.partition_log import PartitionLog
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import Handles
 from replica.storage.leader_epochs import LeaderEpochFileCache
 from replica.storage.log_segment import LogSegment

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.worlds.losses import log_disk
-from replica.core.partition_log import EpochEndOffset
+from replica.core.partitions.partition_log import EpochEndOffset
 from replica.storage.leader_epochs import LeaderEpochFileCache
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.worlds.losses import log_disk
-from replica.core.log_config import LogConfig
-from replica.core.log_policy import needs_cleaning
-from replica.core.partition_log import AppendOrigin
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.log_policy import needs_cleaning
+from replica.core.partitions.partition_log import AppendOrigin
 from replica.storage.files import Handles
 from replica.storage.log_cleaner import Cleaned, clean, examine_log
 from replica.storage.log_loader import KnownOffsets, open_log

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.core.config_keys import TOPIC
+from kraft_controller.core.configuration.config_keys import TOPIC
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log_config import NAMES, LogConfig
+from replica.core.partitions.log_config import NAMES, LogConfig
 
 
 def test_defaults_and_overrides() -> None:

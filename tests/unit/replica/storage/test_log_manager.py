@@ -11,7 +11,7 @@ import pytest
 from harness.worlds.losses import log_disk
 from kraft_controller.wire.broker_identity import META
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage import checkpoint_files
 from replica.storage.checkpoint_files import (
     CLEAN_SHUTDOWN,

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from replica.core.log_config import LogConfig
+from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import StorageFailure
 from replica.storage.log_segment import LOG
 from replica.storage.unified_log import UnifiedLog

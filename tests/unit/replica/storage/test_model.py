@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from harness.worlds.losses import log_disk
 from replica.core.errors import KafkaError
-from replica.core.log_config import LogConfig
-from replica.core.partition_log import NO_EPOCH
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.partition_log import NO_EPOCH
 from replica.storage.files import Handles
 from replica.storage.log_loader import KnownOffsets, open_log
 from replica.storage.unified_log import UnifiedLog

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import AbortedTxn
+from replica.core.partitions.partition_log import AbortedTxn
 from replica.storage.producer_state import SEQUENCE_RANGE, ProducerStateManager
 from replica.wire.batch import CONTROL, TRANSACTIONAL, Header, parse_header
 from replica.wire.records import ControlType

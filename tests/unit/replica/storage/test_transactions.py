@@ -10,7 +10,7 @@ import pytest
 
 from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.partition_log import AbortedTxn, AppendOrigin
+from replica.core.partitions.partition_log import AbortedTxn, AppendOrigin
 from replica.storage.compaction import emptied
 from replica.storage.files import Handles
 from replica.storage.log_cleaner import clean, examine_log

@@ -9,8 +9,14 @@ import pytest
 
 from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
-from replica.core.log_config import LogConfig
-from replica.core.partition_log import AppendOrigin, EpochEndOffset, LogAppendInfo, PartitionLog, TimestampAndOffset
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.partition_log import (
+    AppendOrigin,
+    EpochEndOffset,
+    LogAppendInfo,
+    PartitionLog,
+    TimestampAndOffset,
+)
 from replica.storage.files import Handles
 from replica.storage.log_loader import KnownOffsets, open_log
 from replica.wire.batch import parse_header, walk

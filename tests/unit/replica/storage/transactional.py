@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import define, field
 
 from harness.worlds.losses import log_disk
-from replica.core.log_config import LogConfig
-from replica.core.partition_log import AbortedTxn, AppendOrigin, LogAppendInfo
+from replica.core.partitions.log_config import LogConfig
+from replica.core.partitions.partition_log import AbortedTxn, AppendOrigin, LogAppendInfo
 from replica.storage.files import Handles
 from replica.storage.log_loader import KnownOffsets, open_log
 from replica.storage.unified_log import UnifiedLog

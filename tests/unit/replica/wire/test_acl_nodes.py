@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_controller.wire.znodes import DamagedNode
-from replica.core.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType
+from replica.core.security.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType
 from replica.wire import acl_nodes
 
 TOPIC = Pattern(ResourceType.TOPIC, "t")

@@ -1,0 +1,1 @@
+"""Dynamic configurations: their keys, alterations, credentials and throttles."""

@@ -1,0 +1,75 @@
+"""Throttled replication of one broker (KIP-73): which of its replicas, and to what rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraft_controller.core.configuration.config_keys import DEFAULT, LONG_MAX, read_throttled
+from kraft_controller.core.names import BrokerId, TopicPartition, decimal
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+All = None
+"""Stands for all partitions of a topic."""
+
+
+class Throttles:
+    """Keeps the throttles as the dynamic configurations of topics and brokers set them."""
+
+    def __init__(self, me: BrokerId) -> None:
+        self._me = me
+        self._rates: dict[str, Mapping[str, str]] = {}
+        """The configurations with the rates, of this broker and of all brokers."""
+        self._leading: dict[str, frozenset[int] | None] = {}
+        """The partitions whose followers are throttled here, by topic."""
+        self._following: dict[str, frozenset[int] | None] = {}
+        """The partitions whose fetches are throttled, by topic."""
+
+    def configure(self, entity: str, values: Mapping[str, str]) -> bool:
+        """Take the configuration of an entity; return whether it can affect this broker's throttles."""
+        kind, _, name = entity.partition("/")
+        if kind == "brokers" and name in (str(self._me), DEFAULT):
+            self._rates[name] = dict(values)
+            return True
+        if kind != "topics":
+            return False
+        for replicas, key in ((self._leading, LEADER_REPLICAS), (self._following, FOLLOWER_REPLICAS)):
+            text = values.get(key, "")
+            pairs = read_throttled(text)
+            mine = All if pairs is None else frozenset(partition for partition, broker in pairs if broker == self._me)
+            if mine is All or mine:
+                replicas[name] = mine
+            else:
+                replicas.pop(name, None)
+        return True
+
+    def leader_rate(self) -> int | None:
+        """Return the total bytes a second sent to throttled followers; None is unlimited."""
+        return self._rate(LEADER_RATE)
+
+    def follower_rate(self) -> int | None:
+        return self._rate(FOLLOWER_RATE)
+
+    def slows_leader(self, where: TopicPartition) -> bool:
+        return _among(self._leading, where)
+
+    def slows_follower(self, where: TopicPartition) -> bool:
+        return _among(self._following, where)
+
+    def _rate(self, key: str) -> int | None:
+        for name in (str(self._me), DEFAULT):
+            rate = decimal(self._rates.get(name, {}).get(key, "").strip(), LONG_MAX)
+            if rate is not None:
+                return rate
+        return None
+
+
+def _among(replicas: Mapping[str, frozenset[int] | None], where: TopicPartition) -> bool:
+    if where.topic not in replicas:
+        return False
+    mine = replicas[where.topic]
+    return mine is All or where.partition in mine

@@ -1,0 +1,1 @@
+"""Topics, their partitions and replicas: states, leaders, assignments, deletion."""

@@ -1,0 +1,243 @@
+"""The partition state machine (PartitionStateMachine in Apache Kafka).
+
+A decision is made on the context, written under the version that the context holds, and sent to brokers when the write
+is confirmed. If the node has another version, it is read and the decision is made again: leaders write their ISRs to
+the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from attrs import evolve
+
+from kraft_controller.core.broker_request_batch import BrokerRequestBatch
+from kraft_controller.core.controller_context import ControllerContext
+from kraft_controller.core.controller_store import Changed, ControllerStore, Damaged, Missing, Written
+from kraft_controller.core.names import LeaderEpoch, TopicPartition
+from kraft_controller.core.operator_log import OperatorLog
+from kraft_controller.core.state import PartitionState
+from kraft_controller.core.store_requests import StoreRequests
+from kraft_controller.core.topics import leader_election
+from kraft_controller.core.topics.leader_election import Election
+from kraft_controller.core.transitions import PARTITION_FROM, PartitionPhase, may
+
+Failures: TypeAlias = dict[TopicPartition, str]
+"""The partitions that an operation failed for, and why."""
+ElectionStrategy: TypeAlias = Callable[[TopicPartition, PartitionState], Election | None]
+
+
+class PartitionStateMachine:
+    """Moves partitions between their states, elects their leaders and writes their state nodes."""
+
+    def __init__(
+        self, context: ControllerContext, batch: BrokerRequestBatch, store: ControllerStore, log: OperatorLog
+    ) -> None:
+        self._context = context
+        self._batch = batch
+        self._store = store
+        self._log = log
+        self.elections = 0
+        """Leader elections of this controller term."""
+        self.unclean_elections = 0
+        """Those of them that elected a replica outside the ISR."""
+
+    # -- election strategies -----------------------------------------------------------------------------
+
+    def offline_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
+        context = self._context
+        # No unclean election while an ISR member is about to be registered again.
+        unclean = tp.topic in context.unclean and context.returning.isdisjoint(state.isr)
+        return leader_election.offline(
+            context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=unclean
+        )
+
+    def unclean_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
+        """Elect as an administrator requested it: from all live replicas if no ISR member is live."""
+        context = self._context
+        return leader_election.offline(context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=True)
+
+    def reassignment_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
+        context = self._context
+        return leader_election.reassigned(context.assignment(tp).target, state, context.online(tp), context.epoch)
+
+    def preferred_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
+        context = self._context
+        return leader_election.preferred(context.replicas_of(tp), state, context.online(tp), context.epoch)
+
+    def shutdown_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
+        context = self._context
+        online = context.online(tp, shutting_down_too=True)
+        live = frozenset(broker for broker in online if broker not in context.shutting_down)
+        return leader_election.controlled_shutdown(context.replicas_of(tp), state, live, online - live, context.epoch)
+
+    def _same_leader_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
+        context = self._context
+        online = context.online(tp)
+        if state.leader not in online:
+            return self.offline_election(tp, state)
+        isr = tuple(member for member in state.isr if member in online)
+        reachable = tuple(broker for broker in context.replicas_of(tp) if broker in online)
+        return Election(state.next(context.epoch, isr=isr), reachable)
+
+    # -- transitions -------------------------------------------------------------------------------------
+
+    def move(self, partitions: Iterable[TopicPartition], to: PartitionPhase) -> list[TopicPartition]:
+        """Move partitions to a state that needs no write; return those whose transition is legal."""
+        moved = [tp for tp in partitions if self._is_legal(tp, to)]
+        for tp in moved:
+            self._context.move_partition(tp, to)
+        return moved
+
+    def _is_legal(self, tp: TopicPartition, to: PartitionPhase) -> bool:
+        """Check a transition. An illegal one is a bug of the controller: it is reported and not made."""
+        before = self._context.phase(tp)
+        if may(PARTITION_FROM, before, to):
+            return True
+        self._log.report("illegal_transition", partition=str(tp), before=before.value, after=to.value)
+        return False
+
+    def bring_online(
+        self, partitions: Iterable[TopicPartition], elect: ElectionStrategy | None = None
+    ) -> StoreRequests[Failures]:
+        """Move partitions to OnlinePartition: initialize the state of new ones, elect a leader for the others."""
+        failures: Failures = {}
+        legal = [tp for tp in partitions if self._is_legal(tp, PartitionPhase.ONLINE)]
+        new = [tp for tp in legal if self._context.phase(tp) is PartitionPhase.NEW]
+        others = [tp for tp in legal if self._context.phase(tp) is not PartitionPhase.NEW]
+        yield from self._initialize(new, failures)
+        yield from self._elect_leaders(others, elect or self.offline_election, failures)
+        for tp, why in failures.items():
+            self._log.report("no_leader", partition=str(tp), why=why)
+        return failures
+
+    def _initialize(self, new: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
+        """Create the states of new partitions: the first live replica leads, and all live replicas are in sync."""
+        context = self._context
+        states: dict[TopicPartition, PartitionState] = {}
+        for tp in new:
+            online = context.online(tp)
+            there = tuple(broker for broker in context.replicas_of(tp) if broker in online)
+            if there:
+                states[tp] = PartitionState(there[0], there, LeaderEpoch(0), context.epoch)
+            else:
+                failures[tp] = f"none of its brokers {list(context.replicas_of(tp))} is alive"
+        if not states:
+            return
+        results = yield from self._store.create_states(states)
+        existing: list[TopicPartition] = []
+        for (tp, state), result in zip(states.items(), results, strict=True):
+            if isinstance(result, Changed):
+                existing.append(tp)
+            elif isinstance(result, Missing):
+                failures[tp] = "its topic is gone"
+            else:
+                context.update_state(tp, evolve(state, version=result.version))
+                context.move_partition(tp, PartitionPhase.ONLINE)
+                self._batch.add_leader_and_isr(state.isr, tp, is_new=True)
+        readable = yield from self.read_states(existing, failures)
+        yield from self._resume(readable, failures)
+
+    def _resume(self, partitions: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
+        """Bring partitions online that already have a state: it was unreadable, or has just been created.
+
+        The leader stays, in a new leader epoch. Brokers that dropped the partition meanwhile ignore the old one.
+        """
+        for tp in partitions:
+            self._context.move_partition(tp, PartitionPhase.OFFLINE)
+        yield from self._elect_leaders(partitions, self._same_leader_election, failures)
+
+    def _elect_leaders(
+        self, partitions: Sequence[TopicPartition], elect: ElectionStrategy, failures: Failures
+    ) -> StoreRequests[None]:
+        """Elect and write until each partition has a leader or a failure (doElectLeaderForPartitions)."""
+        context = self._context
+        remaining = list(partitions)
+        while remaining:
+            elections: dict[TopicPartition, Election] = {}
+            for tp in remaining:
+                state = context.states.get(tp)
+                if state is None:
+                    failures[tp] = "its state is unknown"
+                elif state.controller_epoch > context.epoch:
+                    failures[tp] = f"the controller of epoch {state.controller_epoch} has written it since"
+                elif (election := elect(tp, state)) is None:
+                    failures[tp] = f"no replica in sync can lead: {list(state.isr)}"
+                else:
+                    elections[tp] = election
+            states = {tp: election.state for tp, election in elections.items()}
+            remaining = yield from self.write_states(states, failures)
+            for tp, election in elections.items():
+                if tp not in remaining and tp not in failures:
+                    self._elected(tp, election)
+
+    def _elected(self, tp: TopicPartition, election: Election) -> None:
+        self._context.move_partition(tp, PartitionPhase.ONLINE)
+        self._batch.add_leader_and_isr(election.recipients, tp)
+        self.elections += 1
+        if election.unclean:
+            self.unclean_elections += 1
+            self._log.report("unclean_election", partition=str(tp), leader=election.state.leader)
+
+    # -- state nodes -------------------------------------------------------------------------------------
+
+    def write_states(
+        self, states: dict[TopicPartition, PartitionState], failures: Failures
+    ) -> StoreRequests[list[TopicPartition]]:
+        """Write states under their versions; return the partitions whose node had another version.
+
+        The context holds the current state of those, so the caller can decide again.
+        """
+        if not states:
+            return []
+        results = yield from self._store.write_states(states)
+        changed: list[TopicPartition] = []
+        for (tp, state), result in zip(states.items(), results, strict=True):
+            if isinstance(result, Written):
+                self._context.update_state(tp, evolve(state, version=result.version))
+            elif isinstance(result, Changed):
+                changed.append(tp)
+            else:
+                failures[tp] = "its state node is gone"
+        return (yield from self.read_states(changed, failures))
+
+    def read_states(
+        self, partitions: Sequence[TopicPartition], failures: Failures
+    ) -> StoreRequests[list[TopicPartition]]:
+        """Read states into the context; return the partitions whose state is readable."""
+        if not partitions:
+            return []
+        results = yield from self._store.read_states(partitions)
+        readable, damaged = self._take_states(partitions, results, failures)
+        if damaged:
+            # Watch the damaged nodes, to be notified of their repair.
+            for tp in damaged:
+                failures.pop(tp)
+            watched = list(damaged)
+            results = yield from self._store.read_states(watched, watch=True)
+            repaired, damaged = self._take_states(watched, results, failures)
+            readable += repaired
+            for damage in damaged.values():
+                self._log.report_damage(damage)
+        return readable
+
+    def _take_states(
+        self,
+        partitions: Sequence[TopicPartition],
+        results: Sequence[PartitionState | Damaged | Missing],
+        failures: Failures,
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, Damaged]]:
+        readable: list[TopicPartition] = []
+        damaged: dict[TopicPartition, Damaged] = {}
+        for tp, result in zip(partitions, results, strict=True):
+            if isinstance(result, PartitionState):
+                self._context.update_state(tp, result)
+                readable.append(tp)
+            elif isinstance(result, Damaged):
+                failures[tp] = result.why
+                damaged[tp] = result
+                self._context.unreadable.add(tp)
+            else:
+                failures[tp] = "it has no state node"
+        return readable, damaged

@@ -1,0 +1,104 @@
+"""Leader elections on request and preferred leader balancing (KIP-460, autoLeaderRebalance in Apache Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from kraft_controller.core.controller_context import ControllerContext
+from kraft_controller.core.controller_store import ControllerStore, Damaged, Missing
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.operator_log import OperatorLog
+from kraft_controller.core.store_requests import StoreRequests
+from kraft_controller.core.topics.partition_state_machine import PartitionStateMachine
+
+
+class ElectionOutcome(Enum):
+    """The outcome of a requested election for one partition; the value explains it."""
+
+    ELECTED = ""
+    NOT_NEEDED = "the leader is already the requested one"
+    PREFERRED_NOT_AVAILABLE = "the preferred leader is not alive, or not in sync"
+    ELIGIBLE_NOT_AVAILABLE = "no eligible replica is alive"
+    UNKNOWN = "the partition does not exist"
+    DELETING = "its topic is being deleted"
+
+
+class PreferredElection:
+    """Holds elections that administrators request, and balances leaders periodically."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        partitions: PartitionStateMachine,
+        log: OperatorLog,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._partitions = partitions
+        self._log = log
+
+    def elect(
+        self, partitions: Iterable[TopicPartition], *, unclean: bool = False
+    ) -> StoreRequests[dict[TopicPartition, ElectionOutcome]]:
+        """Elect the preferred leader; with `unclean` any live replica where no leader is alive."""
+        context = self._context
+        outcomes: dict[TopicPartition, ElectionOutcome] = {}
+        held: list[TopicPartition] = []
+        for tp in partitions:
+            state = context.states.get(tp)
+            if state is None or tp.topic not in context.topics:
+                outcomes[tp] = ElectionOutcome.UNKNOWN
+            elif context.is_deleting(tp.topic):
+                outcomes[tp] = ElectionOutcome.DELETING
+            elif context.is_live(state.leader) and (unclean or state.leader == context.replicas_of(tp)[0]):
+                outcomes[tp] = ElectionOutcome.NOT_NEEDED
+            else:
+                held.append(tp)
+        strategy = self._partitions.unclean_election if unclean else self._partitions.preferred_election
+        failures = yield from self._partitions.bring_online(held, strategy)
+        unavailable = ElectionOutcome.ELIGIBLE_NOT_AVAILABLE if unclean else ElectionOutcome.PREFERRED_NOT_AVAILABLE
+        for tp in held:
+            outcomes[tp] = unavailable if tp in failures else ElectionOutcome.ELECTED
+        return outcomes
+
+    def process_node(self) -> StoreRequests[None]:
+        """Hold the elections in `/admin/preferred_replica_election`, and remove the node whatever their outcome."""
+        found = yield from self._store.preferred_elections()
+        if isinstance(found, Damaged):
+            self._log.report_damage(found)
+        if isinstance(found, Damaged | Missing):
+            return
+        outcomes = yield from self.elect(found.partitions, unclean=found.unclean)
+        for tp, outcome in outcomes.items():
+            if outcome is not ElectionOutcome.ELECTED:
+                self._log.report("not_elected", partition=str(tp), unclean=found.unclean, why=outcome.value)
+        yield from self._store.drop_preferred_elections()
+
+    def balance(self) -> StoreRequests[None]:
+        """Elect preferred leaders for brokers above `leader.imbalance.per.broker.percentage`.
+
+        Only partitions whose preferred leader is live and in sync take part; other elections would fail each time.
+        """
+        context = self._context
+        limit = context.settings.imbalance_percent
+        imbalanced = {
+            broker
+            for broker, (preferred, elsewhere) in context.imbalance().items()
+            if preferred and elsewhere * 100 > preferred * limit
+        }
+        candidates = [
+            tp
+            for tp, state in context.states.items()
+            if not context.is_deleting(tp.topic)
+            and tp not in context.moving
+            and (first := context.replicas_of(tp)[:1])
+            and first[0] in imbalanced
+            and state.leader != first[0]
+            and first[0] in context.online(tp)
+            and first[0] in state.isr
+        ]
+        if candidates:
+            self._log.report("rebalance", brokers=tuple(sorted(imbalanced)), partitions=len(candidates))
+            yield from self._partitions.bring_online(candidates, self._partitions.preferred_election)

@@ -1,0 +1,166 @@
+"""Topics that are created, grow, disappear or are configured differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import evolve
+
+from kraft_controller.core.controller_context import ControllerContext
+from kraft_controller.core.controller_store import ConfigChanges, ControllerStore, Damaged, Missing
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.operator_log import OperatorLog
+from kraft_controller.core.state import Topic
+from kraft_controller.core.store_requests import StoreRequests
+from kraft_controller.core.topics.partition_state_machine import PartitionStateMachine
+from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
+from kraft_controller.core.topics.topic_registry import TopicRegistry
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+BROKER_DEFAULTS: Final = "brokers/<default>"
+
+
+class TopicChanges:
+    """Processes changes of the topics' nodes, of damaged nodes that were repaired, and of configurations."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        topics: TopicRegistry,
+        log: OperatorLog,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._partitions = partitions
+        self._replicas = replicas
+        self._topics = topics
+        self._log = log
+        self.config_changes = ConfigChanges((), -1)
+        """The configuration notifications that were read last."""
+
+    def process_list(self) -> StoreRequests[None]:
+        """Create the partitions of new topics, and forget topics whose node was removed by hand."""
+        context = self._context
+        names = yield from self._store.topic_names()
+        for name in [name for name in context.topics if name not in names]:
+            self._log.report("topic_gone", topic=name)
+            context.remove_topic(name)
+        context.unreadable.difference_update(
+            [name for name in context.unreadable if name not in names and isinstance(name, str)]
+        )
+        new = yield from self._topics.read_topics([name for name in sorted(names) if name not in context.topics])
+        yield from self._create_partitions([tp for name in new for tp in context.partitions_of(name)])
+
+    def process_modification(self, name: str) -> StoreRequests[None]:
+        """Process a topic's changed node: create the partitions that it gained (processPartitionModifications).
+
+        The node may also have been written by this controller, repaired, or damaged by hand.
+        """
+        context = self._context
+        before = context.topics.get(name)
+        if before is None:
+            yield from self.process_list()  # it could not be parsed before and may have been repaired
+            return
+        [read] = yield from self._store.read_topics([name])
+        if isinstance(read, Damaged):
+            self._log.report_damage(read)
+        if not isinstance(read, Topic):
+            return
+        if context.is_deleting(name):
+            yield from self._refuse_growth(before, read)
+            return
+        lost = sorted(set(before.partitions) - set(read.partitions))
+        if lost:
+            why = f"topic {name}: partitions {lost} were removed from its node; the controller keeps them"
+            self._log.report_damage(Damaged(why, read.version))
+            read = evolve(read, partitions={**before.partitions, **read.partitions})
+        context.update_topic(read)
+        if read.id is None and before.id is not None:
+            # A tool that knows no topic ids wrote the node. Under a new id the logs would be those of another topic.
+            self._log.report("topic_id_kept", topic=name, id=before.id)
+            yield from self._topics.set_id(name, before.id)
+        # Find new partitions by phase: the topic may have been read since for another reason, so the previous node may
+        # have them already.
+        partitions = [TopicPartition(name, number) for number in read.partitions]
+        new = [tp for tp in partitions if context.phase(tp) is PartitionPhase.NON_EXISTENT]
+        yield from self._create_partitions(new)
+
+    def _refuse_growth(self, before: Topic, read: Topic) -> StoreRequests[None]:
+        """Write a topic in deletion back as it was if partitions were added to it."""
+        if set(read.partitions) - set(before.partitions):
+            self._log.report("growth_refused", topic=before.name, why="the topic is being deleted")
+            self._context.update_topic(evolve(before, version=read.version))
+            yield from self._topics.write_topic(before.name, lambda topic: topic)
+
+    def _create_partitions(self, new: Iterable[TopicPartition]) -> StoreRequests[None]:
+        """Move new partitions and their replicas to online (onNewPartitionCreation)."""
+        context = self._context
+        created = self._partitions.move(new, PartitionPhase.NEW)
+        held = [(tp, broker) for tp in created for broker in context.replicas_of(tp)]
+        self._replicas.move(held, ReplicaPhase.NEW)
+        yield from self._partitions.bring_online(created)
+        self._replicas.move(held, ReplicaPhase.ONLINE)
+        # Partitions of a repaired topic have a state already.
+        yield from self._shrink_to_registered(created)
+        if created:
+            self._log.report("partitions_created", partitions=len(created))
+
+    def process_repaired_state(self, tp: TopicPartition) -> StoreRequests[None]:
+        """Bring a partition online whose damaged state node has changed."""
+        if self._context.phase(tp) is PartitionPhase.NEW and not self._context.is_deleting(tp.topic):
+            yield from self._partitions.bring_online([tp])
+            yield from self._shrink_to_registered([tp])
+
+    def _shrink_to_registered(self, partitions: Iterable[TopicPartition]) -> StoreRequests[None]:
+        """Remove brokers from the ISR that failed while the state was unreadable."""
+        context = self._context
+        dead = [
+            (tp, broker)
+            for tp in partitions
+            if (state := context.states.get(tp)) is not None
+            for broker in context.replicas_of(tp)
+            if broker in state.isr and broker not in context.brokers
+        ]
+        if dead:
+            yield from self._replicas.take_offline(dead)
+
+    # -- configurations ------------------------------------------------------------------------------------
+
+    def follow_config_changes(self) -> StoreRequests[None]:
+        """Start to follow the configuration notifications, from the newest one on."""
+        found = yield from self._store.config_changes(None)
+        if not isinstance(found, Missing):
+            self.config_changes = found
+
+    def process_config_changes(self) -> StoreRequests[None]:
+        """Apply the configuration changes that the new notifications name.
+
+        If the notifications' parent was re-created, unread ones may be lost, and every topic is read.
+        """
+        before = self.config_changes
+        found = yield from self._store.config_changes(before.seen, before.of)
+        if isinstance(found, Missing):
+            return
+        lost = found.of != before.of
+        self.config_changes = found
+        names = [entity.removeprefix("topics/") for entity in found.entities if entity.startswith("topics/")]
+        defaults = {BROKER_DEFAULTS, f"brokers/{self._context.me}"}
+        changed = (lost or defaults.intersection(found.entities)) and (yield from self._topics.read_defaults())
+        if lost or changed:
+            names = list(self._context.topics)
+        yield from self._apply_configs(names)
+
+    def _apply_configs(self, names: Iterable[str]) -> StoreRequests[None]:
+        """Read topics' configurations, and elect leaders where unclean election has just been enabled."""
+        context = self._context
+        known = [name for name in names if name in context.topics]
+        before = set(context.unclean)
+        yield from self._topics.read_configs(known)
+        enabled = [name for name in known if name in context.unclean - before and not context.is_deleting(name)]
+        partitions = [tp for name in enabled for tp in context.partitions_of(name)]
+        offline = [tp for tp in partitions if context.phase(tp) is PartitionPhase.OFFLINE]
+        yield from self._partitions.bring_online(offline)

@@ -1,0 +1,155 @@
+"""Topic deletion (TopicDeletionManager in Apache Kafka).
+
+The controller orders every replica of the topic to be deleted. When all brokers have confirmed it, the topic's nodes
+are deleted. The request stays in the store until everything else is gone, so the next controller finds an unfinished
+deletion and repeats it; deleting a replica twice does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kraft_controller.core.broker_request_batch import BrokerRequestBatch
+from kraft_controller.core.controller_context import ControllerContext, Replica
+from kraft_controller.core.controller_store import ControllerStore
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.operator_log import OperatorLog
+from kraft_controller.core.store_requests import StoreRequests, in_parallel
+from kraft_controller.core.topics.partition_state_machine import PartitionStateMachine
+from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+_UNKNOWN: Final = "the topic does not exist, or its node cannot be read"
+_DISABLED: Final = "topic deletion is disabled (delete.topic.enable)"
+
+
+class TopicDeletionManager:
+    """Carries topic deletions from the request to the removal of the topic's nodes."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        batch: BrokerRequestBatch,
+        store: ControllerStore,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        log: OperatorLog,
+    ) -> None:
+        self._context = context
+        self._batch = batch
+        self._store = store
+        self._partitions = partitions
+        self._replicas = replicas
+        self._log = log
+
+    def process_requests(self) -> StoreRequests[None]:
+        """Read the deletion requests, accept or refuse each, and proceed with all deletions."""
+        names = yield from self._store.topic_deletions()
+        yield from self.enqueue(names)
+        yield from self.resume()
+
+    def enqueue(self, names: Iterable[str]) -> StoreRequests[None]:
+        """Accept or refuse deletion requests (enqueueTopicsForDeletion)."""
+        context = self._context
+        drops: list[StoreRequests[Any]] = []
+        for name in names:
+            if name not in context.topics or not context.settings.deletion:
+                why = _DISABLED if name in context.topics else _UNKNOWN
+                self._log.report("deletion_refused", topic=name, why=why)
+                drops.append(self._store.drop_topic_deletion(name))
+            elif name not in context.deleting:
+                context.deleting[name] = None
+                # A reassignment of the topic ends here: both its old and its new replicas are deleted. To complete it
+                # first could block the deletion on replicas that never catch up.
+                moving = [tp for tp in context.partitions_of(name) if context.moving.pop(tp, True) is None]
+                if moving:
+                    drops.append(self._store.drop_reassignments(moving))
+        if drops:
+            yield from in_parallel(drops)
+
+    def resume(self) -> StoreRequests[None]:
+        """Proceed with every deletion that can proceed (resumeDeletions)."""
+        context = self._context
+        for name in list(context.deleting):
+            why = self._ineligible(name)
+            if why is not None and context.deletion_waits.get(name) != why:
+                self._log.report("deletion_waits", topic=name, why=why)
+            if why is None:
+                context.deletion_waits.pop(name, None)
+            else:
+                context.deletion_waits[name] = why
+            yield from self._proceed(name)
+
+    def _ineligible(self, name: str) -> str | None:
+        """Return why the deletion of a topic cannot proceed: a replica's broker or log directory is offline."""
+        context = self._context
+        for tp in context.partitions_of(name):
+            for broker in context.replicas_of(tp):
+                if broker not in context.brokers:
+                    return _not_registered(tp, broker)
+                if tp in context.offline_dirs.get(broker, ()):
+                    return f"{tp} is on a failed disk of broker {broker}"
+        return None
+
+    def _proceed(self, name: str) -> StoreRequests[None]:
+        context = self._context
+        partitions = list(context.partitions_of(name))
+        replicas = [(tp, broker) for tp in partitions for broker in context.replicas_of(tp)]
+        if all(context.replica_phase(*replica) is ReplicaPhase.DELETION_SUCCESSFUL for replica in replicas):
+            yield from self._complete(name, replicas)
+        elif name not in context.deletion_waits:
+            yield from self._start(partitions, replicas)
+
+    def _start(self, partitions: list[TopicPartition], replicas: list[Replica]) -> StoreRequests[None]:
+        """Take the partitions offline and order the deletion of every replica that was not ordered yet."""
+        context = self._context
+        existing = [tp for tp in partitions if context.phase(tp) is not PartitionPhase.NON_EXISTENT]
+        if existing:
+            offline = self._partitions.move(existing, PartitionPhase.OFFLINE)
+            self._partitions.move(offline, PartitionPhase.NON_EXISTENT)
+            self._batch.add_update_metadata(context.brokers, partitions)
+        started = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL)
+        remaining = [replica for replica in replicas if context.replica_phase(*replica) not in started]
+        for replica in remaining:
+            context.start_replica(replica, ReplicaPhase.NEW)  # one that never started may have left files on its disk
+        yield from self._replicas.take_offline(remaining)
+        self._replicas.move(remaining, ReplicaPhase.DELETION_STARTED)
+
+    def _complete(self, name: str, replicas: list[Replica]) -> StoreRequests[None]:
+        """Delete the nodes of a topic whose replicas are all deleted (completeDeleteTopic)."""
+        self._replicas.move(replicas, ReplicaPhase.NON_EXISTENT)
+        if (yield from self._store.delete_topic(name)):
+            self._context.remove_topic(name)
+            self._log.report("topic_deleted", topic=name)
+        else:
+            why = "another client creates nodes below the topic's node"
+            self._context.deletion_waits[name] = why
+            self._log.report("deletion_waits", topic=name, why=why)
+
+    def replicas_answered(
+        self, broker: BrokerId, done: Iterable[TopicPartition], failed: Iterable[TopicPartition]
+    ) -> StoreRequests[None]:
+        """Process a StopReplica reply: the replicas that the broker deleted, and those that it could not delete."""
+        context = self._context
+        self._replicas.move(self._in_deletion(broker, done), ReplicaPhase.DELETION_SUCCESSFUL)
+        ineligible = self._replicas.move(self._in_deletion(broker, failed), ReplicaPhase.DELETION_INELIGIBLE)
+        for tp, _ in ineligible:
+            context.deletion_waits[tp.topic] = f"broker {broker} could not delete {tp}"
+            self._log.report("deletion_waits", topic=tp.topic, why=context.deletion_waits[tp.topic])
+        for name in {tp.topic: None for tp in done}:
+            if name in context.deleting:
+                yield from self._proceed(name)
+
+    def _in_deletion(self, broker: BrokerId, partitions: Iterable[TopicPartition]) -> list[Replica]:
+        started = ReplicaPhase.DELETION_STARTED
+        return [(tp, broker) for tp in partitions if self._context.replica_phase(tp, broker) is started]
+
+    def fail(self, replicas: Iterable[Replica]) -> None:
+        """Suspend deletions whose replicas went offline; they proceed when the broker is back."""
+        for tp, broker in replicas:
+            self._context.fail_replica_deletion((tp, broker), _not_registered(tp, broker))
+
+
+def _not_registered(tp: TopicPartition, broker: BrokerId) -> str:
+    return f"broker {broker}, which holds {tp}, is not registered"

@@ -1,0 +1,169 @@
+"""Fetch sessions of followers, at their leader (KIP-227).
+
+A session keeps the newest request and the newest answer of each partition, so a request names only what changed and an
+answer holds only news. The leader looks only at the session's *dirty* partitions. A partition is clean if its follower
+is in the ISR, has everything, and was told so: a fetch of it would find nothing and change nothing, except for the time
+at which the follower was last seen, which `RemoteReplica.rest_in` takes from the session. Every event in a partition
+(an append, a moved high watermark or log start, another role, ISR or follower) makes it dirty in all sessions that hold
+it. So the cost of a request does not depend on idle partitions.
+
+A follower has at most one session. A request that does not fit it is refused: the follower then begins a new session
+with a complete request, which is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.fetching.fetch_session_cache import EPOCH_MAX
+from replica.core.partitions.remote_replica import RemoteReplica
+from replica.core.replica_messages import Fetch, Fetched, FetchPartition
+
+
+@define(eq=False)
+class FollowerFetchSession:
+    """The fetch session of one follower."""
+
+    id: int
+    replica: BrokerId
+    broker_epoch: BrokerEpoch
+    fetched_ms: int
+    """The time of the last request."""
+    epoch: int = 1
+    """The epoch of the next request."""
+    requests: dict[TopicPartition, FetchPartition] = field(factory=dict)
+    """The newest request of each partition."""
+    told: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
+    """High watermark and log start of the newest answer, unless it was an error."""
+    dirty: dict[TopicPartition, None] = field(factory=dict)
+    """The partitions to look at, in the order in which they are served. All are in `requests`."""
+    _resting: dict[TopicPartition, RemoteReplica] = field(factory=dict)
+    """The leader's view of this follower, in clean partitions."""
+
+    def to_look_at(self) -> tuple[FetchPartition, ...]:
+        return tuple(self.requests[where] for where in self.dirty)
+
+    def is_news(self, result: Fetched) -> bool:
+        if result.error or result.diverging is not None or result.records:
+            return True
+        return self.told.get(result.where) != (result.high_watermark, result.start_offset)
+
+    def tell(self, result: Fetched) -> None:
+        """Note an answer. A partition that got records is served last next time: else the first partitions might be all
+        that ever fits."""
+        if result.error or result.diverging is not None:
+            self.told.pop(result.where, None)
+            return
+        self.told[result.where] = result.high_watermark, result.start_offset
+        if result.records:
+            self.dirty[result.where] = self.dirty.pop(result.where)
+
+    def rest(self, where: TopicPartition, follower: RemoteReplica) -> None:
+        """Make a partition clean."""
+        self.dirty.pop(where, None)
+        self._resting[where] = follower
+        follower.rest_in(self)
+
+    def rouse(self, where: TopicPartition) -> None:
+        """Stop counting the session's requests as fetches of this partition."""
+        follower = self._resting.pop(where, None)
+        if follower is not None:
+            follower.wake()
+
+    def update(self, part: FetchPartition) -> None:
+        self.rouse(part.where)
+        self.requests[part.where] = part
+        self.dirty[part.where] = None
+
+
+@define(eq=False)
+class FollowerFetchSessions:
+    """The fetch sessions of all followers of this broker."""
+
+    partitions_max: int
+    """A follower with more partitions gets no session, and always fetches in full."""
+    _open: dict[BrokerId, FollowerFetchSession] = field(factory=dict)
+    _holding: dict[TopicPartition, dict[BrokerId, FollowerFetchSession]] = field(factory=dict)
+    """The sessions that hold each partition."""
+    _last_id: int = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def of(self, replica: BrokerId) -> FollowerFetchSession | None:
+        return self._open.get(replica)
+
+    def holding(self, where: TopicPartition) -> Iterable[FollowerFetchSession]:
+        found = self._holding.get(where)
+        return found.values() if found else ()
+
+    def disturb(self, where: TopicPartition) -> None:
+        """Make a partition dirty: something happened in it."""
+        for session in self.holding(where):
+            if where not in session.dirty:
+                session.dirty[where] = None
+                session.rouse(where)
+
+    def begin(self, asked: Fetch, now: int) -> FollowerFetchSession | None:
+        """Open a session for a follower that has none; None if it would be too large."""
+        if not 0 < len(asked.parts) <= self.partitions_max:
+            return None
+        # An id of an earlier process comes again only if its clock was ahead.
+        self._last_id = max(self._last_id, now % EPOCH_MAX) % EPOCH_MAX + 1
+        session = FollowerFetchSession(self._last_id, asked.replica, asked.broker_epoch, now)
+        self._open[asked.replica] = session
+        self._update(session, asked)
+        return session
+
+    def next_of(self, asked: Fetch, now: int) -> FollowerFetchSession:
+        """Return the session of its next request, with the changes. Raise if the request is not the next of a
+        session."""
+        place = asked.session
+        assert place is not None
+        session = self._open.get(asked.replica)
+        if session is None or session.id != place.id:
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"broker {asked.replica} has no fetch session {place.id}"
+            )
+        if session.epoch != place.epoch:
+            text = f"fetch session {place.id} of broker {asked.replica}: epoch {place.epoch}, not {session.epoch}"
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
+        new = sum(part.where not in session.requests for part in asked.parts)
+        if asked.broker_epoch != session.broker_epoch or len(session.requests) + new > self.partitions_max:
+            self.close(asked.replica)
+            text = f"fetch session {place.id} of broker {asked.replica} is too large, or of an earlier broker epoch"
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, text)
+        session.epoch = 1 if place.epoch == EPOCH_MAX else place.epoch + 1
+        for where in place.forgotten:
+            self._forget(session, where)
+        self._update(session, asked)
+        session.fetched_ms = now
+        return session
+
+    def _update(self, session: FollowerFetchSession, asked: Fetch) -> None:
+        for part in asked.parts:
+            session.update(part)
+            self._holding.setdefault(part.where, {})[session.replica] = session
+
+    def _forget(self, session: FollowerFetchSession, where: TopicPartition) -> None:
+        session.rouse(where)
+        if session.requests.pop(where, None) is not None:
+            session.told.pop(where, None)
+            session.dirty.pop(where, None)
+            self._let_go(session, where)
+
+    def close(self, replica: BrokerId) -> None:
+        session = self._open.pop(replica, None)
+        if session is not None:
+            for where in session.requests:
+                self._let_go(session, where)
+
+    def _let_go(self, session: FollowerFetchSession, where: TopicPartition) -> None:
+        holding = self._holding[where]
+        del holding[session.replica]
+        if not holding:
+            del self._holding[where]

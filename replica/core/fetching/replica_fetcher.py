@@ -1,0 +1,384 @@
+"""Fetching from one leader: the next request, and what its answer changes, as Kafka's `ReplicaFetcherThread`.
+
+One request at a time is under way to a leader. Fetches belong to a session (KIP-227): the first names every partition
+at the end of its log, later ones only partitions that changed since, and a partition without an answer is as it was. An
+answer counts only while the partition still follows in the same leader epoch and its log still ends where the session
+says. `_dirty` holds every partition whose place in the session may be wrong, so the cost of a request does not depend
+on the others. Every failure of a request ends the session: the next request is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from attrs import define, field
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.fetching.fetch_session_cache import EPOCH_MAX
+from replica.core.outbox import Outbox
+from replica.core.partitions.divergence import last_epoch, truncation_offset
+from replica.core.partitions.follower_role import FetchStep, FollowerRole
+from replica.core.partitions.partition import Partition
+from replica.core.partitions.partition_log import NO_EPOCH, NO_OFFSET
+from replica.core.replica_messages import (
+    EpochAnswer,
+    EpochAsk,
+    Fetch,
+    Fetched,
+    FetchPartition,
+    FetchSessionPlace,
+    LeaderRequest,
+    OffsetAnswer,
+    OffsetAsk,
+    SessionFetched,
+)
+from replica.core.replica_settings import ReplicaSettings
+from replica.core.replication_quota import ReplicationQuotaManager
+
+Answers: TypeAlias = Sequence[Fetched | EpochAnswer | OffsetAnswer]
+Due: TypeAlias = list[tuple[Partition, FollowerRole]]
+SESSION_LOST: Final = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+
+@define(eq=False)
+class FetchSessionHandler:
+    """The fetch session of a fetcher, as Kafka's class of this name."""
+
+    id: int = 0
+    """0: there is no session, and the next request is complete."""
+    epoch: int = 0
+    """The epoch of the next request."""
+    sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
+    """What the leader has of each partition in the session."""
+
+
+class ReplicaFetcher:
+    """Decides what to request from one leader, and applies its answers to the partitions that follow it."""
+
+    def __init__(
+        self,
+        leader: BrokerId,
+        me: BrokerId,
+        settings: ReplicaSettings,
+        quota: ReplicationQuotaManager,
+        outbox: Outbox,
+        fail: Callable[[Partition, str], None],
+        fail_if_changed: Callable[[TopicPartition, int, Exception], None],
+    ) -> None:
+        self._me = me
+        self._leader = leader
+        self._settings = settings
+        self._quota = quota
+        self._outbox = outbox
+        self._fail = fail
+        self._fail_if_changed = fail_if_changed
+        self._partitions: dict[TopicPartition, Partition] = {}
+        """All partitions that follow this leader, in the order in which a complete request names them."""
+        self._dirty: dict[TopicPartition, None] = {}
+        """Partitions that the next request may have to name or to forget. All others stand in the session as they
+        are."""
+        self._session = FetchSessionHandler()
+        self._in_flight: LeaderRequest | None = None
+        self._interrupted_ms = 0
+        """The time at which a fetch was last given up for a partition that it left out."""
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, partition: Partition) -> None:
+        """Fetch a partition from now on, in the role that it has just begun."""
+        role = partition.role
+        assert isinstance(role, FollowerRole)
+        if not self._settings.fetch_diverges and last_epoch(partition.log) != NO_EPOCH:
+            role.step = FetchStep.ASK_EPOCH
+        self._partitions[partition.where] = partition
+        self._dirty[partition.where] = None
+
+    def remove(self, where: TopicPartition) -> None:
+        self._partitions.pop(where, None)
+        self._dirty[where] = None
+
+    def disturb(self, where: TopicPartition) -> None:
+        """Name the partition in the next request: retention moved the start of its log."""
+        self._dirty[where] = None
+
+    # -- the next request ----------------------------------------------------------------------------------
+
+    def next_request(self, broker_epoch: BrokerEpoch, now: int) -> LeaderRequest | None:
+        """Return the next request; None: there is none now, see `resume_at`. A request under way is given up."""
+        if self._in_flight is not None or not self._session.id:
+            self._begin_session()
+        if self._quota.partitions and self._quota.open_at(now) > now:
+            self._dirty.update((where, None) for where in self._quota.partitions if where in self._partitions)
+        due: Due = []
+        for partition, role in self._followed(self._dirty):
+            if self._settings.sync_writes and partition.durable < partition.log.end_offset:
+                return None  # the flush ends within milliseconds, and a request without this one may wait much longer
+            when = self._due_at(partition, role, now)
+            if when is not None and when <= now:
+                due.append((partition, role))
+        self._in_flight = self._question(due) or self._fetch(due, broker_epoch)
+        return self._in_flight
+
+    def resume_at(self, now: int) -> int | None:
+        """Return when there may be a request, if nothing else happens before."""
+        times = [self._due_at(partition, role, now) for partition, role in self._followed(self._dirty)]
+        return min((time for time in times if time is not None), default=None)
+
+    def interrupts(self, now: int) -> bool:
+        """Return whether to give up the fetch under way, which may wait at the leader: it leaves out a partition that
+        can be fetched by now. It is given up no more often than it would return by itself."""
+        request = self._in_flight
+        if request is None or request.fetch is None or now - self._interrupted_ms < request.fetch.wait_ms:
+            return False
+        lacks = any(
+            partition.where not in self._session.sent
+            and role.step is FetchStep.FETCH
+            and (when := self._due_at(partition, role, now)) is not None
+            and when <= now
+            for partition, role in self._followed(self._dirty)
+        )
+        if lacks:
+            self._interrupted_ms = now
+        return lacks
+
+    def _due_at(self, partition: Partition, role: FollowerRole, now: int) -> int | None:
+        """Return the time from which on the partition may be requested; None: something else has to happen before."""
+        if role.step is FetchStep.STOP:
+            return None
+        if self._settings.sync_writes and partition.durable < partition.log.end_offset:
+            return None  # a fetch acknowledges that all records before its offset are kept
+        if partition.where in self._quota.partitions and not role.in_sync:
+            return max(role.resume_ms, self._quota.open_at(now))
+        return role.resume_ms
+
+    def _followed(self, wheres: Iterable[TopicPartition]) -> Due:
+        found = []
+        for where in wheres:
+            partition = self._partitions.get(where)
+            if partition is not None:
+                assert isinstance(partition.role, FollowerRole)
+                found.append((partition, partition.role))
+        return found
+
+    def _question(self, due: Due) -> LeaderRequest | None:
+        """Return the request that has to precede the fetch of these partitions."""
+        epochs = tuple(
+            EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
+            for partition, role in due
+            if role.step is FetchStep.ASK_EPOCH
+        )
+        if epochs:
+            return LeaderRequest(self._leader, epochs=epochs)
+        for step in (FetchStep.ASK_LATEST, FetchStep.ASK_EARLIEST):
+            offsets = tuple(
+                OffsetAsk(partition.where, role.epoch, step is FetchStep.ASK_LATEST)
+                for partition, role in due
+                if role.step is step
+            )
+            if offsets:
+                return LeaderRequest(self._leader, offsets=offsets)
+        return None
+
+    def _fetch(self, due: Due, broker_epoch: BrokerEpoch) -> LeaderRequest | None:
+        """Name the due partitions that the session has otherwise, and forget those that may not be fetched."""
+        settings, session = self._settings, self._session
+        fetched = {partition.where for partition, _ in due}
+        forgotten = tuple(where for where in self._dirty if where in session.sent and where not in fetched)
+        parts = []
+        for partition, role in due:
+            wanted = FetchPartition(
+                partition.where,
+                partition.log.end_offset,
+                settings.partition_bytes_max,
+                role.epoch,
+                last_epoch(partition.log) if settings.fetch_diverges else NO_EPOCH,
+                partition.log.start_offset,
+            )
+            if session.sent.get(partition.where) != wanted:
+                parts.append(wanted)
+        if not parts and len(session.sent) == len(forgotten):
+            return None
+        for where in forgotten:
+            del session.sent[where]
+        for wanted in parts:
+            session.sent[wanted.where] = wanted
+        self._dirty = {where: None for where in self._dirty if where not in fetched and self._resumes(where)}
+        place = FetchSessionPlace(session.id, session.epoch, forgotten)
+        return LeaderRequest(
+            self._leader,
+            Fetch(
+                tuple(parts), self._me, broker_epoch, settings.fetch_wait_ms, 1, settings.fetch_bytes_max,
+                session=place,
+            ),
+        )  # fmt: skip
+
+    def _resumes(self, where: TopicPartition) -> bool:
+        return any(role.step is not FetchStep.STOP for _, role in self._followed((where,)))
+
+    def _begin_session(self) -> None:
+        """Make the next request complete: the session ended, or an answer was lost."""
+        self._session = FetchSessionHandler()
+        self._dirty = dict.fromkeys(self._partitions)
+        self._in_flight = None
+
+    # -- answers -------------------------------------------------------------------------------------------
+
+    def failed(self, request: LeaderRequest, now: int) -> None:
+        """Back off: there came no answer."""
+        asked = dict(_asked(request))
+        if self._in_flight is request:
+            asked |= {where: wanted.leader_epoch for where, wanted in self._session.sent.items()}
+            self._begin_session()
+        for where, epoch in asked.items():
+            still = self._still(where, epoch)
+            if still is not None:
+                still[1].resume_ms = now + self._settings.fetch_backoff_ms
+
+    def answered(self, request: LeaderRequest, answers: Answers, now: int) -> None:
+        current = self._in_flight is request
+        if request.fetch is None:
+            self._take_each(dict(_asked(request)), {each.where: each for each in answers}, {}, now)
+        else:
+            self._take_fetched(current, request, request.fetch, answers, now)
+        if current and self._in_flight is request:
+            self._in_flight = None
+
+    def _still(self, where: TopicPartition, epoch: int) -> tuple[Partition, FollowerRole] | None:
+        """Return the partition if it still follows this leader in the same leader epoch."""
+        partition = self._partitions.get(where)
+        if partition is None:
+            return None
+        role = partition.role
+        if not isinstance(role, FollowerRole) or role.epoch != epoch:
+            return None
+        return partition, role
+
+    def _take_fetched(self, current: bool, request: LeaderRequest, fetch: Fetch, answers: Answers, now: int) -> None:
+        """Take the answer to a fetch. If the request was given up, it counts only if it names all that was
+        requested."""
+        place, session = fetch.session, self._session
+        complete = place is None or place.epoch == 0
+        kept, error = (answers.id, answers.error) if isinstance(answers, SessionFetched) else (0, ErrorCode.NONE)
+        if error:
+            if error in SESSION_LOST and not complete:
+                self._outbox.note("session_lost", leader=request.leader, error=error.name)
+                if current:
+                    self._begin_session()
+            else:
+                self._outbox.note("fetch_refused", partition="", leader=request.leader, error=error.name)
+                self.failed(request, now)
+            return
+        if not complete and not current:
+            return  # of a session that was given up
+        given = {each.where: each for each in answers}
+        sent = session.sent if current and not complete else {part.where: part for part in fetch.parts}
+        # A complete request is answered in full. In a session, a partition without an answer is as it was.
+        asked = {where: sent[where].leader_epoch for where in (sent if complete else given) if where in sent}
+        ends = {where: sent[where].offset for where in asked}
+        if current:
+            if kept:
+                session.id, session.epoch = kept, 1 if complete or session.epoch == EPOCH_MAX else session.epoch + 1
+            else:
+                self._begin_session()
+        self._take_each(asked, given, ends, now)
+
+    def _take_each(
+        self,
+        asked: Mapping[TopicPartition, int],
+        given: Mapping[TopicPartition, Fetched | EpochAnswer | OffsetAnswer],
+        ends: Mapping[TopicPartition, int],
+        now: int,
+    ) -> None:
+        """Apply answers. `asked` and `ends`: leader epoch and log end of each partition at the time of the request."""
+        for where, epoch in asked.items():
+            still = self._still(where, epoch)
+            if still is None:
+                continue
+            partition, role = still
+            self._dirty[where] = None
+            before = partition.log.end_offset
+            answer = given.get(where)
+            try:
+                match answer:
+                    case Fetched():
+                        if partition.log.end_offset == ends[where]:
+                            self._on_fetched(partition, role, answer, now)
+                    case EpochAnswer():
+                        self._on_epoch(partition, role, answer, now)
+                    case OffsetAnswer():
+                        self._on_offset(partition, role, answer, now)
+                    case None:
+                        role.resume_ms = now + self._settings.fetch_backoff_ms
+            except KafkaError as error:
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._fail(partition, error.text)
+                else:
+                    self._outbox.note("not_appended", partition=str(where), leader=role.leader, why=str(error))
+                    role.resume_ms = now + self._settings.fetch_backoff_ms
+            except Exception as error:
+                role.resume_ms = now + self._settings.fetch_backoff_ms
+                self._fail_if_changed(where, before, error)
+
+    def _on_error(self, partition: Partition, role: FollowerRole, error: ErrorCode, now: int) -> None:
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            role.step = FetchStep.STOP
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            role.step = FetchStep.ASK_LATEST
+        else:
+            role.resume_ms = now + self._settings.fetch_backoff_ms
+        self._outbox.note("fetch_refused", partition=str(partition.where), leader=role.leader, error=error.name)
+
+    def _on_fetched(self, partition: Partition, role: FollowerRole, answer: Fetched, now: int) -> None:
+        if answer.error:
+            self._on_error(partition, role, answer.error, now)
+        elif answer.diverging is not None:
+            partition.truncate_to(truncation_offset(partition.log, answer.diverging)[0])
+        else:
+            partition.append_as_follower(answer)
+            if answer.records:
+                if partition.where in self._quota.partitions and not role.in_sync:
+                    self._quota.record(len(answer.records), now)
+                # Name partitions that got records last next time.
+                self._partitions[partition.where] = self._partitions.pop(partition.where)
+
+    def _on_epoch(self, partition: Partition, role: FollowerRole, answer: EpochAnswer, now: int) -> None:
+        if answer.error:
+            self._on_error(partition, role, answer.error, now)
+        elif answer.end.end_offset == NO_OFFSET:
+            # The leader keeps no epochs. Only committed records are certain to be in its log.
+            partition.truncate_to(partition.high_watermark)
+            role.step = FetchStep.FETCH
+        else:
+            cut, settled = truncation_offset(partition.log, answer.end)
+            partition.truncate_to(cut)
+            if settled:
+                role.step = FetchStep.FETCH
+
+    def _on_offset(self, partition: Partition, role: FollowerRole, answer: OffsetAnswer, now: int) -> None:
+        """Resume after OFFSET_OUT_OF_RANGE: behind the leader's end truncate to it, before its start begin there."""
+        log = partition.log
+        if answer.error:
+            self._on_error(partition, role, answer.error, now)
+        elif role.step is FetchStep.ASK_LATEST:
+            if answer.offset < log.end_offset:
+                partition.truncate_to(max(answer.offset, log.start_offset))
+                if answer.offset < log.start_offset:
+                    partition.start_over(answer.offset)
+                role.step = FetchStep.FETCH
+            else:
+                role.step = FetchStep.ASK_EARLIEST
+        elif role.step is FetchStep.ASK_EARLIEST:
+            if answer.offset > log.end_offset:
+                self._outbox.note("started_over", partition=str(partition.where), at=answer.offset, end=log.end_offset)
+                partition.start_over(answer.offset)
+            else:
+                role.resume_ms = now + self._settings.fetch_backoff_ms
+            role.step = FetchStep.FETCH
+
+
+def _asked(request: LeaderRequest) -> list[tuple[TopicPartition, int]]:
+    parts: tuple[FetchPartition | EpochAsk | OffsetAsk, ...] = request.fetch.parts if request.fetch is not None else ()
+    return [(ask.where, ask.leader_epoch) for ask in (*parts, *request.epochs, *request.offsets)]

@@ -1,0 +1,1 @@
+"""The connections of clients: their requests in order, limits and quotas."""

@@ -1,0 +1,1 @@
+"""One replica of a partition: its log, its role, the ISR and the high watermark."""

@@ -1,0 +1,37 @@
+"""The role of a replica that follows a leader in one leader epoch."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from attrs import define
+
+from kraft_controller.core.names import BrokerId, LeaderEpoch
+
+
+class FetchStep(Enum):
+    """The next request for the partition."""
+
+    FETCH = auto()
+    ASK_EPOCH = auto()
+    """Ask where the epoch of the last record ended: see `replica.core.partitions.divergence`."""
+    ASK_LATEST = auto()
+    """The leader lacks the fetch offset: ask where its log ends,"""
+    ASK_EARLIEST = auto()
+    """and then where it begins."""
+    STOP = auto()
+    """The leader knows a newer epoch. Wait for the controller's command."""
+
+
+@define
+class FollowerRole:
+    """The state of a follower: its leader, and the next request."""
+
+    leader: BrokerId
+    epoch: LeaderEpoch
+    step: FetchStep = FetchStep.FETCH
+    resume_ms: int = 0
+    """The follower requests nothing before this time."""
+    leader_high_watermark: int = -1
+    in_sync: bool = False
+    """Whether this replica was in the ISR when it began to follow. Then no quota throttles it."""

@@ -1,0 +1,1 @@
+"""The identity of a client, and its rights: SASL, principals, ACLs."""

@@ -1,0 +1,195 @@
+"""SASL SCRAM (RFC 5802): client and server prove to each other that they know a password, and neither sends it.
+
+    n,,n=ann,r=fy1                        client: its name and a nonce
+    r=fy1Q7,s=c2FsdA==,i=4096             server: the nonce with its own appended, the salt, the iterations
+    c=biws,r=fy1Q7,p=...                  client: a proof over all messages, keyed by the salted password
+    v=...                                 server: a proof over the same messages
+
+An unknown name gets a salt as well, always the same one, and the exchange fails at the end. So the messages do not
+reveal whether a name exists.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Callable
+from typing import Final
+
+from kraft_controller.core.configuration.scram import ITERATIONS_MIN, Credential, Mechanism
+from replica.core.security.sasl_exchange import Refused
+
+MESSAGE_BYTES_MAX: Final = 8_192
+SERVER_ITERATIONS_MAX: Final = 1_000_000
+"""The limit for the iterations that an unauthenticated server requests: each costs CPU time."""
+
+_NAME: Final = r"(?:[^,=]|=2C|=3D)+"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_MORE: Final = r"(?P<more>(?:,[a-zA-Z]+=[^,]+)*)"
+_BASE64: Final = r"[a-zA-Z0-9/+]+={0,2}"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<head>[ny],(?:a=(?P<identity>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_MORE})"
+)
+_SERVER_FIRST: Final = re.compile(
+    rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9]\d{{0,9}}){_MORE}"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<bare>c=(?P<head>{_BASE64}),r=(?P<nonce>{_NONCE}){_MORE}),p=(?P<proof>{_BASE64})"
+)
+_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,]+)|v=(?P<verifier>{_BASE64}))(?:,.*)?", re.DOTALL)
+_TOKEN_AUTH: Final = ",tokenauth="
+
+Find = Callable[[str], Credential | None]
+"""Returns the credential of a user, or None."""
+
+
+class ScramExchange:
+    """The server's side.
+
+    nonce   drawn for this exchange, and never used again
+    secret  the cluster's secret, from which the salts of unknown names are derived
+    """
+
+    def __init__(self, mechanism: Mechanism, find: Find, nonce: str, secret: bytes) -> None:
+        self.done = False
+        self.name = ""
+        self._mechanism = mechanism
+        self._find = find
+        self._nonce = nonce
+        self._secret = secret
+        self._credential: Credential | None = None
+        self._known = False
+        self._head = b""
+        self._messages = ""
+
+    def step(self, token: bytes) -> bytes:
+        if self.done:
+            raise Refused("a token after the end of the exchange")
+        answer = self._first(_text(token)) if self._credential is None else self._final(_text(token))
+        return answer.encode()
+
+    def _first(self, text: str) -> str:
+        found = _required(_CLIENT_FIRST.fullmatch(text), "its first message")
+        name = unescaped(found["name"])
+        if found["identity"] is not None and unescaped(found["identity"]) != name:
+            raise Refused(f"{name!r} requests another authorization identity")
+        if _TOKEN_AUTH in found["more"]:
+            raise Refused("delegation tokens are not supported")
+        self.name = name
+        stored = self._find(name)
+        self._known = stored is not None
+        credential = self._credential = stored or self._stand_in(name)
+        self._nonce = found["nonce"] + self._nonce
+        self._head = found["head"].encode()
+        answer = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}"
+        self._messages = f"{found['bare']},{answer}"
+        return answer
+
+    def _stand_in(self, name: str) -> Credential:
+        """Return a credential for an unknown name. No password matches it: its keys are not hashes."""
+        made = self._mechanism.hmac(self._secret, f"{self._mechanism.value} {name}".encode())
+        return Credential(made[:20], made, made, ITERATIONS_MIN)
+
+    def _final(self, text: str) -> str:
+        found = _required(_CLIENT_FINAL.fullmatch(text), "its last message")
+        mechanism, credential = self._mechanism, self._credential
+        assert credential is not None
+        if _decoded(found["head"]) != self._head:
+            raise Refused("the channel binding differs from the first message's")
+        # Old versions of librdkafka prepend their own nonce once more; Kafka's servers accept it, too. The exchange is
+        # safe with the server's nonce alone, and the proof covers the whole message.
+        if not found["nonce"].endswith(self._nonce):
+            raise Refused("the nonce does not end with the server's")
+        over = f"{self._messages},{found['bare']}".encode()
+        signature = mechanism.hmac(credential.stored_key, over)
+        proof = _decoded(found["proof"])
+        key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
+        right = hmac.compare_digest(mechanism.h(key), credential.stored_key)
+        if not right or not self._known or len(proof) != len(signature):
+            raise Refused(f"wrong name or password, for {self.name!r}")
+        self.done = True
+        return f"v={_base64(mechanism.hmac(credential.server_key, over))}"
+
+
+class ScramProof:
+    """The client's side. `nonce` as in `ScramExchange`."""
+
+    def __init__(self, mechanism: Mechanism, name: str, password: str, nonce: str) -> None:
+        self.done = False
+        self._mechanism = mechanism
+        self._password = password.encode()
+        self._nonce = nonce
+        self._bare = f"n={escaped(name)},r={nonce}"
+        self._verifier: bytes | None = None
+
+    def first(self) -> bytes:
+        return f"n,,{self._bare}".encode()
+
+    def step(self, token: bytes) -> bytes | None:
+        if self._verifier is not None:
+            self._last(_text(token))
+            return None
+        found = _required(_SERVER_FIRST.fullmatch(_text(token)), "the server's first message")
+        iterations, mechanism = int(found["iterations"]), self._mechanism
+        if not found["nonce"].startswith(self._nonce) or found["nonce"] == self._nonce:
+            raise Refused("the server did not append a nonce to the client's")
+        if not ITERATIONS_MIN <= iterations <= SERVER_ITERATIONS_MAX:
+            raise Refused(
+                f"the server requests {iterations} iterations; {ITERATIONS_MIN} to {SERVER_ITERATIONS_MAX} are allowed"
+            )
+        salted = mechanism.salted(self._password, _decoded(found["salt"]), iterations)
+        key = mechanism.hmac(salted, b"Client Key")
+        final = f"c=biws,r={found['nonce']}"
+        over = f"{self._bare},{_text(token)},{final}".encode()
+        signature = mechanism.hmac(mechanism.h(key), over)
+        self._verifier = mechanism.hmac(mechanism.hmac(salted, b"Server Key"), over)
+        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+        return f"{final},p={_base64(proof)}".encode()
+
+    def _last(self, text: str) -> None:
+        found = _required(_SERVER_FINAL.fullmatch(text), "the server's last message")
+        if found["error"] is not None:
+            raise Refused(f"the server reports {found['error']}")
+        assert self._verifier is not None
+        if not hmac.compare_digest(_decoded(found["verifier"]), self._verifier):
+            raise Refused("the server's proof is wrong: it does not know the password")
+        self.done = True
+
+
+# -- the grammar -------------------------------------------------------------------------------------------
+
+
+def escaped(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _text(token: bytes) -> str:
+    if len(token) > MESSAGE_BYTES_MAX:
+        raise Refused(f"a message of {len(token)} bytes; the limit is {MESSAGE_BYTES_MAX}")
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise Refused("a message that is not UTF-8") from None
+
+
+def _required(found: re.Match[str] | None, what: str) -> re.Match[str]:
+    if found is None:
+        raise Refused(f"{what} is malformed")
+    return found
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise Refused("a message with damaged base64") from None

@@ -1,0 +1,1 @@
+"""The way of requests to the leader and back: forwarding, intake, proposals, barriers."""

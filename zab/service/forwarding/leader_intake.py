@@ -1,0 +1,138 @@
+"""The leader's intake: takes requests of all members, its own included, and has them proposed or refused.
+
+A refusal depends on the state that the leader has prepared so far. It must not come from a server that no longer leads,
+and a member must not report it before it has applied that state. So the leader confirms with a barrier that it still
+leads, and sends the zxid of that state with the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from zab.core.errors import Overloaded, ZabError
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.core.zxid import Millis, Zxid
+from zab.service.forwarding.leadership import Leadership, LearnerLink
+from zab.service.forwarding.membership_changes import reply_of, requested_ensemble
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue, RefusedRequest, by_link
+from zab.service.forwarding.sync_barriers import SyncBarriers
+from zab.service.limits import Limits
+from zab.wire.peer import ENVELOPE_BYTES_MAX, REASON_CHARS_MAX, REQUESTS_MAX, encode
+from zab.wire.relay_messages import (
+    CatchUpPoint,
+    CatchUpRequest,
+    Forward,
+    ReconfigureReply,
+    ReconfigureRequest,
+    Refusals,
+)
+
+REFUSAL_BYTES_MAX: Final = 4 * REASON_CHARS_MAX + 16
+
+
+class LeaderIntake:
+    def __init__(
+        self,
+        node: Node,
+        queue: ProposalQueue,
+        barriers: SyncBarriers,
+        pending: PendingSubmissions,
+        limits: Limits,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.queue = queue
+        self.refused = 0
+        """Requests refused since the start."""
+        self._node = node
+        self._barriers = barriers
+        self._pending = pending
+        self._limits = limits
+        self._wall_ms = wall_ms
+        body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
+        self._refusals_max = max(1, min(REQUESTS_MAX, body_bytes_max // REFUSAL_BYTES_MAX))
+        """Refusals in one frame: as many as fit even with the longest reasons."""
+        self._leadership: Leadership | None = None
+        """The leadership of this server; None while it does not lead."""
+        self._catch_ups: list[tuple[LearnerLink, int]] = []
+        """Learners that wait for their catch-up point, with the numbers of their requests."""
+
+    def begin(self, leadership: Leadership) -> None:
+        self._leadership = leadership
+        self.queue.open(leadership.epoch)
+
+    def end(self) -> None:
+        """End the leadership. Members send their open requests to the next leader."""
+        self._leadership = None
+        self.queue.close()
+        self._catch_ups.clear()
+
+    def take_own(self) -> None:
+        """Take this member's own pending requests."""
+        leadership, limits, pending = self._leadership, self._limits, self._pending
+        assert leadership is not None
+        while True:
+            first, requests = pending.take(limits.batch_entries_max, limits.batch_bytes_max)
+            if not requests:
+                break
+            self.queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
+
+    def turn(self, now: Millis) -> None:
+        """Propose the queued requests. Cheap if there is nothing to do."""
+        queue, node = self.queue, self._node
+        if queue.busy:
+            queue.turn(node, now, self._wall_ms())
+        if queue.refusals:
+            assert self._leadership is not None
+            refusals, queue.refusals = queue.refusals, []
+            self.refused += len(refusals)
+            self._barriers.confirm(partial(self._send_refusals, self._leadership, node.last, refusals), now)
+        if self._catch_ups and not queue.promised:
+            for link, number in self._catch_ups:
+                link.send(encode(CatchUpPoint(number, node.last)))
+            self._catch_ups.clear()
+
+    def _send_refusals(
+        self, leadership: Leadership, after: Zxid, refusals: list[RefusedRequest], zxid: Zxid | None
+    ) -> None:
+        if zxid is None or self._leadership is not leadership:
+            return  # no longer leader: the members send the requests to the next one
+        for link, refused in by_link(refusals).items():
+            refused = tuple((counter, reason[:REASON_CHARS_MAX]) for counter, reason in refused)
+            if link is None:
+                self._pending.refused(after, refused)
+            elif not link.over:
+                for start in range(0, len(refused), self._refusals_max):
+                    part = refused[start : start + self._refusals_max]
+                    link.send(encode(Refusals(leadership.epoch, after, part)))
+
+    # -- from the members --------------------------------------------------------------------------
+
+    def on_forward(self, link: LearnerLink, message: Forward) -> None:
+        node = self._node
+        if node.state is not State.LEADING or node.epoch != message.epoch:
+            return  # for the leader of another epoch
+        if message.requests and not self.queue.put(
+            ForwardedBatch(message.epoch, link, message.origin, message.first, message.requests)
+        ):
+            link.cut("more requests than a member may have outstanding")
+
+    def on_catch_up_request(self, link: LearnerLink, message: CatchUpRequest) -> None:
+        """Note the request. It is answered at the end of the turn, when all prepared transactions are in the log."""
+        self._catch_ups.append((link, message.number))
+
+    def reconfigure(self, request: ReconfigureRequest, now: Millis) -> ReconfigureReply:
+        try:
+            if self.queue.promised:
+                raise Overloaded("transactions that were prepared before wait for their place: try again")
+            ensemble = requested_ensemble(request, self._node.ensemble)
+            return ReconfigureReply(request.number, self._node.reconfigure(ensemble, request.expect, now))
+        except ZabError as error:
+            return reply_of(request.number, error)
+
+    def on_link_down(self, link: LearnerLink) -> None:
+        self.queue.drop(link)
+        self._catch_ups = [(each, number) for each, number in self._catch_ups if each is not link]

@@ -1,0 +1,65 @@
+"""Messages between the applications of leader and members, outside of the history. They may get lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.service.forwarding.leadership import Leadership, LearnerLink, LearnerLinks
+from zab.wire.peer import encode
+from zab.wire.relay_messages import LeaderMessage, MemberMessage
+
+MessageHandler: TypeAlias = Callable[[bytes], None]
+
+
+def ignore_message(body: bytes) -> None:
+    """Drop a message: the application does not use the side channel."""
+
+
+class SideChannel:
+    def __init__(
+        self,
+        node: Node,
+        links: LearnerLinks,
+        on_leader_message: MessageHandler = ignore_message,
+        on_member_message: MessageHandler = ignore_message,
+    ) -> None:
+        """`on_leader_message` is called at the leader, `on_member_message` at the members that follow it."""
+        self.leadership: Leadership | None = None
+        """The leadership in force, or None. `RequestPath` sets it."""
+        self._node = node
+        self._links = links
+        self._on_leader_message = on_leader_message
+        self._on_member_message = on_member_message
+
+    def tell_leader(self, body: bytes) -> bool:
+        """Send to the current leader. Return False if there is none; the message is lost then."""
+        if self.leadership is None:
+            return False
+        link = self.leadership.link
+        if link is None:
+            self._on_leader_message(body)
+        else:
+            link.send(encode(LeaderMessage(body)))
+        return True
+
+    def tell_members(self, body: bytes) -> bool:
+        """Send to all synced members. Return False if this server does not lead; the message is lost then."""
+        if self.leadership is None or self.leadership.link is not None:
+            return False
+        frame = encode(MemberMessage(body))
+        for sid in self._node.synced:
+            link = self._links.accepted.get(sid)
+            if link is not None:
+                link.send(frame)
+        return True
+
+    def on_leader_message(self, message: LeaderMessage) -> None:
+        if self._node.state is State.LEADING:
+            self._on_leader_message(message.body)
+
+    def on_member_message(self, link: LearnerLink, message: MemberMessage) -> None:
+        if self.leadership is not None and self.leadership.link is link:
+            self._on_member_message(message.body)

@@ -1,0 +1,1 @@
+"""The state of a member and of its ensemble, as clients and operators see it."""

@@ -1,0 +1,65 @@
+"""The times in which a server has no leader: how long it looks for one, and how long it does not serve.
+
+Pure: times are seconds of any clock that never goes back, unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.messages import State
+from zab.service.health.status import RoleChange
+
+ELECTIONS_KEPT: Final = 20
+
+
+@frozen
+class PastElection:
+    """An election that has ended. `took_ms` is the time from the loss of the leader until this server served again."""
+
+    at_ms: int
+    epoch: int
+    leader: int
+    took_ms: int
+    mode: str
+
+
+@frozen
+class Outages:
+    """The outages that a change of the role has ended, in milliseconds; None: it has ended none."""
+
+    election_ms: float | None = None
+    unavailable_ms: int | None = None
+
+
+class Availability:
+    """Begins with the start of a server, which looks for a leader then."""
+
+    def __init__(self, now: float) -> None:
+        self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
+        """The last elections, the oldest first."""
+        self._looking_since: float | None = now
+        """None while this server leads, follows or observes."""
+        self._lost_since: float | None = now
+        """None while this server serves."""
+
+    def role_changed(self, role: RoleChange, mode: str, now: float, wall_ms: int) -> Outages:
+        """Take the role of the server from now on. Return what has ended with it."""
+        election_ms = unavailable_ms = None
+        if role.state is State.LOOKING:
+            if self._looking_since is None:
+                self._looking_since = now
+        elif self._looking_since is not None:
+            election_ms = (now - self._looking_since) * 1000
+            self._looking_since = None
+        if not role.serving:
+            if self._lost_since is None:
+                self._lost_since = now
+        elif self._lost_since is not None:
+            unavailable_ms = round((now - self._lost_since) * 1000)
+            self._lost_since = None
+            self.elections.append(PastElection(wall_ms, role.epoch, role.leader or 0, unavailable_ms, mode))
+        return Outages(election_ms, unavailable_ms)

@@ -1,0 +1,54 @@
+"""The health of an ensemble, as one server judges it: from its own status, and from the reports of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from zab.core.messages import State
+from zab.core.zxid import Millis, ServerId
+from zab.service.health.status import Status
+
+STALE_MS: Final = 5_000
+"""After this time a server without a new report counts as unreachable."""
+HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
+
+
+def takes_part(member: ServerId, status: Status, age_ms: Millis | None, epoch: int) -> bool:
+    """Return whether a member takes part in the ensemble; `age_ms` and `epoch` are those of its last report.
+
+    A server takes part as it sees itself. The leader counts a member that is synchronized. Another server sees only
+    reports: it counts a member while the report is fresh and of the present epoch.
+    """
+    role = status.role
+    if member == status.server:
+        return True
+    if role.serving and role.state is State.LEADING:
+        return member in status.synced
+    is_present = not role.serving or epoch == role.epoch  # a report from before the last election is out of date
+    return is_fresh(age_ms) and is_present
+
+
+def is_fresh(age_ms: Millis | None) -> bool:
+    """Return whether reports arrive; `age_ms` is the age of the last one."""
+    return age_ms is not None and age_ms < STALE_MS
+
+
+def absence(age_ms: Millis | None) -> str:
+    """Return the warning about a member that does not take part."""
+    seen = "never heard of" if age_ms is None else f"last heard of {age_ms // 1000} s ago"
+    return f"it does not take part; {seen}"
+
+
+def is_settled(serving_ms: Millis) -> bool:
+    """Return whether a server has served for so long that a member without a report is missing."""
+    return serving_ms > STALE_MS
+
+
+def health(taking_part: Collection[bool], *, serving: bool, warned: bool) -> str:
+    """Return the health; `taking_part` says for each member whether it takes part."""
+    if not serving:
+        return DOWN
+    if warned:
+        return DEGRADED
+    return HEALTHY if all(taking_part) else STARTING

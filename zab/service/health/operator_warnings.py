@@ -1,0 +1,81 @@
+"""Warnings for operators, in sentences and as a log line. A healthy server has no warnings.
+
+The functions are pure: the values and the time are arguments, and the caller logs or shows the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from zab.core.zxid import Millis, ServerId
+from zab.service.health.status import DiskStatus, Status
+from zab.store.store import Mismatch
+
+SLOW_FSYNC_MS: Final = 100
+SLOW_FSYNCS: Final = 10
+"""The number of last fsyncs of which half must be slow for a warning: a single slow fsync means nothing."""
+QUEUED_BYTES: Final = 8 << 20
+QUORUM_MISSED_MS: Final = 3_000
+"""After this time without a quorum, the log names each missing server and the reason."""
+
+
+def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
+    """Return the warnings about a server: quorum, veto, stalled loops, damage, digest, slow disk, slow links.
+
+    The most urgent warnings come first. `mismatch` is the store's last mismatch; `loops` are the sentences about dead
+    and stalled loops.
+    """
+    found = []
+    if not status.role.serving:
+        found.append("no leader: this server is not part of a quorum, and writes wait")
+        if status.cut_off_since is not None:
+            found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
+    if status.role.veto is not None:
+        found.append(
+            f"veto: {status.role.veto.text()}; an operator has to decide: a POST to /commands/give_up_history gives "
+            "them up; to keep them, stop the others, empty their directories, and start them beside this server"
+        )
+    if not status.voting:
+        found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")
+    found += loops
+    found += [f"damaged: {text}" for text in status.damage]
+    found += [f"the disk is going bad: {text}" for text in disk.rotten]
+    if mismatch is not None:
+        found.append(
+            f"the tree differs from the leader's at zxid {mismatch.zxid:#x}: "
+            "one of them is wrong; compare /commands/hash of the servers"
+        )
+    recent = sorted(disk.fsyncs_us[-SLOW_FSYNCS:])
+    if len(recent) == SLOW_FSYNCS and recent[SLOW_FSYNCS // 2] > SLOW_FSYNC_MS * 1000:
+        found.append(f"the disk is slow: half of the last fsyncs took more than {recent[SLOW_FSYNCS // 2] // 1000} ms")
+    for link in status.links:
+        if link.queued_bytes > QUEUED_BYTES:
+            found.append(f"the link to server {link.peer} is slow: {link.queued_bytes >> 20} MiB wait to be sent")
+    return found
+
+
+def quorum_loss(status: Status, now: Millis) -> Mapping[str, int | str] | None:
+    """Return the fields of the line `no_quorum`, or None if there is nothing to log yet.
+
+    The line names each missing server with the reason. It is due while no quorum has been within reach for
+    `QUORUM_MISSED_MS`; an ordinary election is over before that.
+    """
+    since = status.cut_off_since
+    if since is None or now - since < QUORUM_MISSED_MS:
+        return None
+    missing = {f"server_{sid}": why for sid, why in missing_voters(status).items()}
+    return {"for_s": (now - since) // 1000, **missing}
+
+
+def missing_voters(status: Status) -> dict[ServerId, str]:
+    """Return the other voters that this server receives nothing from while it looks for a leader, with the reasons."""
+    found: dict[ServerId, str] = {}
+    for sid in status.ensemble.voters:
+        if sid == status.server or sid in status.responsive:
+            continue
+        if sid in status.election_links:
+            found[sid] = "connected, but it sends nothing"
+        else:
+            found[sid] = status.election_failures.get(sid, "not reached yet")
+    return found
