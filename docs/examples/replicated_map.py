@@ -132,10 +132,13 @@ def main() -> None:
     parser.add_argument("--tick-ms", type=int, default=zab.Settings().tick_ms, help="the unit of all timeouts")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    failures: list[str] = []
     try:
         trio.run(serve, options)
     except* (zab.ZabError, OSError) as group:
-        sys.exit("\n".join(str(error) for error in group.exceptions))
+        failures += map(str, group.exceptions)
+    if failures:  # not in `except*`: before Python 3.11.4 it wraps SystemExit in a group, which prints a traceback
+        sys.exit("\n".join(failures))
 
 
 if __name__ == "__main__":
