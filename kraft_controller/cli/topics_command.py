@@ -21,6 +21,7 @@ from kraft_controller.runtime.admin.topic_requests import (
     add_partitions,
     create_topic,
     delete_topic,
+    is_being_deleted,
     plan_topic,
 )
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
@@ -167,7 +168,7 @@ class _GoneWaiting(Waiting):
         self._names = names
 
     async def left(self) -> str | None:
-        asked = [n for n in self._names if await self._session.exists(f"/admin/delete_topics/{n}") is not None]
+        asked = [n for n in self._names if await is_being_deleted(self._session, n)]
         kept = [n for n in self._names if n not in asked and await self._session.exists(f"/brokers/topics/{n}")]
         if kept:  # the request goes last
             raise Failed(f"topic {kept[0]}: the controller has refused to delete it; its log says why")

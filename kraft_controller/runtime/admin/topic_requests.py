@@ -70,7 +70,7 @@ async def check_name(session: zab.Session, name: str) -> None:
         raise InvalidName(why)
     others = await names_below(session, znodes.TOPICS)
     # Even if the topic's own node is gone: the new topic would inherit what is left.
-    if name in await names_below(session, znodes.DELETE_TOPICS):
+    if await is_being_deleted(session, name):
         raise TopicExists(f"topic {name} is being deleted; wait until it is gone")
     if name in others:
         raise TopicExists(f"topic {name} exists already")
@@ -155,7 +155,7 @@ async def add_partitions(
     for _ in range(TRIES_MAX):
         topic = await read_topic(session, name)
         assert topic is not None
-        if name in await names_below(session, znodes.DELETE_TOPICS):
+        if await is_being_deleted(session, name):
             raise NoSuchTopic(f"topic {name} is being deleted")
         moving = [number for number, held in topic.partitions.items() if held.moving]
         if moving:
@@ -208,7 +208,12 @@ async def delete_topic(session: zab.Session, name: str) -> None:
         pass
 
 
+async def is_being_deleted(session: zab.Session, name: str) -> bool:
+    """Return whether the deletion of a topic is requested and not complete. The request is the last node to go."""
+    return await session.exists(f"{znodes.DELETE_TOPICS}/{name}") is not None
+
+
 __all__ = [
     "AssignmentError", "InvalidName", "Moving", "NoSuchTopic", "TopicError", "TopicExists", "add_partitions",
-    "check_name", "check_topic", "create_topic", "delete_topic", "plan_topic", "read_topic",
+    "check_name", "check_topic", "create_topic", "delete_topic", "is_being_deleted", "plan_topic", "read_topic",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from replica.core.metadata_cache import MetadataCache
 from replica.runtime.store.store_call import call_store
 
 T = TypeVar("T")
-NODE_WAIT_S: Final = 5.0
+DELETION_WAIT_S: Final = 5.0
 
 Manual = Mapping[int, Sequence[int]]
 """The replicas of each partition, as a request assigns them."""
@@ -169,23 +169,22 @@ class TopicManager:
     async def gone(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
         """Block until this broker's metadata lacks the topic. Raises REQUEST_TIMED_OUT after `timeout_ms`.
 
-        Then wait a little longer for its node in the store, since a topic of the same name can be created only
-        afterwards. The node is deleted when all brokers have deleted their replicas, and one of them may be down.
+        Then wait a little longer until the controller has completed the deletion, since a topic of the same name can
+        be created only afterwards. All brokers delete their replicas first, and one of them may be down.
         """
         began = trio.current_time()
         await self._unknown(name, ident, timeout_ms)
         left_s, pause_s = began + timeout_ms / 1000 - trio.current_time(), 0.02
-        with trio.move_on_after(max(min(left_s, NODE_WAIT_S), 0)):
-            while await self._is_in_store(name, ident):
+        with trio.move_on_after(max(min(left_s, DELETION_WAIT_S), 0)):
+            while await self._is_being_deleted(name):
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 0.5)
 
-    async def _is_in_store(self, name: str, ident: TopicId | None) -> bool:
+    async def _is_being_deleted(self, name: str) -> bool:
         try:
-            found = await self.read(name)
+            return await self._at_the_store(lambda session: admin.is_being_deleted(session, name))
         except KafkaError as error:
-            return error.code.retriable  # the node is partly deleted and unreadable, if the error is not retriable
-        return found is not None and found.id == ident
+            return error.code.retriable
 
     async def _unknown(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
         cache = self._cache

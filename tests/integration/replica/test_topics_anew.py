@@ -12,15 +12,19 @@ import pytest
 import trio
 from attrs import evolve
 
+import zab
 from kraft_controller.core.commands import UpdateMetadata
 from kraft_controller.core.names import OFFSETS_TOPIC, ControllerEpoch, TopicId, TopicPartition
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
 from kraft_controller.runtime.admin.topic_requests import create_topic, delete_topic
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.wire import znodes
+from replica.core.metadata_cache import MetadataCache
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
 from replica.runtime.configuration.broker_config import OffsetsTopicSettings
+from replica.runtime.store import topic_manager
+from replica.runtime.store.topic_manager import Defaults, TopicManager
 from replica.storage.checkpoint_files import METADATA
 from replica.wire import records
 from tests.integration.brokers import cluster, in_thread, until
@@ -47,6 +51,28 @@ async def made_anew(session: Any, broker: Broker, name: str, partitions: int) ->
     while await session.exists(f"{znodes.DELETE_TOPICS}/{name}") is not None:
         await trio.sleep(0.01)
     await create_topic(session, name, {n: [broker.config.id] for n in range(partitions)}, {}, other_ident)
+
+
+async def test_deletion_is_answered_when_the_name_can_be_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller deletes the topic's node, its configuration, and then the request for the deletion."""
+    monkeypatch.setattr(topic_manager, "DELETION_WAIT_S", 240)
+    answered = trio.Event()
+
+    async def delete(topics: TopicManager) -> None:
+        await topics.gone("t", None, 240_000)
+        answered.set()
+
+    async with zab.open_store(tmp_path) as store, store.session() as session, trio.open_nursery() as nursery:
+        await session.ensure_path(f"{znodes.DELETE_TOPICS}/t")
+        nursery.start_soon(delete, TopicManager(lambda: session, MetadataCache(), Defaults(), bytes))
+        with trio.move_on_after(0.1):
+            await answered.wait()
+        assert not answered.is_set()
+        await session.delete(f"{znodes.DELETE_TOPICS}/t")
+        with trio.fail_after(120):
+            await answered.wait()
 
 
 def test_groups_are_looked_for_in_as_many_partitions_as_the_new_offsets_topic_has(tmp_path: Path) -> None:
