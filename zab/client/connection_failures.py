@@ -76,6 +76,7 @@ def handshake_failure(error: BaseException) -> str:
     why = f"no TLS: {str(error) or type(error).__name__}"
     if isinstance(error, ssl.SSLCertVerificationError):
         return why
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError) and error.reason not in _NO_TLS:
+    ended = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    if isinstance(error, ssl.SSLError) and not ended and error.reason not in _NO_TLS:
         return why
     return f"{why}; this port does not seem to speak TLS"

@@ -143,7 +143,7 @@ class BrokerConnection:
 def unreachable(error: BaseException, prefix: str = "") -> Unreachable:
     """Translate an error of a connection. Messages of OpenSSL are replaced by sentences."""
     cause = error.__cause__ or error
-    if isinstance(cause, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
+    if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionResetError | BrokenPipeError):
         return Unreachable(CLOSED_BY_BROKER)
     reason = (cause.reason or "").upper() if isinstance(cause, ssl.SSLError) else ""
     if any(word in reason for word in _CERTIFICATE_ALERTS):

@@ -12,7 +12,8 @@ import trustme
 from kraft_controller.core.state import Endpoint
 from replica.core.security.principals import Principals
 from replica.runtime.configuration.broker_config import Peers
-from replica.runtime.network.broker_connection import ClientSettings
+from replica.runtime.network.broker_client import connect
+from replica.runtime.network.broker_connection import ClientSettings, Unreachable
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.network.tls_handshake import accept_tls, dial
 from replica.runtime.requests import ANONYMOUS
@@ -114,3 +115,21 @@ def test_failed_tls_handshake_is_explained_at_both_ends(named: str) -> None:
 
     trio.run(main)
     assert all("ALERT" in each.upper() for each in heard), heard
+
+
+@pytest.mark.parametrize("ignores_eof", [True, False])
+async def test_connection_that_ends_in_the_handshake_is_named(ignores_eof: bool) -> None:
+    tls = ssl.create_default_context()
+    if ignores_eof:  # as in Python before 3.11.4
+        tls.options |= getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
+
+    async def close(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.receive_some()
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await nursery.start(partial(trio.serve_tcp, close, 0, host="127.0.0.1"))
+        async with connect([("127.0.0.1", listener.socket.getsockname()[1])], tls=tls) as client:
+            with trio.fail_after(120), pytest.raises(Unreachable, match="the broker ended the connection"):
+                await client.metadata(None)
+        nursery.cancel_scope.cancel()
