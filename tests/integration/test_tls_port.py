@@ -64,6 +64,8 @@ async def store(
 
 def context(trust: StoreFile, key: StoreFile | None = None) -> ssl.SSLContext:
     made = ssl.create_default_context(cafile=trust.path)
+    # Python before 3.11.4 sets it. Then the end of a refused connection would look like close_notify.
+    made.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", ssl.Options(0))
     if key is not None:
         made.load_cert_chain(key.path)
     return made
