@@ -55,17 +55,17 @@ def free_ports(count: int) -> list[int]:
 
 
 class ToldToEnd(BaseException):
-    """By SIGTERM. All that was started here ends before this does."""
+    """SIGTERM has come: end the processes that were started here, then this one."""
 
 
 def told(number: int, _: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough, and the end is not to be disturbed
+    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the clean-up
     raise ToldToEnd
 
 
 @contextmanager
 def told_later() -> Iterator[None]:
-    """Between the start of a process and the line that remembers it, nobody is told anything."""
+    """Delay SIGTERM until a process that was just started is known to the clean-up."""
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     try:

@@ -24,7 +24,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a produce that waits at a deposed leader is answered by the record at its offset when it leads again",
         (
             f"{PARTITION}.make_follower",
-            'self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")',
+            "self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)",
             "pass",
         ),
     ),

@@ -139,7 +139,7 @@ class ControllerContext:
     def is_deleting(self, topic: str) -> bool:
         return topic in self.deleting
 
-    # -- what was read or confirmed --------------------------------------------------------------------
+    # -- updates: values that were read, writes that were confirmed --------------------------------------
 
     def update_topic(self, topic: Topic) -> None:
         before = self.topics.get(topic.name)

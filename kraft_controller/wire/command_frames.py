@@ -46,7 +46,7 @@ Frame: TypeAlias = Numbered | Answer | ShutdownRequest
 LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA, ANSWER, SHUTDOWN_REQUEST = 1, 2, 3, 4, 5
 
 
-# -- out -----------------------------------------------------------------------------------------------
+# -- encoding ------------------------------------------------------------------------------------------
 
 
 def encode(frame: Frame) -> bytes:
@@ -107,7 +107,7 @@ def _broker(broker: Broker) -> list[object]:
     return [broker.id, broker.epoch, endpoints, dict(broker.protocols), broker.rack, features]
 
 
-# -- in ------------------------------------------------------------------------------------------------
+# -- decoding ------------------------------------------------------------------------------------------
 
 
 def decode(data: bytes) -> Frame:

@@ -135,7 +135,7 @@ A broker applies ACLs if its authorizer.class.name is kafka.security.authorizer.
 acls: Final = connected_command("acls", _HELP, _acls, _connect, store_options())
 
 
-# -- what is meant -----------------------------------------------------------------------------------------
+# -- the meaning of the options ----------------------------------------------------------------------------
 
 
 def wanted_acls(arguments: Arguments) -> list[Acl]:

@@ -254,7 +254,7 @@ def _listed(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-# -- from where ------------------------------------------------------------------------------------------------
+# -- the first offsets -----------------------------------------------------------------------------------------
 
 
 async def _start(client: Client, arguments: Arguments) -> list[Position]:

@@ -177,7 +177,7 @@ class GroupMember:
             raise Rebalance(str(error)) from error
 
 
-# -- what members say to each other ----------------------------------------------------------------------------
+# -- subscriptions and assignments -----------------------------------------------------------------------------
 
 
 def subscription(topics: Sequence[str]) -> bytes:

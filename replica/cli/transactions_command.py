@@ -134,7 +134,7 @@ async def _abort(client: Client, arguments: Arguments) -> int:
     default=OLDER_THAN_S,
     show_default=True,
     metavar="SECONDS",
-    help="Only transactions without a write for so long; not less than transaction.max.timeout.ms.",
+    help="Only transactions without a write for at least this time. Choose at least transaction.max.timeout.ms.",
 )
 @click.option("--abort", is_flag=True, help="End them.")
 async def _hanging(client: Client, arguments: Arguments) -> int:

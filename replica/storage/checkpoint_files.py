@@ -91,8 +91,10 @@ def decode_metadata(data: bytes) -> bytes:
         if values["version"] != _VERSION:
             raise DamagedLog(f"{METADATA} is of version {values['version']}, and {_VERSION} is known")
         topic_id = urlsafe_b64decode(values["topic_id"] + "==")
-    except (KeyError, ValueError):
-        raise DamagedLog(f"{METADATA} should have a version and a topic_id") from None
+    except KeyError as error:
+        raise DamagedLog(f"{METADATA} has no {error.args[0]}") from None
+    except ValueError:
+        raise DamagedLog(f"{METADATA} has a topic_id that is not base64: {values['topic_id']!r}") from None
     if len(topic_id) != 16:
         raise DamagedLog(f"{METADATA} has a topic_id of {len(topic_id)} bytes, and not of 16")
     return topic_id

@@ -1,13 +1,13 @@
 """The segments of one log, oldest first, in one folder (Kafka: LogSegments).
 
-Three rules keep what a loss of power leaves readable, since a start reads only the segments behind the recovery point:
+Three rules keep the log readable after a loss of power. A start checks only the segments after the recovery point:
 
 * A loss of power may take the newest segment's name, and no other: before a segment is created, the names of all others
   are durable. A log without its first segment would pass for one that starts later.
 * Between two segments nothing is missing: they are deleted from either end, one after the other, and a segment is
   deleted from the beginning only when the one before it is durably gone.
 * A truncated tail is durable before another segment is created: what a start finds at the end of the last segment is
-  checked, and what it finds at the end of any other is believed.
+  checked, and what it finds at the end of any other is trusted.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class ProducerStateManager:
         while self.unreplicated and self.unreplicated[0][0] < offset:
             self.unreplicated.popleft()
 
-    # -- what is appended --------------------------------------------------------------------------
+    # -- checks of appended batches ----------------------------------------------------------------
 
     def check(self, header: Header) -> BatchMetadata | None:
         """Check a client's batch before the leader appends it (Kafka: ProducerAppendInfo.maybeValidateDataBatch).
@@ -235,7 +235,7 @@ class ProducerStateManager:
         return known
 
     def remove_expired(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
-        """Remove producers that have not written for so long and have no open transaction.
+        """Remove producers without an open transaction that have not written for this time.
 
         The time since a call first saw the producer idle counts, by the caller's clock. Timestamps of records may lie
         anywhere: a producer that was removed for them could have a retry stored twice.

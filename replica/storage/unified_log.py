@@ -646,8 +646,8 @@ class UnifiedLog:
     def delete_old_segments(self, now_ms: int, high_watermark: int, *, at_once: bool = False) -> int:
         """Delete the oldest segments as `replica.core.partitions.log_policy` decides, and return how many.
 
-        Their files stay for `file.delete.delay.ms`, for readers that have them open. `at_once`: there are none, and
-        their room is needed.
+        Their files stay for `file.delete.delay.ms`, for readers that have them open. With `at_once` they are deleted
+        immediately: no reader has them open, and the space is needed.
         """
         with self.lock:
             self.check_usable()

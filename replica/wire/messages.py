@@ -165,7 +165,7 @@ def decode_response(api: Api[Q, R], version: int, data: bytes) -> tuple[int, R]:
     return correlation, body
 
 
-# -- both --------------------------------------------------------------------------------------------------
+# -- encoding and decoding ---------------------------------------------------------------------------------
 
 
 def _check_spoken(api: Api[Q, R], version: int) -> None:

@@ -1,4 +1,4 @@
-"""Listeners that are not for everybody: TLS, and SASL PLAIN over it or without."""
+"""Listeners with TLS, and SASL PLAIN over it or without."""
 
 from __future__ import annotations
 

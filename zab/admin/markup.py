@@ -145,7 +145,7 @@ def row(cells: Iterable[str], tag: str = "td") -> str:
     return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
-# -- how values look -----------------------------------------------------------------------------------
+# -- formatting of values ------------------------------------------------------------------------------
 
 
 def number(value: float) -> str:

@@ -186,12 +186,12 @@ def _kept_layout(kept: Path) -> Layout:
             )
         layout = Layout(found["servers"], found["port_base"])
         if type(layout.servers) is not int or not 1 <= layout.servers <= SERVERS_MAX:
-            raise ValueError(f"servers: {layout.servers!r}")
+            raise ValueError(f"servers: {layout.servers!r} is not a number from 1 to {SERVERS_MAX}")
         if type(layout.port_base) is not int or not PORT_BASE_MIN <= layout.port_base <= PORT_BASE_MAX:
-            raise ValueError(f"port_base: {layout.port_base!r}")
+            raise ValueError(f"port_base: {layout.port_base!r} is not from {PORT_BASE_MIN} to {PORT_BASE_MAX}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Misused(
-            f"{kept} does not name the number of servers and their ports ({error}). Restore it, like "
+            f"{kept} does not say which servers the data belongs to: {error}. Restore it, like "
             '{"holds": "store", "servers": 3, "port_base": 2181}, or use another --data.'
         ) from None
     return layout

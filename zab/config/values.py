@@ -158,7 +158,7 @@ def seconds(least: int = 0, most: int = INT_MAX) -> Callable[[str], float]:
     return lambda value: float(whole(least, most)(value))
 
 
-# -- words ---------------------------------------------------------------------------------------------
+# -- keywords ------------------------------------------------------------------------------------------
 
 
 def flag(value: str) -> bool:

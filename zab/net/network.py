@@ -86,7 +86,7 @@ class LinkTls(Protocol):
 
 
 class TcpNetwork:
-    """Real sockets. `silence_ms`: the kernel ends a connection whose peer accepts no data for so long.
+    """Real sockets. `silence_ms`: the time without acceptance of data after which the kernel ends a connection.
 
     This limit protects the streams that have none of their own: greetings and election links.
     """

@@ -383,8 +383,9 @@ class Member:
         return told
 
     def on_leader_message(self, handler: MessageHandler) -> None:
-        """Set the function that receives every such message while this member leads. Call this before the
-        member runs.
+        """Set the function that receives the messages of `tell_leader` while this member leads.
+
+        Call this before the member runs.
         """
         self._hooks.on_leader_message = handler
 

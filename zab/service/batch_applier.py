@@ -76,7 +76,7 @@ class BatchApplier:
         self._pause_at = now + APPLY_S
 
     def activate(self, ensemble: Ensemble) -> None:
-        """Follow a membership that has come into force."""
+        """Report a membership that has come into force."""
         self._on_membership(ensemble, None)
 
     def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:

@@ -65,7 +65,7 @@ class ElectionLink:
         self._silent_since = 0.0
         """The time of the last received bytes."""
 
-    # -- what is sent ------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
         """Send a vote in place of an older one that was not sent yet."""
@@ -120,7 +120,7 @@ class ElectionLink:
         self._knocked = True
         return True
 
-    # -- while there is none -----------------------------------------------------------------------
+    # -- while there is no connection --------------------------------------------------------------
 
     def step(self, addresses: Sequence[Address], now: float) -> DialPeer | WaitUntil | None:
         """Return the next action. `addresses` are the peer's addresses in the known memberships.

@@ -133,7 +133,7 @@ class SessionTracker:
     def end_opening(self, opening: SessionOpening) -> None:
         del self._opening[opening]
 
-    # -- twice a tick ------------------------------------------------------------------------------
+    # -- periodic checks ---------------------------------------------------------------------------
 
     def check(self, now: Millis) -> Findings:
         """Return expired sessions at the leader, reports at a follower, and disconnections without a leader.

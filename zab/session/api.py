@@ -362,7 +362,7 @@ class Session(ABC):
         if watch.owner is not self:
             raise LocalProtocolError("this watch belongs to another session")
 
-    # -- in several steps --------------------------------------------------------------------------
+    # -- operations of several requests ------------------------------------------------------------
 
     async def ensure_path(self, path: str, acl: Acl = OPEN) -> None:
         """Create the node and all missing nodes above it. `acl` applies to those that this call creates."""

@@ -76,11 +76,11 @@ class BadArguments(StoreError):
 
 
 class Unimplemented(StoreError):
-    """The server does not know the operation, or is configured not to."""
+    """The server does not support the operation, or its configuration disables it."""
 
 
 class ReconfigDisabled(StoreError):
-    """The ensemble is configured not to let clients change the membership."""
+    """The configuration of the ensemble does not let clients change the membership."""
 
 
 class Throttled(StoreError):

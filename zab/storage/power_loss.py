@@ -56,7 +56,7 @@ class PowerLoss(Protocol):
     """One loss of power."""
 
     def names(self, count: int) -> list[bool]:
-        """Decide which of so many changes of names survive, oldest first."""
+        """Decide for each of `count` changes of directory entries, oldest first, whether it survives."""
         ...
 
     def pieces(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:

@@ -213,7 +213,7 @@ class RealDisk:
             if each >= 0:
                 os.close(each)
 
-    # -- what they share -----------------------------------------------------------------------------
+    # -- common to all operations --------------------------------------------------------------------
 
     def _named(self, operation: str, where: str) -> AbstractContextManager[None]:
         self.errors.check()

@@ -135,7 +135,7 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
     return Recovery(epochs, recovered, walk.newest, segments, last, end, notes, unsound, tuple(walk.rotten))
 
 
-# -- the simple endings ------------------------------------------------------------------------------
+# -- directories without a usable history ------------------------------------------------------------
 
 
 def _begin(disk: Disk, autocreate: bool) -> Recovery:

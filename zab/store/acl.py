@@ -239,7 +239,7 @@ def is_super(identities: Collection[Identity], access: Access) -> bool:
 
 
 def _call_rule(rule: Callable[..., bool], *names: str) -> bool:
-    """Return the result of a pluggable rule; False if it raises. An id that breaks a rule must not stop the leader."""
+    """Return the result of a pluggable rule; False if it raises: its exception must not stop the leader."""
     try:
         return bool(rule(*names))
     except Exception:
@@ -326,7 +326,8 @@ class _Grants:
 _COMPILED: Final[dict[int, _Grants]] = {}
 """The compiled ACLs by the address of the ACL. `_Grants` holds the ACL, so no other ACL gets its address meanwhile.
 
-A subclass of `tuple` with this attribute is no alternative: the cyclic collector would walk every node at each pass.
+ACLs stay plain tuples: as instances of a subclass with an attribute, they would make the cyclic collector walk every
+node at each pass.
 """
 _COMPILED_BYTES_MIN: Final = 4 << 20
 _compiled_bytes = 0

@@ -38,7 +38,7 @@ NO_SERVER: Final = 0
 """The server of imported sessions: none. A returning client can attach at any server."""
 
 
-# -- in ------------------------------------------------------------------------------------------------
+# -- from ZooKeeper's files ----------------------------------------------------------------------------
 
 
 @frozen
@@ -187,12 +187,12 @@ def _created(
 
 
 def _list(acl: object) -> Acl:
-    """Decode an ACL. A missing one is the open ACL, as in ZooKeeper."""
+    """Return the ACL of a record. A missing or empty one is the open ACL, as in ZooKeeper."""
     assert acl is None or isinstance(acl, tuple)
     return acl or OPEN
 
 
-# -- out -----------------------------------------------------------------------------------------------
+# -- to ZooKeeper's files ------------------------------------------------------------------------------
 
 
 def departure(store: Store) -> Iterator[bytes]:

@@ -168,7 +168,7 @@ def _body_of(bodies: Mapping[int, Body], kind: int) -> Body:
     return body
 
 
-# -- the whole -----------------------------------------------------------------------------------------
+# -- whole records -------------------------------------------------------------------------------------
 
 
 def decode_txn(payload: bytes) -> FileTxn:

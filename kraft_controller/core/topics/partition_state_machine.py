@@ -109,7 +109,9 @@ class PartitionStateMachine:
         yield from self._initialize(new, failures)
         yield from self._elect_leaders(others, elect or self.offline_election, failures)
         for tp, why in failures.items():
-            self._log.report("no_leader", partition=str(tp), why=why)
+            state = self._context.states.get(tp)
+            led = state is not None and state.leader in self._context.online(tp)
+            self._log.report("leader_not_changed" if led else "no_leader", partition=str(tp), why=why)
         return failures
 
     def _initialize(self, new: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
@@ -163,7 +165,7 @@ class PartitionStateMachine:
                 elif state.controller_epoch > context.epoch:
                     failures[tp] = f"the controller of epoch {state.controller_epoch} has written it since"
                 elif (election := elect(tp, state)) is None:
-                    failures[tp] = f"no replica in sync can lead: {list(state.isr)}"
+                    failures[tp] = f"no eligible replica is online and in the ISR {list(state.isr)}"
                 else:
                     elections[tp] = election
             states = {tp: election.state for tp, election in elections.items()}

@@ -28,7 +28,7 @@ _NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
 _NO_TIERS: Final = "logs are stored in `log.dirs` only"
 
 IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
-    "Listeners that are not for everybody": (
+    "TLS, authentication and authorization": (
         ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` sets the versions", "TLS", "TLSv1.2"),
         ignored("sasl.kerberos.service.name", "", _NO_KERBEROS),
         ignored("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", _NO_KERBEROS),

@@ -59,7 +59,7 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
         ),
     ),
     (
-        "Listeners that are not for everybody",
+        "TLS, authentication and authorization",
         (
             _read("ssl.keystore.location", "none", text, "the file with the certificate and its key"),
             _read("ssl.keystore.type", "as it is", text, "PEM, PKCS12 or JKS; detected if not set"),
@@ -137,8 +137,8 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
             _log("log.cleanup.policy", "delete", "cleanup.policy", "delete: old records are deleted; compact: the last record of each key is kept"),
             _log("log.index.interval.bytes", "4096", "index.interval.bytes", "bytes of records between two entries of an index"),
             _log("log.index.size.max.bytes", "10485760", "segment.index.bytes", "the size of an index file"),
-            _log("log.flush.interval.messages", "none", "flush.messages", "sync a log to the disk after so many records"),
-            _log("log.flush.interval.ms", "none", "flush.ms", "sync a log to the disk after so long"),
+            _log("log.flush.interval.messages", "none", "flush.messages", "records after which a log is synced to the disk"),
+            _log("log.flush.interval.ms", "none", "flush.ms", "ms after which a log is synced to the disk"),
             _log("log.message.timestamp.type", "CreateTime", "message.timestamp.type", "the clock of timestamps: the client's or the broker's"),
             _log("log.message.timestamp.before.max.ms", "none", "message.timestamp.before.max.ms", "how far a timestamp may be in the past"),
             _read("log.message.timestamp.difference.max.ms", "none", whole(0, LONG_MAX), "both limits of timestamps, under their former name"),
@@ -160,7 +160,7 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
         "Groups",
         (
             _sets("offsets.topic.num.partitions", "50", "offsets.partitions", whole(1), "the partitions of the topic that stores groups"),
-            _sets("offsets.topic.replication.factor", "3", "offsets.factor", whole(1, SHORT_MAX), "its replicas; groups have no coordinator until there are so many brokers"),
+            _sets("offsets.topic.replication.factor", "3", "offsets.factor", whole(1, SHORT_MAX), "its replicas; groups have no coordinator until as many brokers are up"),
             _sets("offsets.topic.segment.bytes", "104857600", "offsets.segment_bytes", whole(1024), "the size of its segment files"),
             _sets("group.min.session.timeout.ms", "6000", "groups.group_min_session_timeout_ms", whole(1), "the shortest session timeout of members"),
             _sets("group.max.session.timeout.ms", "1800000", "groups.group_max_session_timeout_ms", whole(1), "the longest session timeout of members"),
@@ -176,7 +176,7 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
         "Transactions",
         (
             _sets("transaction.state.log.num.partitions", "50", "transactions_topic.partitions", whole(1), "the partitions of the topic that stores transactions"),
-            _sets("transaction.state.log.replication.factor", "3", "transactions_topic.factor", whole(1, SHORT_MAX), "its replicas; there are no transactions until there are so many brokers"),
+            _sets("transaction.state.log.replication.factor", "3", "transactions_topic.factor", whole(1, SHORT_MAX), "its replicas; there are no transactions until as many brokers are up"),
             _sets("transaction.state.log.min.isr", "2", "transactions_topic.min_insync", whole(1), "how many replicas must store a transaction's state before the producer is answered; all, if there are fewer"),
             _sets("transaction.state.log.segment.bytes", "104857600", "transactions_topic.segment_bytes", whole(1024), "the size of its segment files"),
             _sets("transaction.max.timeout.ms", "900000", "transactions.max_timeout_ms", whole(1), "the longest transaction timeout that a producer may set"),
@@ -191,14 +191,14 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
             _sets("socket.request.max.bytes", "104857600", "port.request_bytes_max", whole(4096), "the largest request, in bytes"),
             _sets("max.connections", "10000", "port.connections_max", whole(1), "the most connections of one listener"),
             _sets("max.connections.per.ip", str(INT_MAX), "port.connections_per_host_max", whole(1), "the most connections from one address"),
-            _sets("connections.max.idle.ms", "600000", "port.idle_s", idle, "close a connection that is idle for so long; -1: never"),
+            _sets("connections.max.idle.ms", "600000", "port.idle_s", idle, "ms of silence after which a connection is closed; -1: never"),
             _sets("queued.max.request.bytes", "536870912", "port.waiting_bytes_total_max", or_default, "the most bytes of all waiting requests, no less than the largest request; -1: the default"),
         ),
     ),
     (
         "Replication",
         (
-            _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", whole(1, LONG_MAX), "a replica that has not caught up for so long is not in sync"),
+            _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", whole(1, LONG_MAX), "ms without catching up after which a replica leaves the ISR"),
             _sets("replica.lag.max.messages", "none", "replication.lag_messages_max", whole(1), "an older rule, in addition: a replica that lacks more records is not in sync"),
             _sets("replica.selector.class", "none", "replication.follower_reads", is_rack_aware, "`org.apache.kafka.common.replica.RackAwareReplicaSelector`: a consumer that names its rack reads from the replica in that rack"),
             _sets("replica.high.watermark.checkpoint.interval.ms", "5000", "config.watermark_checkpoint_s", seconds_of_ms(1, LONG_MAX), "the interval between checkpoints of the high watermarks"),
@@ -221,7 +221,7 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
             _read("controlled.shutdown.enable", "true", flag, "move leadership to other brokers before this one ends"),
             _sets("controlled.shutdown.max.retries", "3", "leaving.tries", one_more, "how often a broker asks again before it ends anyway"),
             _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds_of_ms(0, LONG_MAX), "the pause between two attempts"),
-            _sets("zab.controlled.shutdown.store.timeout.ms", "10000", "leaving.store_s", seconds_of_ms(0), "end after so long if the store cannot be reached: without it leadership cannot be moved. Kafka has no such key"),
+            _sets("zab.controlled.shutdown.store.timeout.ms", "10000", "leaving.store_s", seconds_of_ms(0), "how long a controlled shutdown waits for an unreachable store, before the broker stops without moving leadership; not a key of Kafka"),
         ),
     ),
 )  # fmt: skip

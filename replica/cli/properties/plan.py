@@ -171,7 +171,7 @@ def plan_of(
     return Plan(config, tuple(source.warnings), effective=_effective(source, understood), **settings["plan"])
 
 
-# -- what is made of several keys ------------------------------------------------------------------------
+# -- settings that need several keys ---------------------------------------------------------------------
 
 
 def _port(settings: dict[str, Any]) -> ConnectionLimits:

@@ -260,7 +260,7 @@ def identity_of(source: PropertiesSource, listener: str) -> Identity:
     return Identity(mechanism, options["username"], options["password"])
 
 
-# -- who may do what ---------------------------------------------------------------------------------------
+# -- authorization -----------------------------------------------------------------------------------------
 
 
 def warn_without_authorizer(source: PropertiesSource) -> None:

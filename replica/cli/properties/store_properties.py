@@ -23,7 +23,7 @@ def store_login_of(source: PropertiesSource) -> StoreLogin:
     sasl = _sasl(source)
     closed: bool = source.value(CLOSED, False)
     if closed and sasl is None and (tls is None or not source.text(f"{PREFIX}keystore.location")):
-        why = f"the store must authenticate the creator of a znode: {LOGIN}, or {PREFIX}keystore.location"
+        why = f"it needs credentials for the store: set {LOGIN} or {PREFIX}keystore.location"
         raise source.wrong(CLOSED, why)
     return StoreLogin(tls, sasl, closed)
 

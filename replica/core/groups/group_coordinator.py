@@ -268,7 +268,7 @@ class GroupCoordinator:
         )
         return ListedGroups(E.COORDINATOR_LOAD_IN_PROGRESS if self.topic.loading else E.NONE, found)
 
-    # -- what comes of waiting -----------------------------------------------------------------------------
+    # -- deadlines -----------------------------------------------------------------------------------------
 
     @property
     def deadline(self) -> int:
@@ -301,7 +301,7 @@ class GroupCoordinator:
         for group in list(self.groups):
             self._expiration.topics_gone(group, topics, now)
 
-    # -- what to do ----------------------------------------------------------------------------------------
+    # -- effects -------------------------------------------------------------------------------------------
 
     def ready(self) -> GroupReady:
         """Return everything that came up since the last call."""

@@ -59,7 +59,7 @@ class GroupRecord:
 
 Record: TypeAlias = OffsetRecord | GroupRecord
 
-# -- what the world should do --------------------------------------------------------------------------
+# -- effects -------------------------------------------------------------------------------------------
 
 
 @frozen

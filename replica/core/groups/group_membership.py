@@ -284,7 +284,7 @@ class GroupMembership:
         if not member.is_new:
             self._rebalance.restart_session(group, member, now)
 
-    # -- leave, or be gone ---------------------------------------------------------------------------------
+    # -- members that leave or are removed -----------------------------------------------------------------
 
     def on_leave(self, group: GroupMetadata, ticket: Ticket, ask: Leave, now: int) -> None:
         each = tuple((leaver, self._leave(group, leaver, now)) for leaver in ask.leavers)

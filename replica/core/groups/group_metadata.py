@@ -123,7 +123,7 @@ class GroupMetadata:
         self.leader = joined
         return True
 
-    # -- as values ----------------------------------------------------------------------------------
+    # -- conversions --------------------------------------------------------------------------------
 
     def entries(self) -> tuple[MemberEntry, ...]:
         return tuple(

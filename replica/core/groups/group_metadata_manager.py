@@ -129,10 +129,10 @@ _GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """Return what a client receives whose offsets were not written."""
+    """Return the error for a client if its offsets could not be written."""
     return _COMMIT_ERRORS.get(error, error)
 
 
 def group_error(error: ErrorCode) -> ErrorCode:
-    """Return what members receive whose assignment was not written."""
+    """Return the error for the members of a group if its assignment could not be written."""
     return _GROUP_ERRORS.get(error, error)

@@ -80,7 +80,7 @@ class GroupRebalance:
         self._outbox.note(group.transition_to(S.DEAD, now))
         group.members.close()
 
-    # -- it begins ---------------------------------------------------------------------------------------
+    # -- the beginning of a rebalance --------------------------------------------------------------------
 
     def maybe_begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
         """Begin a rebalance unless one is under way."""
@@ -88,6 +88,7 @@ class GroupRebalance:
             self.begin(group, cause, why, now)
 
     def begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
+        """Begin a rebalance: members have to join again, until the longest of their rebalance timeouts is over."""
         self._outbox.note(Rebalancing(group.id, cause, why, group.generation))
         if group.state is S.COMPLETING_REBALANCE:
             self._take_back(group, E.REBALANCE_IN_PROGRESS, now)

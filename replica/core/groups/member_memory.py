@@ -15,7 +15,7 @@ CHARACTER_BYTES: Final = 4
 """A text with one character beyond the basic plane needs this much for each character."""
 PROTOCOL_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
-"""A member without its metadata. Else millions of empty members would be free."""
+"""The bytes of a member besides its metadata, so that members without metadata count as well."""
 
 
 @define(eq=False)

@@ -81,6 +81,7 @@ class LeaderRole:
         )
 
     def out_of_sync(self, end: int, now: int, settings: ReplicaSettings) -> tuple[BrokerId, ...]:
+        """Return the members of the ISR that have lagged for too long, with the log end offset `end`."""
         return tuple(
             broker
             for broker in self.isr.members

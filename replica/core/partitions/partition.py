@@ -110,7 +110,12 @@ class Partition:
         """Return the role of the leader; raise if this replica does not lead."""
         if isinstance(self.role, LeaderRole):
             return self.role
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader}")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
+
+    @property
+    def _other_leader(self) -> str:
+        leader = "it has no leader" if self.leader == NOBODY else f"broker {self.leader} leads it"
+        return f"this broker does not lead {self.where}: {leader}"
 
     # -- roles ---------------------------------------------------------------------------------------------
 
@@ -139,7 +144,7 @@ class Partition:
         state = command.state
         self.assignment = command.assignment
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
-        self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")
+        self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
         self.role = None
         if state.leader != NOBODY:
             self.role = FollowerRole(state.leader, state.leader_epoch, in_sync=me in state.isr)
@@ -174,7 +179,7 @@ class Partition:
 
     def stop(self) -> None:
         """Give up the role. The fetcher has let go of this partition."""
-        self._give_up_role(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")
+        self._give_up_role(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
 
     def fail(self, why: str) -> None:
         """Give up the role because the log is out of service. The fetcher has let go of this partition."""

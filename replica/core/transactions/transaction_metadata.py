@@ -126,7 +126,7 @@ class TransactionMetadata:
             self.now = evolve(self.now, epoch=self.now.epoch + 1)
         self.last_epoch = NO_EPOCH
 
-    # -- as values ----------------------------------------------------------------------------------
+    # -- descriptions -------------------------------------------------------------------------------
 
     def described(self) -> DescribedTransaction:
         now = self.now

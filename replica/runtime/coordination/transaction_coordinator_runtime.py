@@ -123,7 +123,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
 
         self._write(append.id, append.partition, encoded, append.timeout_ms)
 
-    # -- the log ---------------------------------------------------------------------------------------------
+    # -- log messages ----------------------------------------------------------------------------------------
 
     def _tell(self, note: Note) -> None:
         say = self._log.say

@@ -51,7 +51,7 @@ class AlterPartitionSender:
         """Returns the current session; None while there is none."""
         self._now = now
         self._turn = turn
-        """Carries out what an outcome makes possible."""
+        """Takes a turn of the core, after an outcome was reported to it."""
         self._log = log
         self._pace = pace
         self._queued: dict[TopicPartition, WriteIsr | ReadIsr] = {}

@@ -95,7 +95,7 @@ def test_empty_layout_is_one_line_and_status_2(tmp_path: Path, kept: str) -> Non
     (tmp_path / "dev.json").write_text(kept)
     status, output = run("dev", "--data", str(tmp_path))
     assert status == 2
-    assert output.startswith(f"Error: {tmp_path}/dev.json does not name")
+    assert output.startswith(f"Error: {tmp_path}/dev.json does not say which servers")
     assert len(output.splitlines()) == 1
 
 

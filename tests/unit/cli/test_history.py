@@ -455,7 +455,7 @@ def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_
     (tmp_path / "snapshot.200000001").rename(directory / "snapshot.200000001")
     verified = run("snapshot", "verify", tmp_path / "theirs")
     assert "as of 2/9" in verified
-    assert "no log follows, the name says 0x200000001, the snapshot ends at 0x200000009" in verified
+    assert "the snapshot contains changes up to 0x200000009; no log follows, and its name says 0x200000001" in verified
 
 
 # -- words -------------------------------------------------------------------------------------------------

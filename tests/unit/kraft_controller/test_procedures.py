@@ -617,6 +617,16 @@ def test_preferred_election_requests_in_the_node_are_processed() -> None:
     assert not controller.store.preferred
 
 
+def test_failed_preferred_election_of_a_led_partition_is_no_missing_leader() -> None:
+    controller = three()
+    die(controller, 1)
+    come(controller, 1, 5)
+    outcomes = controller.run(controller.term.elections.elect([T0]))
+    assert outcomes == {T0: ElectionOutcome.PREFERRED_NOT_AVAILABLE}
+    assert "leader_not_changed" in controller.noted()
+    assert "no_leader" not in controller.noted()
+
+
 def test_requested_unclean_election_needs_a_leaderless_partition() -> None:
     controller = three()
     die(controller, 2, 3)

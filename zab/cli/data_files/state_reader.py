@@ -117,7 +117,7 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
     return disk if log_dir is None else SplitDisk(disk, ReadOnlyDisk(log_dir))
 
 
-# -- ours --------------------------------------------------------------------------------------------------
+# -- files of zab ------------------------------------------------------------------------------------------
 
 
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
@@ -159,7 +159,7 @@ def _our_file(path: Path) -> StoreState:
     return StoreState(store, str(path), epoch_of(Zxid(store.zxid)))
 
 
-# -- theirs ------------------------------------------------------------------------------------------------
+# -- files of Apache ZooKeeper -----------------------------------------------------------------------------
 
 
 def their_files(path: Path) -> Path | None:
@@ -199,8 +199,8 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
             "the files are not all of one history, or one of them is missing"
         )
     if content > store.zxid:
-        ends = f"the log ends at {store.zxid:#x}" if missing else f"no log follows, the name says {store.zxid:#x}"
-        notes.append(f"{files}: {ends}, the snapshot ends at {content:#x}: the snapshot counts")
+        other = "the log ends at" if missing else "no log follows, and its name says"
+        notes.append(f"{files}: the snapshot contains changes up to {content:#x}; {other} {store.zxid:#x}")
         store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
 

@@ -176,7 +176,7 @@ async def _sync(shell: ShellContext, line: ParsedLine) -> None:
     shell.say("Sync is OK")
 
 
-# -- several in one request ------------------------------------------------------------------------------
+# -- multi -----------------------------------------------------------------------------------------------
 
 _PARTS: Final[Mapping[str, tuple[str, tuple[str, ...], int, int]]] = {
     "create": ("sec", ("-t",), 1, 3),
@@ -346,7 +346,7 @@ def _watch(shell: ShellContext, line: ParsedLine) -> Watch | None:
 
 @command(
     "setquota -n|-b|-N|-B value path",
-    "limit nodes (-n, -N) or bytes (-b, -B) of a subtree; capitals: refused above it with enforceQuota=true",
+    "limit nodes (-n soft, -N hard) or bytes (-b soft, -B hard) of a subtree; hard limits need enforceQuota=true",
     options=("-n", "-b", "-N", "-B"),
     least=1,
     most=1,

@@ -81,4 +81,6 @@ class LearnerState:
     def require(self, step: LearnerStep, message: object) -> None:
         """Raise RemoteProtocolError unless the learner is at the one step at which it may send this message."""
         if self.step is not step:
-            raise RemoteProtocolError(f"{type(message).__name__} from a learner that is {self.step.name.lower()}")
+            raise RemoteProtocolError(
+                f"{type(message).__name__} from a learner in step {self.step.name}; it belongs to step {step.name}"
+            )

@@ -1,4 +1,4 @@
-"""TLS between servers from the settings of a port. The simpler `zab.TlsConfig` takes three files."""
+"""TLS between servers, as `ssl.quorum.*` sets it. The simpler `zab.TlsConfig` takes three files."""
 
 from __future__ import annotations
 

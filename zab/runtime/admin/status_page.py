@@ -50,7 +50,7 @@ def main(view: dict[str, Any]) -> str:
     return "".join([_head(view), _warnings(view), _members(view), _beats(view), _details(view)])
 
 
-# -- its parts -----------------------------------------------------------------------------------------
+# -- parts of the page ---------------------------------------------------------------------------------
 
 
 def _head(view: dict[str, Any]) -> str:

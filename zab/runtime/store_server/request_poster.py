@@ -76,7 +76,7 @@ class RequestPoster:
             raise
         return result
 
-    # -- one turn, one send ------------------------------------------------------------------------
+    # -- the requests of one turn, sent together ---------------------------------------------------
 
     def dirty(self, connection: Flushable) -> None:
         """Flush this connection at the end of the turn, when all its frames of the turn are in the send buffer."""

@@ -91,7 +91,7 @@ class ClientConnection:
     def arriving(self) -> bool:
         return self.phase is ConnectionPhase.ARRIVING
 
-    # -- what the shell calls ----------------------------------------------------------------------
+    # -- called by the shell -----------------------------------------------------------------------
 
     def receive(self, data: bytes | bytearray) -> bool:
         """Handle bytes of the client. Return whether more may be read at once; if not, ask `advance`."""

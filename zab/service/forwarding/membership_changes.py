@@ -109,7 +109,9 @@ class MembershipChanges:
     def jumped(self, zxid: Zxid) -> None:
         """Handle a snapshot that replaced the history up to `zxid`."""
         for version in [version for version in self._proposed if version <= zxid]:
-            self._proposed.pop(version)(OutcomeUnknown("this server was brought up to date by a snapshot"))
+            self._proposed.pop(version)(
+                OutcomeUnknown("a snapshot of the leader has replaced this server's state, and may contain the change")
+            )
 
     def stop(self, error: Exception) -> None:
         pending = [change.done for change in (*self.waiting, *self._asked.values())]

@@ -196,7 +196,7 @@ class PendingSubmissions:
         # The state of these refusals may never be reached. The requests are sent again.
         self._refusals.clear()
 
-    # -- what was applied ----------------------------------------------------------------------------
+    # -- applied transactions ------------------------------------------------------------------------
 
     def applied(self, counter: int, result: object) -> None:
         """Handle a transaction with this member's origin and this number."""
@@ -280,7 +280,12 @@ class PendingSubmissions:
             if counter <= self._sent:
                 done = self._close(counter)
                 if done is not None:
-                    done(None, OutcomeUnknown("this server was brought up to date by a snapshot, which may contain it"))
+                    done(
+                        None,
+                        OutcomeUnknown(
+                            "a snapshot of the leader has replaced this server's state, and may contain the request"
+                        ),
+                    )
 
     def stop(self, error: Exception) -> None:
         stopped = [*(done for _, done in self._open.values()), *(each.done for each in self._queued)]

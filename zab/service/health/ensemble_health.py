@@ -41,7 +41,7 @@ def absence(age_ms: Millis | None) -> str:
 
 
 def is_settled(serving_ms: Millis) -> bool:
-    """Return whether a server has served for so long that a member without a report is missing."""
+    """Return whether a server has served long enough to call a member without a report missing."""
     return serving_ms > STALE_MS
 
 

@@ -34,7 +34,7 @@ class ReplyBody:
     decode: Callable[[bytes, int], tuple[Any, int]]
 
 
-# -- nothing, a number, a path, a token ----------------------------------------------------------------
+# -- bodies with one field, or none --------------------------------------------------------------------
 
 
 def _encode_nothing(value: None) -> bytes:
@@ -60,7 +60,7 @@ def _decode_token(body: bytes, at: int) -> tuple[bytes | None, int]:
     return reader.buffer_or_null(), reader.position
 
 
-# -- with a stat ---------------------------------------------------------------------------------------
+# -- bodies with a stat --------------------------------------------------------------------------------
 
 
 def encode_stat(stat: StatFields) -> bytes:

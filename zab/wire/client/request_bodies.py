@@ -40,7 +40,7 @@ def _no_length(length: int) -> WireError:
     return WireError(f"{length} is not a valid length")
 
 
-# -- nothing, a path, a path and one thing more --------------------------------------------------------
+# -- bodies with one path and at most one other field --------------------------------------------------
 
 
 def _decode_nothing(body: bytes, at: int) -> tuple[tuple[()], int]:
@@ -181,7 +181,7 @@ def _encode_create_ttl(fields: Fields) -> bytes:
     return encode_create(fields[:4]) + LONG.pack(fields[4])
 
 
-# -- rare ones ----------------------------------------------------------------------------------------
+# -- rare requests ------------------------------------------------------------------------------------
 
 
 def _decode_set_acl(body: bytes, at: int) -> tuple[Fields, int]:
