@@ -1,14 +1,10 @@
-"""Refuse a misspelt keyword argument with the nearest one that exists.
-
-Constructors and the functions that open something check them. The methods of a session or a member do not, because a
-check would cost every correct call: there Python's own error names the argument.
-"""
+"""Refuse a misspelt keyword argument with the nearest one that exists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial, wraps
-from inspect import signature
+from inspect import isfunction, signature
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -23,7 +19,7 @@ def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None
 
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"{what} has no argument {name!r}{hint}")
+            raise TypeError(f"{what} has no argument {name!r}{hint}") from None
 
 
 def checks_names(what: str, of: Callable[..., object] | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -47,3 +43,27 @@ def checks_arguments(kind: type[T]) -> type[T]:
     changeable: Any = kind
     changeable.__init__ = checks_names(f"zab.{kind.__name__}")(changeable.__init__)
     return kind
+
+
+def checks_methods(kind: type[T]) -> type[T]:
+    """Decorate a public class so that its constructor and its public methods refuse misspelt arguments.
+
+    Arguments are looked at only after Python has refused a call, so a correct one pays for one more frame.
+    """
+    for name, function in list(vars(kind).items()):
+        if isfunction(function) and (name == "__init__" or not name.startswith("_")):
+            what = kind.__name__ if name == "__init__" else f"{kind.__name__}.{name}"
+            setattr(kind, name, _explained(what, function))
+    return kind
+
+
+def _explained(what: str, function: Callable[P, T]) -> Callable[P, T]:
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return function(*args, **options)
+        except TypeError:
+            check_names(what, options, signature(function).parameters)
+            raise
+
+    return call

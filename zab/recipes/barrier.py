@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from uuid import uuid4
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import create_own, identifier_of, remove, removing
@@ -25,6 +26,7 @@ from zab.store.znode import Stat
 _READY: Final = "ready"
 
 
+@checks_methods
 class Barrier:
     """A node that blocks all waiting tasks until a client removes it. It outlives its creator's session."""
 
@@ -48,6 +50,7 @@ class Barrier:
                 await events.take()
 
 
+@checks_methods
 class DoubleBarrier(Holdable):
     """A block that begins when `count` participants have entered, and ends when all of them have finished.
 

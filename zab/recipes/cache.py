@@ -19,6 +19,7 @@ from weakref import WeakSet
 import trio
 from attrs import frozen
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import LocalProtocolError
 from zab.recipes.guarded_block import guarded_by
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
@@ -242,6 +243,7 @@ class _Cache:
         return name.count("/") + 1 if name else 0
 
 
+@checks_methods
 class NodeCache(_Cache):
     """A cache of one node, which need not exist."""
 
@@ -260,6 +262,7 @@ class NodeCache(_Cache):
         return None if node is None else node.data
 
 
+@checks_methods
 class ChildrenCache(_Cache):
     """A cache of the children of a node, which need not exist. Events from deeper nodes are ignored."""
 
@@ -272,6 +275,7 @@ class ChildrenCache(_Cache):
         return MappingProxyType(self._nodes)
 
 
+@checks_methods
 class TreeCache(_Cache):
     """A cache of a node and all its descendants."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Generic, TypeVar
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.recipe_errors import Contended
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
@@ -18,6 +19,7 @@ from zab.session.session_errors import BadVersion, NoNode
 Number = TypeVar("Number", int, float)
 
 
+@checks_methods
 class Counter(Generic[Number]):
     """A counter of the type of its default, int or float. It shares its format with kazoo's counter."""
 

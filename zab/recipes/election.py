@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar, TypeVarTuple
 
+from zab.core.argument_names import checks_methods
 from zab.recipes.holding import Held
 from zab.recipes.lock import Lock
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
@@ -15,6 +16,7 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 
+@checks_methods
 class Election:
     """An election of one leader. It shares its nodes with kazoo's elections and locks."""
 

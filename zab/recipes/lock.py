@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 
+from zab.core.argument_names import checks_methods
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import identifier_of, removing
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
@@ -23,6 +24,7 @@ WRITER: Final = "__lock__"
 READER: Final = "__rlock__"
 
 
+@checks_methods
 class Lock(Holdable):
     """An exclusive, fair lock. It is not re-entrant.
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import OutcomeUnknown
 from zab.recipes.holding import holding
 from zab.recipes.nodes import names_of, removing
@@ -108,6 +109,7 @@ class _Claim:
                 return True
 
 
+@checks_methods
 class LockingQueue:
     """A queue that deletes an entry when the block with it succeeds. If the block fails, the next consumer gets it.
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from uuid import uuid4
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import create_own, identifier_of, names_of, removing, texts
@@ -22,6 +23,7 @@ from zab.store.paths import child_of, name_is_valid
 _NAME: Final = "__party__"
 
 
+@checks_methods
 class _Party(Holdable):
     """A set of members. A subclass decides where the identifier is stored."""
 

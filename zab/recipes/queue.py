@@ -9,6 +9,7 @@ from typing import Final, Self
 
 import trio
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.nodes import names_of
 from zab.recipes.recipe_errors import EntryInDoubt
@@ -30,6 +31,7 @@ def entry_of(priority: int) -> str:
     return f"{ENTRY}{priority:03d}-"
 
 
+@checks_methods
 class Queue:
     """A queue: a consumer that takes an entry removes it from the store. It shares its nodes with kazoo's queue.
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.lock import WRITER, Lock
@@ -22,6 +23,7 @@ from zab.session.session_errors import NodeExists, NoNode
 from zab.store.paths import child_of, parent_of
 
 
+@checks_methods
 class Semaphore(Holdable):
     """A semaphore admits as many holders as it has leases, in order of arrival. It shares its nodes with kazoo's.
 

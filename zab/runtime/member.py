@@ -412,6 +412,7 @@ class Member:
         """
         self._hooks.on_membership = concerned
 
+    @checks_names("Member.reconfigure")
     async def reconfigure(
         self,
         *,

@@ -24,6 +24,7 @@ from typing import Any
 
 import trio
 
+from zab.core.argument_names import checks_methods
 from zab.core.errors import LocalProtocolError, OutcomeUnknown
 from zab.session.multi import (
     Multi,
@@ -53,6 +54,7 @@ Servers = str | Iterable[str] | None
 """One or several servers in ZooKeeper's text: `server.1=host:2888:3888;2181`."""
 
 
+@checks_methods
 class Session(ABC):
     """A session. The store knows it by `id`; it expires after `timeout_ms` without a sign of life."""
 

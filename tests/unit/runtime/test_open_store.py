@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 import zab
 from zab.core.ensemble import Ensemble
+from zab.recipes import Lock, Semaphore
 from zab.runtime.member import Member
 from zab.runtime.store_server.open_store import MemberOptions
 
@@ -91,3 +93,23 @@ async def test_misspelt_argument_names_the_near_one(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a store has no argument 'client_prt'; did you mean client_port?"):
         async with zab.open_store(tmp_path / "store", **misspelt):
             raise AssertionError("never")
+
+
+MISSPELT_METHODS: Final[list[tuple[Callable[..., object], str, str]]] = [
+    (zab.Session.create, "ephemral", "Session.create has no argument 'ephemral'; did you mean ephemeral?"),
+    (zab.Session.get, "wach", "Session.get has no argument 'wach'; did you mean watch?"),
+    (zab.Session.set, "verson", "Session.set has no argument 'verson'; did you mean version?"),
+    (zab.Session.watch, "recursiv", "Session.watch has no argument 'recursiv'; did you mean recursive?"),
+    (zab.StoreServer.session, "timeout", "StoreServer.session has no argument 'timeout'; did you mean timeout_ms?"),
+    (zab.Member.reconfigure, "version", "Member.reconfigure has no argument 'version'; did you mean expect_version?"),
+    (Lock, "setting", "Lock has no argument 'setting'; did you mean settings?"),
+    (Lock.hold, "wat", "Lock.hold has no argument 'wat'; did you mean wait?"),
+    (Semaphore, "count", "Semaphore has no argument 'count'"),
+]
+
+
+@pytest.mark.parametrize(("call", "given", "says"), MISSPELT_METHODS, ids=lambda each: getattr(each, "__name__", None))
+def test_misspelt_argument_of_a_method_names_the_near_one(call: Callable[..., object], given: str, says: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)) as error:
+        call(None, "/a", **{given: 1})
+    assert error.value.__suppress_context__

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
+from zab.core.argument_names import checks_methods
 from zab.runtime.member import Member
 from zab.runtime.store_server.in_process_session import InProcessSession
 from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
+@checks_methods
 class StoreServer:
     """A running server of the coordination store. `zab.open_store` returns it.
 
