@@ -118,6 +118,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "pings-lost-behind-a-close",
+        "pings behind a request to close are not answered, so the client leaves before its session is closed",
+        (f"{PIPELINE}._take_all", "self._answer_pings(requests[index:])", "pass"),
+        machine="controller",
+    ),
+    mutant(
         "sync-of-yesterday",
         "the reply to a sync bears the zxid of the state in which it was asked",
         (

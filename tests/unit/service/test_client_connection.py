@@ -276,9 +276,9 @@ def test_event_precedes_the_replies_that_follow_it() -> None:
 
 def test_requests_behind_a_sync_are_held_and_pings_are_not() -> None:
     talk = served()
-    talk.it.receive(SYNC + write(1))
+    talk.it.receive(SYNC + write(1) + PING)
     talk.it.receive(PING + read(2))
-    assert (talk.xids(), talk.server.posted) == ([PING_XID], [])
+    assert (talk.xids(), talk.server.posted) == ([PING_XID, PING_XID], [])
     assert talk.it.queued == 3
     talk.shell.done("sync")
     assert talk.xids() == [50]
@@ -393,6 +393,16 @@ def test_close_request_is_answered_and_later_requests_are_not() -> None:
     assert (talk.xids(), talk.it.phase) == ([1, 99], ConnectionPhase.CLOSING)
     talk.it.closed()
     assert (talk.it.phase, talk.server.counts.connection_drop_count) == (ConnectionPhase.OVER, 0)
+
+
+def test_pings_behind_a_close_are_answered_until_its_reply_is_sent() -> None:
+    talk = served()
+    talk.it.receive(CLOSE + PING + read(1))
+    talk.it.receive(PING)
+    assert talk.xids() == [PING_XID, PING_XID]
+    talk.server.write_done(11)
+    talk.it.receive(PING)
+    assert (talk.xids(), talk.it.phase) == ([99], ConnectionPhase.CLOSING)
 
 
 def test_write_with_unknown_outcome_ends_the_connection() -> None:

@@ -37,7 +37,7 @@ class ConnectionPhase(IntEnum):
     SERVING = 2
     """Requests are taken and answered."""
     LEAVING = 3
-    """The client's last request was taken: earlier ones are still answered, nothing more is taken."""
+    """The client's last request was taken: earlier ones and pings are still answered, nothing more is taken."""
     CLOSING = 4
     """The send buffer is emptied, then the connection is closed. No more requests are answered."""
     OVER = 5

@@ -172,6 +172,8 @@ class RequestPipeline:
             self._hold(requests)
         else:
             self._take(requests)
+            if self._held:
+                self._held = self._answer_pings(self._held)
 
     def _hold(self, requests: Iterable[Request]) -> None:
         self._held += self._answer_pings(requests)
@@ -307,7 +309,8 @@ class RequestPipeline:
 
         The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
         So a read waits for the writes before it. Writes are submitted together, except if a special request is between
-        them. Without a leader, a read-only client may read, and gets an error for everything else.
+        them. Without a leader, a read-only client may read, and gets an error for everything else. After a close, only
+        pings are answered.
 
         Stop early, and hold the rest, after a sync or another request that pauses the pipeline, and at the bounds for
         unsent bytes, for the work of reads, and for scans that wait for a write.
@@ -332,6 +335,8 @@ class RequestPipeline:
             requests = self._take_proofs(requests)
         for index, (xid, op, body) in enumerate(requests):
             if client.phase is not _SERVING:
+                if client.phase < _CLOSING:
+                    self._answer_pings(requests[index:])  # the reply to a close waits for its transaction
                 break
             if reads.work > READ_WORK_MAX:
                 self._held = requests[index:]
