@@ -29,7 +29,8 @@ class Stores:
     def __init__(self, nursery: trio.Nursery, path: Path, count: int, options: dict[str, Any]) -> None:
         self.servers: dict[int, ServerRuntime] = {}
         self.ports = dict(enumerate(free_ports(count), start=1))
-        self.ensemble = Ensemble(self._addressed(loopback(count))) if count > 1 else None
+        servers = self._addressed(loopback(count)) if options.pop("has_client_addresses", True) else loopback(count)
+        self.ensemble = Ensemble(servers) if count > 1 else None
         self._nursery = nursery
         self._path = path
         self._admin: tuple[AdminSettings, ...] = options.pop("admin", ())

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 import trio
+from attrs import evolve
 
 from bench.ports import free_port
 from tests.integration import apache
 from tests.integration.http_client import get
-from tests.integration.stores import stores
+from tests.integration.stores import ALL_WORDS, PORTS, stores
 from zab.admin.admin_settings import AdminSettings
 
 ADMIN = (AdminSettings(port=0),)
@@ -48,6 +49,24 @@ async def test_one_admin_port_reports_all_servers_and_client_ports_one_each(tmp_
             assert f"server {other} leads" in text
 
 
+@pytest.mark.parametrize("allowed", [ALL_WORDS, frozenset({"srvr"})])
+async def test_client_port_of_the_leader_alone_reports_a_stopped_follower(
+    tmp_path: Path, allowed: frozenset[str]
+) -> None:
+    """The membership names no client ports, so no other server is asked."""
+    async with stores(tmp_path, 3, has_client_addresses=False, client_ports=evolve(PORTS, words=allowed)) as made:
+        leader = await made.leader()
+        if allowed is ALL_WORDS:
+            while (await status(made.hosts(leader)))[0] != 0:
+                await trio.sleep(0.1)  # the last follower is not synchronized yet
+        await made.stop(next(sid for sid in made.servers if sid != leader))
+        assert (await status(made.hosts(leader), "--wait", "healthy", "--within-s", "0.5"))[0] == 1
+        code, text = await status(made.hosts(leader))
+        assert (code, "degraded" in text) == (1, True)
+        wanted = "1 of 3 servers does not follow" if allowed is ALL_WORDS else "how many of 3 servers follow"
+        assert wanted in text
+
+
 async def test_ensemble_without_serving_server_is_down(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         await made.leader()
@@ -74,7 +93,7 @@ async def test_unresponsive_server_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["here", "127.0.0.1", "127.0.0.1:x", ":2181", "127.0.0.1:70000"])
 async def test_invalid_address_is_reported(wrong: str) -> None:
     code, text = await status("--server", wrong)
-    assert (code, "a server looks like" in text) == (2, True)
+    assert (code, "is not HOST:PORT" in text) == (2, True)
 
 
 @apache.needs_apache

@@ -21,9 +21,12 @@ def undocumented(package: object) -> Iterator[str]:
             yield name
         if not inspect.isclass(public):
             continue
-        for part, method in vars(public).items():
+        for part in dir(public):  # inherited ones, too
+            method = inspect.getattr_static(public, part)
             function = method.fget if isinstance(method, property) else getattr(method, "__func__", method)
-            if not part.startswith("_") and inspect.isfunction(function) and not function.__doc__:
+            if part.startswith("_") or not inspect.isfunction(function) or not function.__module__.startswith("zab"):
+                continue
+            if not inspect.getdoc(method):
                 yield f"{name}.{part}"
 
 

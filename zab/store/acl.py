@@ -166,7 +166,9 @@ class Rules(Protocol):
     """The rules of a pluggable scheme. They must be the same on every server and depend on nothing else."""
 
     @property
-    def scheme(self) -> str: ...
+    def scheme(self) -> str:
+        """Return the name of the scheme, as an ACL writes it before the id."""
+
     @property
     def proves(self) -> bool:
         """Return whether the entry `auth` of an ACL expands to ids of this scheme."""

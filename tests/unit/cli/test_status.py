@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from functools import partial
 
 import click
 import pytest
 import trio
+from attrs import evolve
 from rich.console import Console
 
+from bench.ports import free_port
 from zab.cli.status import status_command
-from zab.cli.status.server_queries import ServerReport, ServerRow, _from_overview, ask
+from zab.cli.status.server_queries import (
+    Followers,
+    Membership,
+    ServerReport,
+    ServerRow,
+    _from_overview,
+    ask,
+    read_membership,
+)
 from zab.cli.status.status_command import DEGRADED, HEALTHY, Health, addresses, as_table, judge, look
 
 
@@ -75,6 +86,35 @@ def test_follower_alone_names_the_other_servers() -> None:
     assert "name all of them" in judge(ENSEMBLE[1:]).problems[0]
 
 
+def leader_with(*counts: int | None) -> ServerReport:
+    return evolve(ENSEMBLE[0], followers=Followers(*counts))
+
+
+def test_leader_alone_is_judged_by_its_followers() -> None:
+    assert judge([leader_with(3, 2)]).status == HEALTHY
+    assert judge([leader_with(3, 2, 1, 1)]).status == HEALTHY
+    for counts, missing in (((3, 1), "1 of 3 servers does not"), ((5, 2, 1, 0), "3 of 6 servers do not")):
+        found = judge([leader_with(*counts)])
+        assert found.status == DEGRADED
+        assert f"server 1 at a:1: {missing} follow this leader; name all servers" in found.problems[0]
+    for unknown in (leader_with(3), leader_with()):
+        found = judge([unknown])
+        assert (found.status, len(found.problems)) == (DEGRADED, 1)
+
+
+def test_member_that_was_asked_is_not_counted_among_the_missing() -> None:
+    down = ServerReport((ServerRow("c:1", problem="connection refused"),))
+    assert judge([leader_with(3, 1), ENSEMBLE[1], down]).problems == ("c:1: connection refused",)
+    assert judge([leader_with(3, 1), *ENSEMBLE[1:]]).status == HEALTHY, "it was synchronized after the leader was asked"
+    assert judge([leader_with(3, 1), ENSEMBLE[1]]).status == DEGRADED
+
+
+def test_membership_is_read_from_the_text_of_a_configuration() -> None:
+    text = "server.1=a:1:2:participant;3\nserver.2=b:1:2\nserver.3=c:1:2:observer\nversion=0"
+    assert read_membership(text) == Membership(("a:3",), 2, 1)
+    assert read_membership("") is None
+
+
 def test_missing_server_is_logged_once() -> None:
     row = {"id": 3, "host": "c", "client_port": 1, "connected": False, "mode": "unreachable"}
     text = "it does not take part; last heard of 7 s ago"
@@ -105,7 +145,7 @@ def text_of(health: Health) -> str:
 
 def test_epoch_of_a_zxid_is_not_called_the_leaders() -> None:
     """The leader of a new epoch that has proposed nothing has a zxid of the one before."""
-    assert "server 1 leads, last transaction of epoch 1" in text_of(judge(ENSEMBLE))
+    assert text_of(judge(ENSEMBLE)).splitlines()[0].rstrip() == "● healthy   server 1 leads"
     known = Health((ServerRow("a:1", 1, "leader", 0x100000005, epoch=3),), (), HEALTHY)
     assert "server 1 leads, epoch 3" in text_of(known)
 
@@ -117,6 +157,19 @@ def test_url_in_place_of_an_address_is_refused_with_the_form() -> None:
 
 def full(where: str, sid: int) -> ServerRow:
     return ServerRow(where, sid, "follower", 0x7F00000000000005, 123456, 1000, 2000, 30000, 12.5, 7, "3.9.5-zab")
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1:99999", "127.0.0.1:0", "here"])
+def test_invalid_port_is_refused_with_the_limits(where: str) -> None:
+    with pytest.raises(click.UsageError, match="a port is a number from 1 to 65535"):
+        addresses([where])
+
+
+async def test_unreachable_server_is_reported_with_the_reason() -> None:
+    port = free_port()
+    for host, reason in (("127.0.0.1", "Connection refused"), ("no-such-host.invalid", "known|resolution")):
+        (row,) = (await ask("here", host, port, 10)).rows
+        assert re.match(f"it cannot be reached: .*({reason})", row.problem or "")
 
 
 @pytest.mark.parametrize("width", [64, 80, 100, 200])

@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 from zab.cli.shell.formatting import client_addresses
 from zab.client.remote_session import connect
 from zab.core.errors import ZabError
+from zab.runtime.peer_handshake import described
 
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
@@ -50,6 +51,35 @@ class ServerRow:
 
 
 @frozen
+class Followers:
+    """How many servers the membership has, and how many follow, as a leader reports it; None where it does not."""
+
+    voters: int | None = None
+    synced_followers: int | None = None
+    observers: int | None = None
+    synced_observers: int | None = None
+
+    @property
+    def missing(self) -> int | None:
+        """The number of members that do not follow; None if the leader does not report the voters."""
+        if self.voters is None or self.synced_followers is None:
+            return None
+        return max(0, self.voters - 1 - self.synced_followers) + max(
+            0, (self.observers or 0) - (self.synced_observers or 0)
+        )
+
+
+@frozen
+class Membership:
+    """The members that a server's configuration names."""
+
+    addresses: tuple[str, ...]
+    """The client addresses of those members that have one there."""
+    voters: int
+    observers: int
+
+
+@frozen
 class ServerReport:
     """The answer at one address: rows of servers, and warnings."""
 
@@ -57,6 +87,15 @@ class ServerReport:
     warnings: tuple[str, ...] = ()
     by_words: bool = False
     """True if the report came from a client port, which reports one server only."""
+    followers: Followers | None = None
+    """At a leader that reports its own row only: the counts of its followers."""
+
+    def with_members(self, members: Membership) -> ServerReport:
+        """Add what the membership tells about the followers of a leader."""
+        if self.followers is None:
+            return self
+        voters = self.followers.voters or members.voters
+        return evolve(self, followers=evolve(self.followers, voters=voters, observers=members.observers))
 
 
 async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerReport:
@@ -66,7 +105,7 @@ async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerRepor
         try:
             return await _ask(where, host, port)
         except (OSError, trio.BrokenResourceError) as error:
-            why = getattr(error, "strerror", None) or "it cannot be reached"
+            why = f"it cannot be reached: {described(error)}"
         except ValueError as error:
             why = f"no server of an ensemble answers there: {error}"
     return ServerReport((ServerRow(where, problem=why),))
@@ -83,21 +122,31 @@ async def _ask(where: str, host: str, port: int) -> ServerReport:
         monitor = _object(body)
         _, stats = await _http(host, port, "/commands/server_stats")
         zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")
-        return ServerReport((_from_monitor(where, monitor, zxid if isinstance(zxid, int) else None),))
-    return ServerReport((await _words(where, host, port),), by_words=True)
+        row = _from_monitor(where, monitor, zxid if isinstance(zxid, int) else None)
+        return ServerReport((row,), followers=_followers(row, monitor))
+    return await _words(where, host, port)
 
 
-async def others(host: str, port: int, timeout_s: float) -> list[str]:
-    """Return the client addresses of all members, from the configuration that this server serves."""
+async def membership(host: str, port: int, timeout_s: float) -> Membership | None:
+    """Return the members from the configuration that this server serves; None if it cannot be read."""
     with trio.move_on_after(timeout_s):
         try:
             async with connect(f"{host}:{port}", read_only=True, wait_ms=max(1, int(timeout_s * 1000))) as session:
                 data, _ = await session.config()
         except ZabError:
-            return []
-        _, _, addresses = client_addresses((data or b"").decode("utf-8", "replace")).partition(" ")
-        return [address for address in addresses.split(",") if address]
-    return []
+            return None
+        return read_membership((data or b"").decode("utf-8", "replace"))
+    return None
+
+
+def read_membership(config: str) -> Membership | None:
+    """Return the members that the text of a configuration names; None if it names none."""
+    _, _, addresses = client_addresses(config).partition(" ")
+    servers = [line.partition(";")[0] for line in config.splitlines() if line.startswith("server.")]
+    observers = sum(server.endswith(":observer") for server in servers)
+    if not servers:
+        return None
+    return Membership(tuple(filter(None, addresses.split(","))), len(servers) - observers, observers)
 
 
 # -- our admin port --------------------------------------------------------------------------------------
@@ -160,10 +209,18 @@ def _from_monitor(where: str, values: Mapping[str, Any], zxid: int | None) -> Se
     )
 
 
-async def _words(where: str, host: str, port: int) -> ServerRow:
+def _followers(row: ServerRow, values: Mapping[str, Any], prefix: str = "") -> Followers | None:
+    if row.mode != "leader":
+        return None
+    names = "synced_followers", "synced_observers"
+    synced_followers, synced_observers = (_whole(values.get(prefix + name)) for name in names)
+    return Followers(_whole(values.get(f"{prefix}quorum_size")), synced_followers, None, synced_observers)
+
+
+async def _words(where: str, host: str, port: int) -> ServerReport:
     summary = await _word(host, port, "srvr")
     if "not currently serving" in summary:
-        return ServerRow(where, mode="looking", problem=_NO_LEADER)
+        return ServerReport((ServerRow(where, mode="looking", problem=_NO_LEADER),), by_words=True)
     lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
     if lines.get("Mode") not in _MODES:
         raise ValueError(f"it says {summary[:60]!r}")
@@ -184,7 +241,8 @@ async def _words(where: str, host: str, port: int) -> ServerRow:
     more = dict(line.split("\t", 1) for line in (await _word(host, port, "mntr")).splitlines() if "\t" in line)
     conf = dict(line.split("=", 1) for line in (await _word(host, port, "conf")).splitlines() if "=" in line)
     sid = _whole(conf.get("serverId"))
-    return evolve(row, id=sid or None, sessions=_whole(more.get("zk_global_sessions")))
+    row = evolve(row, id=sid or None, sessions=_whole(more.get("zk_global_sessions")))
+    return ServerReport((row,), by_words=True, followers=_followers(row, more, "zk_"))
 
 
 def _whole(value: object) -> int | None:

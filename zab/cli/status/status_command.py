@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zab.cli.status.server_queries import ServerReport, ServerRow, ask, others
+from zab.cli.status.server_queries import Membership, ServerReport, ServerRow, ask, membership
 
 HEALTHY, DEGRADED, DOWN = 0, 1, 2
 WORDS: Final = {HEALTHY: "healthy", DEGRADED: "degraded", DOWN: "down"}
@@ -57,6 +57,7 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
     problems = [f"{_named(row)}: {row.problem}" for row in rows if row.problem is not None]
     problems += dict.fromkeys(text for each in reports for text in each.warnings)
+    problems += filter(None, (_unnamed(each, rows) for each in reports))
     problems += twice
     leaders = [row for row in rows if row.mode in ("leader", "standalone")]
     if len([row for row in leaders if row.mode == "leader"]) > 1:
@@ -82,6 +83,31 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     if not any(row.serving for row in rows):
         return Health(rows, tuple(problems), DOWN)
     return Health(rows, tuple(problems), DEGRADED if problems else HEALTHY)
+
+
+def _unnamed(report: ServerReport, rows: Sequence[ServerRow]) -> str | None:
+    """Return the problem of a leader some of whose members were not asked: one of them may not follow.
+
+    Members that were asked are judged by their own rows, so only the others are counted.
+    """
+    followers = report.followers
+    if followers is None:
+        return None
+    where, remedy = _named(report.rows[0]), "name all servers, or an admin port of zab"
+    if followers.voters is None:
+        unknown = f"{where}: it leads, but its membership cannot be read, so a missing server is not noticed; {remedy}"
+        return unknown if len(rows) == 1 else None
+    members = followers.voters + (followers.observers or 0)
+    if len(rows) >= members:
+        return None
+    missing = followers.missing
+    if missing is None:
+        return f"{where}: it does not report how many of {members} servers follow (`mntr` is not allowed); {remedy}"
+    missing -= sum(not row.serving for row in rows)
+    if missing <= 0:
+        return None
+    do = "does" if missing == 1 else "do"
+    return f"{where}: {missing} of {members} servers {do} not follow this leader; {remedy}, to see which"
 
 
 def _named(row: ServerRow) -> str:
@@ -119,10 +145,16 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
                 nursery.start_soon(one, *server)
 
     await all_of(servers)
-    known = next((reports[where].rows[0] for where, _, _ in servers if reports[where].by_words), None)
-    if len(servers) == 1 and known is not None and known.serving and known.mode != "standalone":
-        _, host, port = servers[0]
-        await all_of([each for each in addresses(await others(host, port, timeout_s)) if each[1:] != (host, port)])
+    memberships: dict[str, Membership] = {}
+    for where, host, port in servers:
+        report = reports[where]
+        row, followers = report.rows[0], report.followers
+        is_alone = len(servers) == 1 and row.serving and row.mode != "standalone"
+        is_unknown = followers is not None and followers.voters is None
+        if report.by_words and (is_alone or is_unknown) and (found := await membership(host, port, timeout_s)):
+            memberships[where] = found
+            if is_alone:
+                await all_of([each for each in addresses(found.addresses) if each[1:] != (host, port)])
     # The ensemble went on while its servers were asked one by one. A server is behind only if it lacks the newest
     # zxid when it is asked again; any other lag is only the time between two queries.
     newest = _newest(row for each in reports.values() for row in each.rows)
@@ -133,6 +165,8 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
             if any(row.lag is None and row.zxid is not None and row.zxid < newest for row in reports[server[0]].rows)
         ]
     )
+    for where, found in memberships.items():
+        reports[where] = reports[where].with_members(found)
     return judge(list(reports.values()), newest)
 
 
@@ -151,11 +185,7 @@ def as_table(health: Health, width: int = SCRIPT_WIDTH) -> Group:
     if leader is not None:
         who = leader.where if leader.id is None else f"server {leader.id}"
         what = "serves alone" if leader.mode == "standalone" else "leads"
-        epoch = ""
-        if leader.epoch is not None:
-            epoch = f", epoch {leader.epoch}"
-        elif leader.zxid is not None:
-            epoch = f", last transaction of epoch {leader.zxid >> 32}"
+        epoch = "" if leader.epoch is None else f", epoch {leader.epoch}"
         text.append(f"   {who} {what}{epoch}", style="default")
     names, lines = _fitting([_cells(row) for row in health.rows], width)
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -211,7 +241,9 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
             raise click.UsageError(f"{where!r}: give HOST:PORT alone, without http:// and path, also for an admin port")
         host, colon, port = where.rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-            raise click.UsageError(f"{where!r}: a server looks like 127.0.0.1:2181")
+            raise click.UsageError(
+                f"{where!r} is not HOST:PORT, as in 127.0.0.1:2181; a port is a number from 1 to 65535"
+            )
         found.append((where, host.strip("[]"), int(port)))
     if len(found) > SERVERS_MAX:
         raise click.UsageError(f"{len(found)} servers; at most {SERVERS_MAX} are asked at one time")
