@@ -43,6 +43,11 @@ class RateLimit:
         self._by_cause: dict[Hashable, tuple[float, int]] = {}
         """cause -> when its interval began, and the number of its lines in the interval"""
 
+    def is_quiet(self, what: Hashable, now: float) -> bool:
+        """Return whether a line about the key would be suppressed now."""
+        last, _ = self._logged.get(what, (-self._quiet_s, 0))
+        return now - last < self._quiet_s
+
     def suppressed(self, what: Hashable, now: float) -> int | None:
         """Return how many lines were suppressed since the last one, or None if this one is suppressed, too."""
         last, suppressed = self._logged.get(what, (-self._quiet_s, 0))
@@ -91,10 +96,11 @@ class KeyValueLog:
         """Log a line about `key` at most every ten seconds. The next one tells how many were suppressed.
 
         `cause` is the party that chooses the keys. If it causes more than `LINES_MAX` lines in ten seconds, the rest is
-        suppressed.
+        suppressed. Repetitions do not count: a client that tries again and again does not hide other clients.
         """
         now = trio.current_time()
-        lines = 0 if cause is None else self._limit.lines_of((event, cause), now)
+        repeats = cause is None or self._limit.is_quiet((event, key), now)
+        lines = 0 if repeats else self._limit.lines_of((event, cause), now)
         if lines == LINES_MAX:
             why = f"more than {LINES_MAX} lines: no more for {QUIET_S:.0f} s"
             self.say(event, "warning", cause=cause, why=why)

@@ -117,8 +117,11 @@ class ConnectionShell:
             pass
         except* (WireError, Cut) as errors:
             why = errors.exceptions[0]
-            key = self._host, isinstance(why, UnknownApi)
-            log.warn_rate_limited("client_protocol_error", key, peer=self._peer, client=self._client_id, why=why)
+            version = (why.head.key, why.head.version) if isinstance(why, UnknownApi) else None
+            key = hash((self._host, self._client_id, version))  # A client id can have 32 KB.
+            log.warn_rate_limited(
+                "client_protocol_error", key, cause=self._host, peer=self._peer, client=self._client_id, why=why
+            )
         except* Exception as errors:
             # A bug of this broker: only this client loses its connection.
             log.failed("request_failed", errors.exceptions[0], peer=self._peer, client=self._client_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from replica.runtime.network.broker_client import connect
 from replica.wire.api import ApiKey
 from tests.integration.brokers import cluster, until
 from tests.kafka_bodies import ask, request_frame
+from zab.host.logs import LINES_MAX
 
 
 def test_a_reassignment_of_an_unknown_partition_says_so(tmp_path: Path) -> None:
@@ -72,6 +74,45 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
     assert len(said) == 1, "a line for each request"
     assert "client=old-faithful" in said[0]
     assert "PRODUCE v12: versions 3 to 11 are spoken here" in said[0]
+
+
+def test_each_client_and_version_that_is_refused_has_a_line_of_its_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients behind one address lose their records each for itself, and invented names fill no log."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made:
+            body: dict[str, Any] = {"transactional_id": None, "acks": 0, "timeout_ms": 1_000, "topic_data": []}
+
+            async def refused(client: str, api: ApiKey, version: int) -> None:
+                request = bytearray(request_frame(ApiKey.PRODUCE, 11, 1, client, body))
+                request[4:8] = api.to_bytes(2, "big") + version.to_bytes(2, "big")
+                async with await trio.open_tcp_stream("127.0.0.1", made.ports[1]) as stream:
+                    await stream.send_all(request)
+                    assert await stream.receive_some() == b""
+
+            for _ in range(2):
+                await refused("a", ApiKey.PRODUCE, 12)
+                await refused("b", ApiKey.PRODUCE, 13)
+                await refused("c", ApiKey.PRODUCE, 2)
+                await refused("d", ApiKey.FETCH, 99)
+                await refused("d", ApiKey.FETCH, 98)
+            for number in range(LINES_MAX + 20):
+                await refused(f"invented-{number}", ApiKey.PRODUCE, 12)
+
+    trio.run(main)
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("client_protocol_error")]
+    named = [re.findall(r"client=(\w+) why='(\w+ v\d+):", line) for line in said[:5]]
+    assert named == [
+        [("a", "PRODUCE v12")],
+        [("b", "PRODUCE v13")],
+        [("c", "PRODUCE v2")],
+        [("d", "FETCH v99")],
+        [("d", "FETCH v98")],
+    ]
+    assert len(said) == LINES_MAX + 1
+    assert "cause=127.0.0.1" in said[-1]
 
 
 def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ import trio.testing
 
 from zab.core.ready import Note
 from zab.core.zxid import Epoch, ServerId
-from zab.host.logs import KEYS_MAX, Log, shown
+from zab.host.logs import KEYS_MAX, LINES_MAX, Log, shown
 
 
 def log() -> Log:
@@ -75,3 +75,14 @@ async def test_it_remembers_only_so_many() -> None:
     for number in range(3 * KEYS_MAX):
         voice.warn_rate_limited("stranger", number)
     assert len(voice._limit._logged) <= KEYS_MAX
+
+
+async def test_repetitions_of_one_key_do_not_use_up_the_lines_of_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    voice = log()
+    for _ in range(2 * LINES_MAX):
+        voice.warn_rate_limited("stranger", "a", cause="host", client="a")
+    voice.warn_rate_limited("stranger", "b", cause="host", client="b")
+    assert [record.message for record in caplog.records] == [
+        "stranger server=3 epoch=7 client=a",
+        "stranger server=3 epoch=7 client=b",
+    ]
