@@ -12,7 +12,7 @@ import zab
 from kraft_controller.cli.kafka_configs import as_verbs
 from kraft_controller.cli.store_connection import StoreVerbs
 from kraft_controller.cli.topics_command import pair
-from kraft_controller.core.configuration.config_keys import DEFAULT, KEYS, ConfigError
+from kraft_controller.core.configuration.config_keys import DEFAULT, KEYS, ConfigError, key_of
 from kraft_controller.core.configuration.scram import Mechanism, asked_for, read_credential
 from kraft_controller.runtime.admin.entity_configs import (
     Entity,
@@ -26,6 +26,7 @@ from kraft_controller.wire.znodes import DamagedNode
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.output import progress, say, show
 from zab.cli.kit.verb_group import Arguments
+from zab.core.secrets import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,13 +97,11 @@ async def _describe(session: zab.Session, arguments: Arguments) -> int:
             progress(f"damaged: {found}")
             code = FAILED
             continue
-        shown = entity.name if entity.name != DEFAULT else "(default)"
-        rows += [
-            {"of": shown, "key": key, "value": _shown(key, value), "source": "here"} for key, value in found.items()
-        ]
+        of = entity.name if entity.name != DEFAULT else "(default)"
+        rows += [{"of": of, "key": key, "value": _shown(key, value), "source": "here"} for key, value in found.items()]
         if arguments.all:
             rows += [
-                {"of": shown, "key": key.name, "value": key.default, "source": "default", "about": key.about}
+                {"of": of, "key": key.name, "value": key.default, "source": "default", "about": key.about}
                 for key in KEYS[entity.kind].values()
                 if key.name not in found
             ]
@@ -133,10 +132,10 @@ async def _delete(session: zab.Session, arguments: Arguments) -> int:
 
 async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str], remove: Sequence[str]) -> int:
     entity = _named(arguments)
-    for key in (KEYS[entity.kind][name] for name in put if name in KEYS[entity.kind]):
-        if key.idle:
-            progress(f"note: {key.name} has no effect in this broker: {key.idle}")
     try:
+        for key in (key_of(entity.kind, name) for name in put):
+            if key.idle:
+                progress(f"note: {key.name} has no effect in this broker: {key.idle}")
         if entity.kind == "brokers" and entity.name != DEFAULT and put and await _is_not_there(session, entity):
             progress(f"warning: no broker {entity.name} is registered; the setting applies once it registers")
         missing = sorted(set(remove) - set(await read_config(session, entity)))
@@ -145,9 +144,9 @@ async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str
         after = await alter_config(session, entity, _kept(entity, put), remove)
     except (ConfigError, NoSuchEntity, DamagedNode) as error:
         raise Failed(str(error)) from None
-    shown = " ".join(f"{key}={_shown(key, value)}" for key, value in after.items()) or "nothing"
     told = {key: _shown(key, value) for key, value in after.items()}
-    say(arguments.json, f"{entity.path}: {shown}", entity=entity.path, config=told)
+    text = " ".join(f"{key}={value}" for key, value in told.items()) or "nothing"
+    say(arguments.json, f"{entity.path}: {text}", entity=entity.path, config=told)
     return DONE
 
 
@@ -171,7 +170,7 @@ def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
 def _shown(key: str, text: str) -> str:
     """Return the value, or the number of iterations in place of a SCRAM credential, which could be used to guess."""
     if key not in _MECHANISMS:
-        return text
+        return shown(key, text)
     try:
         return f"iterations={read_credential(_MECHANISMS[key], text).iterations}"
     except ConfigError:

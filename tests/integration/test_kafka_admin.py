@@ -175,7 +175,9 @@ def test_aiokafka_sees_leaders_move_when_a_broker_ends_and_comes_back(tmp_path: 
     trio.run(main)
 
 
-def test_librdkafka_configures_running_brokers_and_reads_config_sources(tmp_path: Path) -> None:
+def test_librdkafka_configures_running_brokers_and_reads_config_sources(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def resource(kind: str, name: str, **values: tuple[str, str | None]) -> Any:
         made = librdkafka.ConfigResource(librdkafka.ResourceType[kind], name)
         for key, (operation, value) in values.items():
@@ -210,9 +212,20 @@ def test_librdkafka_configures_running_brokers_and_reads_config_sources(tmp_path
         assert (broker["log.retention.ms"].value, broker["log.retention.ms"].source) == ("2000", 2)
         assert (broker["max.connections.per.ip"].value, broker["max.connections.per.ip"].source) == ("77", 3)
         assert not broker["log.retention.ms"].is_read_only
+        alter("BROKER", "1", cleanup_policy=("SET", "compact"))
+        custom = described("BROKER", "1")["cleanup.policy"]
+        assert (custom.value, custom.source, custom.is_read_only, custom.is_sensitive) == (None, 2, True, True)
+        alter("BROKER", "1", cleanup_policy=("DELETE", None))
+        assert "cleanup.policy" not in described("BROKER", "1")
         for kind, name, values, code, why in (
-            ("BROKER", "1", {"num_cats": ("SET", "1")}, "INVALID_REQUEST", "brokers have no such key"),
-            ("BROKER", "1", {"cleanup_policy": ("SET", "compact")}, "INVALID_REQUEST", "is it log.cleanup.policy?"),
+            (
+                "BROKER",
+                "1",
+                {"broker_id": ("SET", "7")},
+                "INVALID_REQUEST",
+                "configs dynamically: broker.id. Set it in",
+            ),
+            ("BROKER", "1", {"num_cats": ("APPEND", "1")}, "INVALID_REQUEST", "num.cats is not a list"),
             ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "INVALID_REQUEST", "many: it is a whole number"),
             ("TOPIC", "t", {"segment_bytes": ("SET", "13")}, "INVALID_CONFIG", "13: it is a whole number, 14 or more"),
         ):
@@ -233,3 +246,5 @@ def test_librdkafka_configures_running_brokers_and_reads_config_sources(tmp_path
             await until(lambda: broker.listeners[0].settings.connections_per_host_max == 77)
 
     trio.run(main)
+    [line] = [record.getMessage() for record in caplog.records if record.getMessage().startswith("without_effect")]
+    assert "broker_config=cleanup.policy why='brokers have no such key; is it log.cleanup.policy?'" in line

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from kraft_controller.core.configuration.start_keys import is_start_key
 from kraft_controller.core.names import decimal
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...]
@@ -19,6 +21,12 @@ Value: TypeAlias = bool | int | float | str | tuple[str, ...]
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 DEFAULT: Final = "<default>"
+CUSTOM: Final = "custom"
+"""The type of a key that no table has: its value is any text."""
+_LIKENESS_MIN: Final = 0.8
+"""The least similarity at which a known key is suggested for an unknown one."""
+_NAME_CHARS_MAX: Final = 100
+"""The part of an unknown name that is compared with the known ones."""
 
 
 class ConfigError(ValueError):
@@ -29,7 +37,7 @@ class ConfigError(ValueError):
 class Key:
     name: str
     kind: str
-    """boolean, int, long, double, string or list."""
+    """boolean, int, long, double, string, list, or `CUSTOM`."""
     default: str | None
     about: str
     least: float | None = None
@@ -221,7 +229,7 @@ KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
 
 
 def check(kind: str, values: Mapping[str, str]) -> None:
-    """Check each value; raise `ConfigError` for an unknown key or an invalid value."""
+    """Check each value; raise `ConfigError` for a key that cannot be set, or an invalid value."""
     for name, text in values.items():
         key_of(kind, name).value(text)
 
@@ -236,18 +244,27 @@ def check_together(kind: str, values: Mapping[str, str]) -> None:
 
 
 def key_of(kind: str, name: str) -> Key:
+    """Return a key that can be set; raise `ConfigError` if there is none.
+
+    Brokers accept a name that no table has, as Kafka's do for plugins, and it has no effect.
+    """
     keys = KEYS[kind]
-    if name not in keys:
-        close = [known for known in keys if known.replace(".", "").replace("_", "") == _bare(name)]
-        if kind == "brokers" and name in TOPIC and TOPIC[name].broker in keys:
-            close.append(str(TOPIC[name].broker))
-        hint = f"; is it {close[0]}?" if close else ""
-        raise ConfigError(f"{name}: {kind} have no such key{hint}")
-    return keys[name]
+    if name in keys:
+        return keys[name]
+    if kind == "brokers" and is_start_key(name):
+        todo = "Set it in the broker's file, and start the broker again"
+        raise ConfigError(f"Cannot update these configs dynamically: {name}. {todo}")
+    unknown = f"{kind} have no such key{_near(kind, name)}"
+    if kind == "brokers":
+        return Key(name, CUSTOM, None, "", idle=unknown)
+    raise ConfigError(f"{name}: {unknown}")
 
 
-def _bare(name: str) -> str:
-    return name.replace(".", "").replace("_", "").replace("-", "").lower()
+def _near(kind: str, name: str) -> str:
+    if kind == "brokers" and name in TOPIC and TOPIC[name].broker is not None:
+        return f"; is it {TOPIC[name].broker}?"
+    close = get_close_matches(name[:_NAME_CHARS_MAX].lower(), KEYS[kind], n=1, cutoff=_LIKENESS_MIN)
+    return f"; is it {close[0]}?" if close else ""
 
 
 def values_of(

@@ -10,9 +10,10 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import Final, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from kraft_controller.core.configuration.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
+from kraft_controller.core.configuration.config_keys import BROKER, CUSTOM, LONG_MAX, TOPIC, ConfigError, Key
+from kraft_controller.core.configuration.start_keys import is_start_key
 from replica.core.partitions.log_config import LogConfig
 from replica.runtime.configuration.broker_config import Setting
 from zab.core.secrets import is_secret
@@ -158,9 +159,9 @@ def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | 
 
 
 def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """Return the keys that can be changed dynamically, and those of the file that cannot."""
+    """Return the keys that can be changed dynamically, those of the file that cannot, and custom keys."""
     made = []
-    for name in sorted({*BROKER, *layers.file}):
+    for name in sorted({*BROKER, *layers.file, *layers.mine, *layers.all}):
         if wanted is not None and name not in wanted:
             continue
         if name in BROKER:
@@ -169,7 +170,9 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Confi
                 made.append(_entry(name, BROKER[name], None, []))
             elif value is not None:
                 made.append(_entry(name, BROKER[name], value, layers.synonyms(BROKER[name])))
-        else:
+        elif not is_start_key(name) and (name in layers.mine or name in layers.all):
+            made.append(_custom(name, layers.synonyms(Key(name, CUSTOM, None, ""))))
+        elif name in layers.file:
             setting = layers.file[name]
             found = [_synonym(name, setting.text, Source.FILE)] if setting.in_file else []
             if setting.usual is not None:
@@ -183,13 +186,22 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Confi
 
 def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
     """Return only the dynamic settings: everything else differs between brokers."""
-    return [
-        _entry(
-            name, BROKER.get(name) or Key(name, "string", None, ""), text, [_synonym(name, text, Source.ALL_BROKERS)]
-        )
-        for name, text in sorted(values.items())
-        if wanted is None or name in wanted
-    ]
+    made = []
+    for name, text in sorted(values.items()):
+        if wanted is not None and name not in wanted:
+            continue
+        found = [_synonym(name, text, Source.ALL_BROKERS)]
+        if name in BROKER or is_start_key(name):
+            made.append(_entry(name, BROKER.get(name) or Key(name, "string", None, ""), text, found))
+        else:
+            made.append(_custom(name, found))
+    return made
+
+
+def _custom(name: str, synonyms: list[Synonym]) -> ConfigEntry:
+    """Return the entry of a key that no table has. It may be a secret, so Kafka never shows its value."""
+    hidden = tuple(evolve(each, value=None) for each in synonyms)
+    return ConfigEntry(name, None, True, CUSTOM, "", hidden, read_only=True)
 
 
 def _entry(name: str, key: Key, value: str | None, synonyms: list[Synonym]) -> ConfigEntry:

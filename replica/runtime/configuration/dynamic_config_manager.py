@@ -5,11 +5,10 @@ The settings of this broker take precedence over those of all brokers, and both 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kraft_controller.core.configuration.config_keys import BROKER, DEFAULT, TOPIC, ConfigError, Value
+from kraft_controller.core.configuration.config_keys import BROKER, DEFAULT, TOPIC, ConfigError, Value, key_of
 from kraft_controller.core.configuration.throttles import Throttles
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.entity_configs import Entity
@@ -67,7 +66,7 @@ class DynamicConfigManager:
         self._throttled: object = None
         """The throttles in force."""
         self._idle_logged: set[str] = set()
-        """Keys without effect that the log mentions already."""
+        """Keys in `_dynamic` without effect that the log mentions already."""
         topics.add_listener(self)
         replica_manager.add_role_listener(self.role_taken)
 
@@ -111,15 +110,20 @@ class DynamicConfigManager:
             self._log_manager.configure_cleaner(
                 cleans=bool(self._value("log.cleaner.enable")), pause_s=None if pause_ms is None else pause_ms / 1000
             )
-            self._log_idle(values)
+            self._log_idle()
 
-    def _log_idle(self, values: Mapping[str, str]) -> None:
-        """Log each key that is accepted and has no effect, once."""
-        for name in values:
-            key = BROKER.get(name)
-            if key is not None and key.idle and name not in self._idle_logged:
+    def _log_idle(self) -> None:
+        """Log each key that is set and has no effect, once."""
+        names = {name for values in self._dynamic.values() for name in values}
+        self._idle_logged &= names
+        for name in sorted(names - self._idle_logged):
+            try:
+                why = key_of("brokers", name).idle
+            except ConfigError as error:  # An Apache Kafka broker may have allowed it.
+                why = str(error)
+            if why:
                 self._idle_logged.add(name)
-                self._log.say("without_effect", logging.WARNING, broker_config=name, why=key.idle)
+                self._log.warn_rate_limited("without_effect", name, cause="brokers", broker_config=name, why=why)
 
     # -- throttles ---------------------------------------------------------------------------------------------
 

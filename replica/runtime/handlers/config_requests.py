@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import zab
 from kraft_controller.core.configuration import config_alteration
 from kraft_controller.core.configuration.config_alteration import Alteration, Change, Operation
-from kraft_controller.core.configuration.config_keys import BROKER as BROKER_KEYS
+from kraft_controller.core.configuration.config_keys import CUSTOM
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError
@@ -52,7 +52,7 @@ TOPIC: Final = 2
 BROKER: Final = 4
 OTHERS: Final[Mapping[int, str]] = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 """Resource types that Kafka's tools request and that this broker does not have."""
-KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
+KINDS: Final = {CUSTOM: 0, "boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
 """The numbers of types."""
 ALL_BROKERS: Final = Entity.of("brokers")
 
@@ -114,15 +114,6 @@ def handlers(
             entries = of_topic({}, await layers())
         return {entry.name: entry.value for entry in entries if entry.value is not None}
 
-    def check_dynamic(configs: list[AlterableConfig] | list[IncrementalAlterableConfig]) -> None:
-        """Raise `KafkaError` if a key is set that a broker reads only at its start."""
-        for each in configs:
-            name = each.name
-            deletes = isinstance(each, IncrementalAlterableConfig) and each.config_operation == Operation.DELETE
-            if name in file and name not in BROKER_KEYS and not deletes:
-                text = f"{name} is read when a broker starts: set it in the broker's file, and start the broker again"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-
     def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler:
         async def alter(request: Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]) -> R:
             check_only = request.body.validate_only
@@ -131,8 +122,6 @@ def handlers(
                 resource: AlterConfigsResource | IncrementalAlterConfigsResource, result: AlterConfigsResourceResponse
             ) -> None:
                 entity = entity_of(resource)
-                if entity.kind == "brokers":
-                    check_dynamic(resource.configs)
 
                 async def change(at: zab.Session) -> Mapping[str, str]:
                     wanted = await change_of(entity, resource.configs)

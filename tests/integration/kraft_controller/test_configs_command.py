@@ -56,6 +56,22 @@ def test_brokers_clients_and_users(tmp_path: Path) -> None:
     run(test)
 
 
+def test_unknown_key_of_brokers_is_kept_with_a_note(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path, {1: None}) as here:
+            for key, note in (("cleanup.policy", "is it log.cleanup.policy?"), ("my.password", "no such key")):
+                told = await here.command("configs", "alter", "brokers", "--default", "--set", f"{key}=compact")
+                assert (told.code, note in told.err) == (0, True), told
+            assert (await here.node("/config/brokers/<default>"))["config"] == {
+                "cleanup.policy": "compact",
+                "my.password": "compact",
+            }
+            rows = await here.done("configs", "describe", "brokers", "--default", "--json")
+            assert {row["key"]: row["value"] for row in rows} == {"cleanup.policy": "compact", "my.password": "..."}
+
+    run(test)
+
+
 def test_invalid_config_commands_fail_with_reason(tmp_path: Path) -> None:
     refused = [
         (1, "no topic nope", ("alter", "topics", "nope", "--set", "retention.ms=1")),
@@ -66,6 +82,7 @@ def test_invalid_config_commands_fail_with_reason(tmp_path: Path) -> None:
          ("alter", "topics", "t", "--set", "min.cleanable.dirty.ratio=2")),
         (1, "a broker is a number", ("alter", "brokers", "one", "--set", "log.retention.ms=1")),
         (1, "is not set", ("delete", "topics", "t", "--unset", "retention.ms")),
+        (1, "Cannot update these configs dynamically: log.dirs", ("alter", "brokers", "1", "--set", "log.dirs=/x")),
         (2, "nothing to do", ("alter", "topics", "t")),
         (2, "both set and unset", ("alter", "topics", "t", "--set", "flush.ms=1", "--unset", "flush.ms")),
         (2, "name one of the", ("alter", "topics", "--set", "flush.ms=1")),

@@ -6,7 +6,7 @@ import pytest
 
 from kraft_controller.core.configuration import config_alteration
 from kraft_controller.core.configuration.config_alteration import Alteration, Operation
-from kraft_controller.core.configuration.config_keys import KEYS, TOPIC, ConfigError
+from kraft_controller.core.configuration.config_keys import KEYS, TOPIC, ConfigError, key_of
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 
@@ -46,6 +46,23 @@ def test_a_topic_may_neither_delete_nor_compact() -> None:
 def test_keys_that_kafka_changes_while_it_runs_are_accepted(key: str) -> None:
     value = KEYS["brokers"][key].default or ""
     assert config_alteration.replaced("brokers", {key: value})({}) == {key: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("cleanup.policy", "; is it log.cleanup.policy?"), ("num_io_threads", "; is it num.io.threads?"), ("colour", "")],
+)
+def test_brokers_accept_a_name_that_no_table_has_without_effect(name: str, near: str) -> None:
+    assert config_alteration.replaced("brokers", {name: "compact"})({}) == {name: "compact"}
+    assert config_alteration.altered("brokers", [Alteration(name, SET, "1")], {})({}) == {name: "1"}
+    assert key_of("brokers", name).idle == f"brokers have no such key{near}"
+
+
+@pytest.mark.parametrize("name", ["broker.id", "log.dirs", "advertised.listeners", "listener.name.in.sasl.jaas.config"])
+def test_key_that_only_the_file_sets_is_refused_and_can_be_unset(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"Cannot update these configs dynamically: {name}. Set it in the broker's"):
+        config_alteration.replaced("brokers", {name: "7"})
+    assert config_alteration.altered("brokers", [Alteration(name, DELETE)], {})({name: "7"}) == {}
 
 
 def test_configuration_is_replaced_as_a_whole() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kraft_controller.core.configuration.config_keys import BROKER
+from kraft_controller.core.configuration.start_keys import START_KEYS
 from kraft_controller.core.names import BrokerId
+from replica.cli.properties.keys import KEYS
 from replica.core.errors import ErrorCode
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime.configuration.broker_config import Setting
-from replica.runtime.configuration.config_layers import Layers, of_broker
+from replica.runtime.configuration.config_layers import Layers, of_all_brokers, of_broker
 from replica.runtime.handlers.config_requests import handlers
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import on_values
@@ -28,18 +31,27 @@ async def test_refusal_of_resource_type_names_it(kind: int, called: str) -> None
     assert result["error_message"] == f"unsupported resource type {called}: use 2 (topic) or 4 (broker)"
 
 
-@pytest.mark.parametrize("key", ["broker.id", "advertised.listeners"])
-async def test_refusal_of_static_key_names_the_remedy(key: str) -> None:
-    act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {key: Setting("x", True)}))[
-        ApiKey.INCREMENTAL_ALTER_CONFIGS
-    ]
-    config = {"name": key, "value": "7", "config_operation": 0}
-    body = {"resources": [{"resource_type": 4, "resource_name": "1", "configs": [config]}], "validate_only": False}
-    reply = await act(Request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 1, None, body))
-    assert reply is not None
-    [result] = reply["responses"]
-    assert result["error_code"] is ErrorCode.INVALID_REQUEST
-    assert result["error_message"].startswith(f"{key} is read when a broker starts: set it in the broker's file")
+def test_every_key_of_the_file_is_dynamic_or_read_at_the_start() -> None:
+    assert set(KEYS) <= {*BROKER, *START_KEYS}
+    assert not set(BROKER) & START_KEYS
+
+
+def test_custom_key_is_listed_without_its_value() -> None:
+    layers = Layers({"cleanup.policy": "compact"}, {"cleanup.policy": "delete", "num.cats": "1"}, {})
+    mine, every = of_broker(layers, ["cleanup.policy", "num.cats"])
+    assert (mine.name, mine.value, mine.source, mine.read_only, mine.is_sensitive) == (
+        "cleanup.policy", None, 2, True, True,
+    )  # fmt: skip
+    assert [(each.value, each.source) for each in mine.synonyms] == [(None, 2), (None, 3)]
+    assert (every.name, every.value, every.source) == ("num.cats", None, 3)
+    [default] = of_all_brokers({"num.cats": "1"})
+    assert (default.value, default.source, default.read_only, default.is_sensitive) == (None, 3, True, True)
+
+
+def test_key_of_the_file_that_kafka_wrote_to_the_store_is_listed_as_in_the_file() -> None:
+    layers = Layers({"advertised.listeners": "A://:1"}, {}, {"advertised.listeners": Setting("A://:2", True)})
+    [entry] = of_broker(layers, ["advertised.listeners"])
+    assert (entry.value, entry.source) == ("A://:2", 4)
 
 
 def test_key_without_value_has_none_if_coarser_key_is_set() -> None:
