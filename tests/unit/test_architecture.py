@@ -110,7 +110,7 @@ def test_zab_needs_three_libraries(path: Path) -> None:
     assert third_party(path) <= allowed
 
 
-RECIPES_MAY = ("zab.recipes", "zab.session", "zab.store", "zab.core.errors")
+RECIPES_MAY = ("zab.recipes", "zab.session", "zab.store", "zab.core.errors", "zab.core.argument_names")
 """One and the same recipe works in the process and over the wire, because it cannot know which it is."""
 
 

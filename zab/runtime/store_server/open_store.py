@@ -11,14 +11,12 @@ from typing import Final, TypedDict, Unpack
 import trio
 from attrs import evolve
 
-from zab.admin.admin_port import AdminPort
 from zab.admin.admin_settings import AdminSettings
 from zab.core.argument_names import check_names
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
 from zab.net.network import LinkTls, Network
-from zab.runtime.admin.store_site import StoreSite
 from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.environment import Environment
 from zab.runtime.member import DEFAULT_LIMITS, Member
@@ -134,8 +132,7 @@ async def run_server(
                 await check_client_port(server, host, port)
         async with trio.open_nursery() as nursery:
             for settings in admin:
-                site = StoreSite(server, settings)
-                port = await nursery.start(AdminPort(settings, site.answer, server.log, site.names).run)
+                port = await _open_admin_port(nursery, server, settings)
                 if server.ports.admin is None:
                     server.ports.admin = port
             await nursery.start(server.member.run)
@@ -157,6 +154,16 @@ async def run_server(
         if audit is not None:
             audit.own("serverStop", "invoked")
             audit.close()
+
+
+async def _open_admin_port(nursery: trio.Nursery, server: ServerRuntime, settings: AdminSettings) -> int:
+    """Open a port for operators. A tenth of all modules serves only this, and is imported only now."""
+    from zab.admin.admin_port import AdminPort
+    from zab.runtime.admin.store_site import StoreSite
+
+    site = StoreSite(server, settings)
+    port: int = await nursery.start(AdminPort(settings, site.answer, server.log, site.names).run)
+    return port
 
 
 def check_port(name: str, port: int | None) -> None:
