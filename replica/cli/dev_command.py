@@ -9,20 +9,13 @@ from typing import Final
 
 import click
 import trio
+from attrs import evolve
 
-from kraft_controller.core.names import BrokerId
+from replica.cli.properties.plan import plan_of
 from replica.cli.running import run
-from replica.core.groups.group_settings import GroupSettings
-from replica.core.partitions.log_config import LogConfig
-from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
 from replica.runtime.broker import Broker
-from replica.runtime.configuration.broker_config import (
-    BrokerConfig,
-    Listener,
-    OffsetsTopicSettings,
-    TransactionsTopicSettings,
-)
+from replica.runtime.configuration.broker_config import BrokerConfig
 from zab.admin.admin_settings import AdminSettings
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
 from zab.cli.kit.failures import DONE
@@ -102,24 +95,26 @@ def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[Br
     acks=all.
     """
     copies = min(brokers, 3)
-    insync = 2 if copies > 2 else 1
-    return [
-        BrokerConfig(
-            BrokerId(number),
-            (data / "brokers" / str(number),),
-            store=layout.hosts,
-            listeners=(Listener("PLAINTEXT", HOST, port_base + number - 1),),
-            partitions=3,
-            replication_factor=copies,
-            log=LogConfig(min_insync_replicas=insync),
-            replication=ReplicationSettings(min_insync=insync),
-            offsets=OffsetsTopicSettings(factor=copies),
-            transactions_topic=TransactionsTopicSettings(factor=copies),
-            groups=GroupSettings(group_initial_rebalance_delay_ms=0),
-            session_timeout_ms=6_000,
-        )
-        for number in range(1, brokers + 1)
-    ]
+    return [_config(number, data, layout, copies, port_base) for number in range(1, brokers + 1)]
+
+
+def _config(number: int, data: Path, layout: Layout, copies: int, port_base: int) -> BrokerConfig:
+    log_dir = data / "brokers" / str(number)
+    properties = {
+        "broker.id": number,
+        "log.dirs": log_dir,
+        "zookeeper.connect": layout.hosts,
+        "zookeeper.session.timeout.ms": 6_000,
+        "listeners": f"PLAINTEXT://{HOST}:{port_base + number - 1}",
+        "num.partitions": 3,
+        "default.replication.factor": copies,
+        "min.insync.replicas": 2 if copies > 2 else 1,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    plan = plan_of("zab-broker dev", "", {key: str(value) for key, value in properties.items()})
+    return evolve(plan.config, log_dirs=(log_dir,))  # log.dirs would split a path at its commas
 
 
 async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings: Settings) -> None:
