@@ -63,13 +63,17 @@ async def _produce(client: Client, arguments: Arguments) -> int:
     await producer.begin()
     separator = None if arguments.key_separator is None else arguments.key_separator.encode()
     chunks = _chunks(separator)
-    while (chunk := await trio.to_thread.run_sync(next, chunks, None, abandon_on_cancel=True)) is not None:
-        await producer.send(chunk)
+    try:
+        while (chunk := await trio.to_thread.run_sync(next, chunks, None, abandon_on_cancel=True)) is not None:
+            await producer.send(chunk)
+    except BaseException:
+        progress(producer.stopped())
+        raise
     if arguments.json:
         show_json(
             {"topic": arguments.topic, "records": producer.sent, "partitions": dict(sorted(producer.ends.items()))}
         )
-    progress(f"{producer.sent} record{'s' * (producer.sent != 1)} written to {arguments.topic}")
+    progress(f"{_records(producer.sent)} written to {arguments.topic}")
     return DONE
 
 
@@ -83,8 +87,15 @@ seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
 Records with the same key go to the same partition, the one that other clients would choose. Batches of records without
 a key go to the partitions in turn; a batch is what one read returned, up to 2,000 lines. Each batch has a sequence
 number, so one that is sent again after a lost reply is stored once.
+
+If it fails, it says how many records the brokers have acknowledged, and which line of the input is the first without an
+acknowledgement. The brokers may have stored this line and later ones.
 """
 produce: Final = connected_command("produce", _HELP, _produce, with_client, verb_options())
+
+
+def _records(count: int) -> str:
+    return f"{count} record{'s' * (count != 1)}"
 
 
 def _chunks(separator: bytes | None) -> Iterator[list[Pair]]:
@@ -123,6 +134,8 @@ class Producer:
         self._id = -1
         self._epoch = -1
         self._sequences: dict[int, int] = {}
+        self._unacknowledged: dict[int, list[int]] = {}
+        """The lines of the chunk being sent without an acknowledgement, by partition and in order."""
 
     async def begin(self) -> None:
         began = trio.current_time()
@@ -152,12 +165,24 @@ class Producer:
 
     async def send(self, pairs: list[Pair]) -> None:
         batches: dict[int, list[Pair]] = {}
-        for key, value in pairs:
-            batches.setdefault(self._partition_of(key), []).append((key, value))
+        lines: dict[int, list[int]] = {}
+        for line, (key, value) in enumerate(pairs, self.sent + 1):
+            partition = self._partition_of(key)
+            batches.setdefault(partition, []).append((key, value))
+            lines.setdefault(partition, []).append(line)
+        self._unacknowledged = lines
         self._turn += 1
         for partition, batch in batches.items():
             for part in _parts(batch):
                 await self._send(partition, part)
+                del lines[partition][: len(part)]
+
+    def stopped(self) -> str:
+        """Describe the end of a failed run: the records with an acknowledgement, and the first line without one."""
+        first = min((lines[0] for lines in self._unacknowledged.values() if lines), default=self.sent + 1)
+        later = self.sent - (first - 1)
+        text = f"{_records(self.sent)} written to {self._topic}; stopped at line {first} of the input"
+        return f"{text}, with {later} of the later lines written" if later else text
 
     def _partition_of(self, key: bytes | None) -> int:
         if self._partition is not None:

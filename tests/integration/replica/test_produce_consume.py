@@ -72,6 +72,23 @@ async def test_written_records_are_reported_as_json(tmp_path: Path) -> None:
         assert told == {"topic": "t", "records": 2, "partitions": {"0": 2}}
 
 
+async def test_failed_run_reports_the_written_records_and_the_line_where_it_stopped(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, partitions=3) as brokers:
+        lines = [b"one", b"two", b"x" * (2 << 20), b"four"]
+        for name, chosen, said in (
+            ("t", ["--partition", "0"], "2 records written to t; stopped at line 3 of the input\n"),
+            ("u", [], "2 records written to u; stopped at line 3 of the input\n"),
+        ):
+            command = [sys.executable, "-m", "replica.cli", "produce", name, *chosen, "--bootstrap", brokers.hosts]
+            done = await trio.run_process(
+                command, stdin=b"\n".join(lines), capture_stderr=True, check=False, env=dict(os.environ)
+            )
+            told = done.stderr.decode()
+            assert (done.returncode, said in told, "MESSAGE_TOO_LARGE" in told) == (1, True, True), told
+            found = await run(brokers, "consume", name, "--from-beginning", "--until-end")
+            assert len(found.splitlines()) == 2
+
+
 def test_unreachable_broker_and_contradicting_options_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["consume", "t", "--bootstrap", "127.0.0.1:1", "--within", "0.2"]) == 1
