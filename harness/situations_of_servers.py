@@ -131,6 +131,12 @@ def leader_cut_off(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return (Isolate(changes - draw.upto(0, 3), draw.upto(120, 300), LEADER),)
 
 
+def leader_replaced(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """The leader is isolated around its proposal, for so long that the others have purged the logs before it."""
+    changes = (at // CHANGE_MS + 1) * CHANGE_MS
+    return (Isolate(changes - draw.upto(0, 3), draw.upto(300, 390), LEADER),)
+
+
 # -- who is healed while the members change ----------------------------------------------------------------
 
 

@@ -87,6 +87,7 @@ PROFILES: Final[dict[str, str]] = {
     "removed-leader-stays": "leaders leave",
     "membership-hidden-by-a-snapshot": "unseen change",
     "cut-change-stays-pending": "change cut off",
+    "replaced-change-stays-pending": "change replaced",
     "any-version-is-replaced": "healed in a change",
     "let-in-by-what-it-was-sent": "healed in a change",
     "counted-by-what-it-was-sent": "healed in a change",

@@ -61,6 +61,7 @@ FIRST_SEEDS = {
     "old-end-takes-the-new": 6,
     "older-generation-dealt": 7,
     "order-not-remembered": 3,
+    "replaced-change-stays-pending": 41,
     "syncs-end-with-their-leader": 9,
     "uncommitted-shown": 2,
 }
