@@ -131,7 +131,7 @@ _NOTES: dict[str, str] = {
     "up_to_date": "joins epoch {epoch} of {leader}",
     "synchronize": "syncs {peer} by {form} from {common}",
     "diverged": "finds that {peer} differs at {at}",
-    "truncates": "warns that it cuts {count} of {peer}, from {from} to {to}",
+    "asks_to_truncate": "warns that it cuts {count} of {peer}, from {from} to {to}",
     "truncated": "warns that it loses {count}, from {from} to {to}",
     "learner_dropped": "drops {peer}: {why}",
     "history_given_up": "gives its {count} transactions behind {common} up for those of {leader}",

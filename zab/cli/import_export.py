@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
-from zab.cli.data_files.state_reader import MisnamedError, StoreState, read_state, their_files
+from zab.cli.data_files.state_reader import NoSnapshotError, StoreState, read_state, their_files
 from zab.cli.data_files.state_writer import check_new, export_to, found_in, write_file
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.options import log_dir_option
@@ -18,9 +19,11 @@ from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.directory_owner import owner_of_directory
 from zab.storage.inspection import ReadOnlyDisk
 from zab.storage.real_disk import in_use
+from zab.storage.snapshot_files import MisnamedError
 from zab.store.acl import OPEN, is_encodable
 from zab.wire.disk_files import MYID
 
+_OTHER_SERVER: Final = "Import the directory of another server of the ensemble"
 SOURCE = click.Path(exists=True, path_type=Path)
 
 
@@ -49,6 +52,8 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
             state = read_state(source, log_dir, progress)
         except MisnamedError:
             raise
+        except NoSnapshotError as error:
+            raise NoSnapshotError(f"{error}. {_OTHER_SERVER}") from error
         except DamagedError as error:
             raise DamagedError(f"{error}. {_advice(source)}") from error
     _tell_notes(state)
@@ -87,7 +92,7 @@ def _advice(source: Path) -> str:
     if source.is_dir() and their_files(source) is None:
         return f"`zab log repair {source} NEW` saves the undamaged part"
     return (
-        "Import the directory of another server of the ensemble. If this is the only copy, import its newest undamaged "
+        f"{_OTHER_SERVER}. If this is the only copy, import its newest undamaged "
         "snapshot file alone; the transactions after it are lost then"
     )
 

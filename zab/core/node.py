@@ -477,7 +477,9 @@ class Node:
             if role.serving:
                 self._begin_serving(role)
             return False
-        level = "warning" if isinstance(role, Learner) and role.phase.synchronizes else "info"
+        # Not if leadership passes on: that is a part of a change of the membership.
+        is_lost = role.serving or (isinstance(role, Learner) and role.phase.synchronizes)
+        level = "warning" if is_lost and role.designated is None else "info"
         self._out.note("role_over", level, state=self.state.name, why=role.over)
         self.serving_role = None
         if isinstance(role, Learner) and role.veto is not None:

@@ -58,6 +58,6 @@ def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
         return None
     return (
         f"{counted(files, 'file')} of {size} bytes named {ASIDE}* are kept from earlier damage; the limits are "
-        f"damaged_files_max = {files_max} and damaged_bytes_max = {bytes_max}, and above them further damage deletes "
-        f"these files: save or delete them now"
+        f"damaged_files_max = {files_max} (db.damagedFilesMax in zoo.cfg) and damaged_bytes_max = {bytes_max} "
+        f"(db.damagedSizeLimitInKb), and above them further damage deletes these files: save or delete them now"
     )

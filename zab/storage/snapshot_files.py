@@ -47,6 +47,10 @@ _SYNC_BYTES: Final = 8 << 20
 """Bytes between two syncs of a growing snapshot, so that the log's next sync does not wait for the whole snapshot."""
 
 
+class MisnamedError(DamagedError):
+    """The zxid in the name of a snapshot file is not that of its content, which may be sound."""
+
+
 def name_of(zxid: Zxid) -> str:
     return f"{SNAPSHOT}{zxid:x}"
 
@@ -183,8 +187,12 @@ def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None
 
 def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
     zxid = _parse_head(reader)
-    if reader.name.partition(".")[2] != f"{zxid:x}":
-        raise reader.damaged(f"its header says that it is the snapshot at {show(zxid)}")
+    kind, _, named = reader.name.partition(".")
+    if is_zxid(named) and named != f"{zxid:x}":
+        raise MisnamedError(
+            f"{reader.name}: misnamed: the name says that it is as of 0x{named}, but its content is as of {zxid:#x}: "
+            f"rename it to {kind}.{zxid:x}"
+        )
     chunks = 0
     while True:
         chunk = _parse_chunk(reader)
@@ -356,12 +364,17 @@ def size_of(disk: Disk, name: str) -> int:
         file.close()
 
 
+def is_zxid(text: str) -> bool:
+    """Return whether the end of a file's name stands for a zxid."""
+    return bool(text) and not text.strip("0123456789abcdef")
+
+
 def listed(names: tuple[str, ...], prefix: str) -> list[Zxid]:
     """Return the zxids of the files with this prefix, newest first."""
     found = []
     for name in names:
         if name.startswith(prefix):
             number = name[len(prefix) :]
-            if number and not number.strip("0123456789abcdef"):
+            if is_zxid(number):
                 found.append(Zxid(int(number, 16)))
     return sorted(found, reverse=True)

@@ -354,6 +354,25 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(data: Path, tmp_pa
     said = run("import", tmp_path / "theirs", tmp_path / "x")
     assert "an older one is taken" in said
     assert "as of 2/9" in said
+    (files / "snapshot.200000009").rename(files / "snapshot.200000009x")
+    said = run("import", tmp_path / "theirs", tmp_path / "y", status=1)
+    assert "none that can be used" in said
+    assert "an older one is taken" not in said
+    assert "undamaged snapshot file" not in said
+    assert "ignored, because the name is not snapshot.<zxid in hexadecimal>: snapshot.200000009x" in said
+
+
+def test_snapshot_of_zab_under_the_name_of_another_zxid_is_misnamed(data: Path, tmp_path: Path) -> None:
+    run("export", data, tmp_path / "theirs")
+    run("import", tmp_path / "theirs", tmp_path / "ours")
+    content = (tmp_path / "ours" / "snapshot.200000009").read_bytes()
+    for name in ("snapshot.20261123", "snapshot.200000009", "backup", "backup.today"):
+        (tmp_path / name).write_bytes(content)
+    said = run("snapshot", "verify", tmp_path / "snapshot.20261123", status=1)
+    assert "misnamed: the name says that it is as of 0x20261123, but its content is as of 0x200000009" in said
+    assert "damaged" not in said
+    for name in ("snapshot.200000009", "backup", "backup.today"):
+        assert "as of 2/9" in run("snapshot", "verify", tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["snapshot.20261123", "snapshot.20261123010203"])

@@ -123,8 +123,9 @@ def test_digest_ids_need_the_digest_scheme() -> None:
 
 @pytest.mark.parametrize(("told", "why"), [
     ({"enforce.auth.enabled": "true"}, "enforce.auth.schemes must name"),
-    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "'sasl', which has no provider"),
-    ({"sessionRequireClientSASLAuth": "true"}, "'sasl', which has no provider"),
+    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "schemes=sasl: clients must .* is missing"),
+    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "kerb"}, "schemes=kerb: .*'kerb', but no provider"),
+    ({"sessionRequireClientSASLAuth": "true"}, "^sessionRequireClientSASLAuth=true: .*login.config is missing"),
     ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
     ({"authProvider.1": "no.such.module:It"}, "cannot be loaded"),
     ({"authProvider.1": f"{__name__}:NoProvider"}, "not a provider"),

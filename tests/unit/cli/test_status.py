@@ -137,6 +137,22 @@ def test_missing_servers_are_named_by_id_address_and_port() -> None:
     )
 
 
+def test_survivor_that_stays_out_does_not_judge_the_others() -> None:
+    common = {"host": "h", "client_port": 0, "quorum_port": 2888}
+    own = {"connected": True, "mode": "vetoing", "zxid": "0x1", "lag": None, "sessions": 0, "connections": 0}
+    own |= {"requests_per_s": 0, "latency_us": 0, "outstanding": 0, "version": "1", "serving": False, "epoch": 1}
+    members = [
+        {"id": 1, "connected": False, "mode": "unknown", **common},
+        {"id": 3, **own, **common, "quorum_port": 2890},
+    ]
+    found = judge([_from_overview({"members": members, "warnings": [{"server": 3, "text": "veto: why"}]}, "a")])
+    assert found.problems == (
+        "server 3 at h:2890: it stays out of the ensemble; the others may serve, which it cannot see: ask them",
+        "server 3: veto: why",
+    )
+    assert "as far as a server can tell that stays out" in text_of(found)
+
+
 def text_of(health: Health) -> str:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(as_table(health, 200))

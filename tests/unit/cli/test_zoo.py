@@ -304,7 +304,9 @@ def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Pa
     assert warning.endswith("has no section 'Server': this server starts without SASL")
     assert not made.client_ports.security.sasl_users
     assert "has no section 'Servers'; it has Client" in problems(folder, f"{line}sasl.serverconfig=Servers\n")
-    assert "with scheme 'sasl', which has no provider" in problems(folder, f"{line}sessionRequireClientSASLAuth=true\n")
+    why = f"clients must log in by SASL, but there are no users: {jaas} has no section 'Server'"
+    told = problems(folder, f"{line}sessionRequireClientSASLAuth=true\n")
+    assert f"zoo.cfg:4: sessionRequireClientSASLAuth=true: {why}" in told
 
 
 def test_a_line_of_the_membership_that_is_there_twice_is_a_mistake(folder: Path) -> None:

@@ -897,7 +897,7 @@ def test_truncation_of_a_learner_is_a_warning_with_from_to_and_count(last: Zxid,
     leader.promise(1, make(3, 1), epoch=3)
     leader.save()
     leader.promise(2, last, epoch=2)
-    (note,) = [note for note in leader.notes if note.event == "truncates"]
+    (note,) = [note for note in leader.notes if note.event == "asks_to_truncate"]
     said = dict(note.fields)
     assert note.level == "warning"
     assert (said["peer"], said["from"], said["to"], said["count"]) == (2, show(last), "1/1", count)

@@ -515,6 +515,25 @@ def test_survivor_that_is_elected_forgets_its_veto() -> None:
 # -- a leader that is lost -------------------------------------------------------------------------------------
 
 
+def test_role_that_served_ends_with_a_warning_that_names_the_reason() -> None:
+    lost = hear(a_follower(), 3, LinkDown(dialled=True))
+    leader = a_leader()
+    hear(leader, 2, LinkDown(dialled=False))
+    for _ in range(2):  # a leader counts its followers at every second tick
+        leader.tick(leader.deadline)
+    left = turn(leader, leader.deadline)
+    for ready, why in ((lost, "link to leader 3 lost in broadcast"), (left, "a quorum no longer follows")):
+        (note,) = [note for note in ready.notes if note.event == "role_over"]
+        assert (note.level, dict(note.fields)["why"]) == ("warning", why)
+
+
+def test_leadership_that_passes_on_is_no_warning() -> None:
+    node = a_follower()
+    ready = hear(node, 3, CommitAndActivate(NOTHING, TWO))
+    (note,) = [note for note in ready.notes if note.event == "role_over"]
+    assert (note.level, dict(note.fields)["why"]) == ("info", "leadership passes to 2")
+
+
 @pytest.mark.parametrize("asked", [False, True], ids=["in discovery", "in synchronization"])
 def test_leader_lost_in_synchronization_is_a_warning(asked: bool) -> None:
     node = Node(ServerId(1), ensemble(1, 2, 3), Recovered(Epoch(1), Epoch(1)), Settings(), lambda limit: limit, 0)

@@ -49,13 +49,14 @@ def test_each_change_of_the_role_is_reported_once() -> None:
     assert reports.logged == [("role", "info")]
 
 
-def test_lost_role_is_a_warning() -> None:
+def test_lost_role_is_no_second_warning() -> None:
+    """The node's `role_over` is the warning: it names the leader and the reason."""
     reports = Reports()
     reports.become(*FOLLOWING)
     reports.it.report()
     reports.become(*LOOKING)
     reports.it.report()
-    assert reports.logged == [("role", "info"), ("role", "warning")]
+    assert reports.logged == [("role", "info"), ("role", "info")]
 
 
 def test_veto_is_reported_with_the_role_that_lasts() -> None:

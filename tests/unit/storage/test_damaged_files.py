@@ -61,5 +61,6 @@ def test_start_warns_when_half_of_a_bound_is_used_up() -> None:
     few.close()
     many, _ = Storage.open(disk, settings(damaged_files_max=2 * count - 1))
     (warning,) = many.rotten
-    assert f"damaged_files_max = {2 * count - 1}" in warning
+    assert f"damaged_files_max = {2 * count - 1} (db.damagedFilesMax in zoo.cfg)" in warning
+    assert "(db.damagedSizeLimitInKb)" in warning
     assert warning in many.notes

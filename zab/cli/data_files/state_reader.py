@@ -14,6 +14,7 @@ from zab.core.zxid import NOTHING, Epoch, Zxid, counter_of, epoch_of, show
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk, disk_error
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours
+from zab.storage.snapshot_files import MisnamedError
 from zab.storage.split_disk import SplitDisk
 from zab.store import transactions
 from zab.store.store import Store
@@ -40,12 +41,14 @@ UNSEEN_MAX: Final = 1 << 24
 """The most transactions in a row that leave no trace in a snapshot. A date in a name, taken for a zxid, is far larger.
 """
 EPOCHS_AHEAD_MAX: Final = 1_000
+NAMED_MAX: Final = 5
+"""The most ignored files that an error names."""
 Progress: TypeAlias = Callable[[int], object]
 """Receives the number of bytes of each read."""
 
 
-class MisnamedError(DamagedError):
-    """The zxid in the name of a sound snapshot file is later than the file's content."""
+class NoSnapshotError(DamagedError):
+    """A directory of ZooKeeper has no snapshot that can be used."""
 
 
 def no_progress(count: int) -> None:
@@ -152,7 +155,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
 
 
 def _our_file(path: Path) -> StoreState:
-    """Read a snapshot file of zab. Its content names the zxid, so a copy may have any name."""
+    """Read a snapshot file of zab. A copy may have any name that does not stand for another zxid."""
     disk = ReadOnlyDisk(path.parent)
     store = Store()
     store.restore(snapshot_files.read_chunks(disk, path.name))
@@ -175,6 +178,7 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
     names = _names(files)
     logs = _names(log_files)
     notes: list[str] = []
+    unusable: list[str] = []
     store, content = None, 0
 
     def log_reaches(zxid: int) -> bool:
@@ -187,10 +191,11 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
             store, content, _ = _their_snapshot(path, file.zxid, file.compression, progress, log_reaches)
             break
         except DamagedError as error:
-            notes.append(f"{error}; an older one is taken")
+            unusable.append(str(error))
     if store is None:
-        found = f"none that can be used: {'; '.join(notes)}" if notes else "none"
-        raise DamagedError(f"{files}: a snapshot is needed to begin with, and there is {found}")
+        found = f"none that can be used: {'; '.join(unusable)}" if unusable else "none"
+        raise NoSnapshotError(f"{files}: a snapshot is needed to begin with, and there is {found}{_ignored(names)}")
+    notes += [f"{each}; an older one is taken" for each in unusable]
     missing = logs_behind(logs, store.zxid)
     outcome = replay(store, _their_log(log_files, [file.name for file in missing], progress, notes))
     if not outcome.digest_agrees:
@@ -203,6 +208,15 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
         notes.append(f"{files}: the snapshot contains changes up to {content:#x}; {other} {store.zxid:#x}")
         store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
+
+
+def _ignored(names: list[str]) -> str:
+    """Return the end of a message that names the files which look like snapshots but have another form of name."""
+    ignored = sorted(name for name in names if name.startswith("snapshot") and parse_name(name) is None)
+    if not ignored:
+        return ""
+    more = f" and {len(ignored) - NAMED_MAX} more" if len(ignored) > NAMED_MAX else ""
+    return f"; ignored, because the name is not snapshot.<zxid in hexadecimal>: {', '.join(ignored[:NAMED_MAX])}{more}"
 
 
 def _names(folder: Path) -> list[str]:

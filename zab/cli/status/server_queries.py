@@ -18,11 +18,13 @@ from zab.cli.shell.formatting import client_addresses
 from zab.client.remote_session import connect
 from zab.core.errors import ZabError
 from zab.runtime.peer_handshake import described
+from zab.service.health.ensemble_health import UNKNOWN, VETOING
 
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 _MISSING: Final = "it does not take part"
 _NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes it; its admin port reports which"
+_VETOING: Final = "it stays out of the ensemble; the others may serve, which it cannot see: ask them"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 
@@ -161,7 +163,8 @@ def _from_overview(found: Mapping[str, Any], asked: str) -> ServerReport:
         host = each["host"] or asked
         where = f"{host}:{port}" if port else host
         if not each["connected"]:
-            rows.append(ServerRow(where, each["id"], each["mode"], problem=missing.get(each["id"], _MISSING)))
+            problem = None if each["mode"] == UNKNOWN else missing.get(each["id"], _MISSING)
+            rows.append(ServerRow(where, each["id"], each["mode"], problem=problem))
             continue
         rows.append(
             ServerRow(
@@ -176,7 +179,7 @@ def _from_overview(found: Mapping[str, Any], asked: str) -> ServerReport:
                 each["latency_us"] / 1000,
                 each["outstanding"],
                 each["version"].partition(",")[0],
-                None if each["serving"] else "it does not serve",
+                None if each["serving"] else _VETOING if each["mode"] == VETOING else "it does not serve",
                 each["epoch"],
             )
         )

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zab.cli.status.server_queries import Membership, ServerReport, ServerRow, ask, membership
+from zab.service.health.ensemble_health import VETOING
 
 HEALTHY, DEGRADED, DOWN = 0, 1, 2
 WORDS: Final = {HEALTHY: "healthy", DEGRADED: "degraded", DOWN: "down"}
@@ -187,6 +188,8 @@ def as_table(health: Health, width: int = SCRIPT_WIDTH) -> Group:
         what = "serves alone" if leader.mode == "standalone" else "leads"
         epoch = "" if leader.epoch is None else f", epoch {leader.epoch}"
         text.append(f"   {who} {what}{epoch}", style="default")
+    elif any(row.mode == VETOING for row in health.rows) and not any(row.serving for row in health.rows):
+        text.append("   as far as a server can tell that stays out of the ensemble", style="default")
     names, lines = _fitting([_cells(row) for row in health.rows], width)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -38,15 +39,24 @@ def audit_settings(source: ZooSource) -> AuditSettings | None:
 def security_settings(source: ZooSource) -> SecuritySettings:
     extra, providers = _providers(source)
     required: frozenset[str] = frozenset()
+    demands = "enforce.auth.schemes"
     if source.value("sessionRequireClientSASLAuth", False):
-        required = frozenset({"sasl"})
+        required, demands = frozenset({"sasl"}), "sessionRequireClientSASLAuth"
     elif source.value("enforce.auth.enabled", False):
         required = values.names(source.text("enforce.auth.schemes"))
         if not required:
             raise ConfigError("enforce.auth.enabled=true: enforce.auth.schemes must name the schemes, as in `sasl`")
-    return SecuritySettings(
+    users = _sasl_users(source)
+    if "sasl" in required and not users and "sasl" not in extra and "sasl" not in providers:
+        login = source.text(LOGIN_FILE)
+        lack = f"{login} has no section {SERVER!r}" if login else f"{LOGIN_FILE} is missing, which names a JAAS file"
+        raise ConfigError(
+            f"{demands}={source.text(demands)}: clients must log in by SASL, but there are no users: {lack}"
+        )
+    settings = partial(
+        SecuritySettings,
         digest=source.value("DigestAuthenticationProvider.enabled", True),
-        sasl_users=_sasl_users(source),
+        sasl_users=users,
         sasl_super=frozenset(
             entry.value for key, entry in source.entries.items() if key == "superUser" or key.startswith("superUser.")
         ),
@@ -60,6 +70,10 @@ def security_settings(source: ZooSource) -> SecuritySettings:
         extra_schemes=frozenset(extra) - {"ensemble"},
         providers=providers,
     )
+    try:
+        return settings()
+    except ConfigError as error:
+        raise ConfigError(f"{demands}={source.text(demands)}: {error}") from error
 
 
 def _sasl_users(source: ZooSource) -> Mapping[str, str]:

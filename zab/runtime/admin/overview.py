@@ -9,7 +9,7 @@ from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import VERSION, Report
-from zab.service.health.ensemble_health import absence, health, is_fresh, is_settled, takes_part
+from zab.service.health.ensemble_health import absence, health, is_settled, seen_mode, takes_part
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -66,10 +66,7 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
 
 
 def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
-    """Return one member's entry. `told` is the age and the content of its last status report.
-
-    The mode of a member that does not take part is "lost" if its reports still arrive, else "unreachable".
-    """
+    """Return one member's entry. `told` is the age and the content of its last status report."""
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
     placed = {
@@ -81,12 +78,11 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
     }
     age_ms, report = told or (None, Report())
     connected = takes_part(member.id, status, age_ms, report.epoch)
-    mode = report.mode if connected else "lost" if is_fresh(age_ms) else "unreachable"
     return {
         **placed,
         "age_ms": age_ms,
         "connected": connected,
-        "mode": mode,
+        "mode": seen_mode(member.id, status, report.mode, age_ms, report.epoch),
         "serving": report.serving and connected,
         "voting": report.voting,
         "version": report.version,

@@ -30,6 +30,7 @@ from zab.admin.markup import (
     time_us,
     warnings,
 )
+from zab.service.health.ensemble_health import UNKNOWN, VETOING
 
 _MODES: Final = {
     "leader": ("★", "leads"),
@@ -39,6 +40,8 @@ _MODES: Final = {
     "looking": ("◌", "looks for a leader"),
     "lost": ("✕", "lost"),
     "unreachable": ("✕", "not reached"),
+    VETOING: ("✕", "stays out"),
+    UNKNOWN: ("?", "not known here"),
 }
 
 
@@ -58,6 +61,8 @@ def _head(view: dict[str, Any]) -> str:
         who = f"Server {view['server']} serves alone"
     elif view["serving"]:
         who = f"Server {view['leader']} leads epoch {view['epoch']}"
+    elif any(each["mode"] == VETOING for each in view["members"]):
+        who = "This server stays out; the others may serve, which it cannot see"
     else:
         who = "No leader, as far as this server can tell; writes wait"
     voters, known = len(view["voters"]), {each["id"]: each for each in view["members"]}

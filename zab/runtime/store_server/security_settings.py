@@ -57,7 +57,8 @@ class SecuritySettings:
 
     def __attrs_post_init__(self) -> None:
         for scheme in sorted(self.required - self.schemes - {"x509"}):
-            raise ConfigError(f"clients must authenticate with scheme {scheme!r}, which has no provider here")
+            missing = "there are no sasl_users" if scheme == "sasl" else "no provider checks it here"
+            raise ConfigError(f"clients are required to authenticate with scheme {scheme!r}, but {missing}")
 
     @property
     def schemes(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from zab.service.health.status import Status
 
 STALE_MS: Final = 5_000
 """After this time a server without a new report counts as unreachable."""
+VETOING, UNKNOWN = "vetoing", "unknown"
 HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
 
@@ -18,15 +19,31 @@ def takes_part(member: ServerId, status: Status, age_ms: Millis | None, epoch: i
     """Return whether a member takes part in the ensemble; `age_ms` and `epoch` are those of its last report.
 
     A server takes part as it sees itself. The leader counts a member that is synchronized. Another server sees only
-    reports: it counts a member while the report is fresh and of the present epoch.
+    reports: it counts a member while the report is fresh and of the present epoch. A server that vetoes stays out: it
+    receives no reports, and counts itself only.
     """
     role = status.role
     if member == status.server:
         return True
+    if role.veto is not None:
+        return False
     if role.serving and role.state is State.LEADING:
         return member in status.synced
     is_present = not role.serving or epoch == role.epoch  # a report from before the last election is out of date
     return is_fresh(age_ms) and is_present
+
+
+def seen_mode(member: ServerId, status: Status, mode: str, age_ms: Millis | None, epoch: int) -> str:
+    """Return the mode of a member as this server sees it; `mode`, `age_ms` and `epoch` are those of its last report.
+
+    The mode of a member that does not take part is "lost" if its reports still arrive, else "unreachable". A server
+    that vetoes is "vetoing" itself; it cannot tell whether the others serve, so their mode is "unknown".
+    """
+    if status.role.veto is not None:
+        return VETOING if member == status.server else UNKNOWN
+    if takes_part(member, status, age_ms, epoch):
+        return mode
+    return "lost" if is_fresh(age_ms) else "unreachable"
 
 
 def is_fresh(age_ms: Millis | None) -> bool:

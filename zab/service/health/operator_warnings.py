@@ -28,13 +28,15 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
     """
     found = []
     if not status.role.serving:
-        found.append("no leader: this server is not part of a quorum, and writes wait")
+        if status.role.veto is None:
+            found.append("no leader: this server is not part of a quorum, and writes wait")
         if status.cut_off_since is not None:
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
     if status.role.veto is not None:
         found.append(
-            f"veto: {status.role.veto.text()}; an operator has to decide: a POST to /commands/give_up_history gives "
-            "them up; to keep them, stop the others, empty their directories, and start them beside this server"
+            f"veto: this server stays out: {status.role.veto.text()}; an operator has to decide: a POST to "
+            "/commands/give_up_history gives them up; to keep them, stop the others, empty their directories, and "
+            "start them beside this server"
         )
     if not status.voting:
         found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")

@@ -42,9 +42,8 @@ class RoleReporter:
         node, role = self._node, self.role
         _, state, epoch, leader, serving = node.status()
         if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:
-            level = "warning" if role.serving and not serving else "info"
             self.role = RoleChange(state, epoch, leader, serving, node.veto)
-            self._log.say("role", level, state=state.name, leader=leader, serving=serving)
+            self._log.say("role", state=state.name, leader=leader, serving=serving)
             self._on_role(self.role)
         elif node.veto is not role.veto:
             self.role = evolve(role, veto=node.veto)
