@@ -843,6 +843,17 @@ def test_synchronization_that_stalls_is_given_up_and_the_reason_names_setting_an
     )
 
 
+def test_progress_of_a_long_synchronization_is_logged_every_ten_seconds() -> None:
+    leader = with_a_late_learner()
+    for second in range(26):
+        leader.role.progress(ServerId(1), 1_000 * second, 1_000 * second)
+    notes = [note for note in leader.log_state.out.notes if note.event == "synchronizing"]
+    assert [dict(note.fields) for note in notes] == [
+        {"peer": 1, "bytes": 10_000, "bytes_per_s": 1_000},
+        {"peer": 1, "bytes": 20_000, "bytes_per_s": 1_000},
+    ]
+
+
 def test_phase_lasts_while_a_quorum_makes_progress() -> None:
     leader = LeaderFixture()
     leader.greet(2)

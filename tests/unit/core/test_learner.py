@@ -590,6 +590,14 @@ def test_learner_reports_progress_every_half_tick_and_nothing_without_progress()
     assert reports(follower, 250) == [ALIVE], "the disk has taken something"
 
 
+def test_learner_logs_the_progress_of_a_long_synchronization_every_ten_seconds() -> None:
+    follower = receiving()
+    for second in range(12):
+        follower.role.progress(LEADER, 500 * (second + 1), 1_000 * second)
+    (note,) = [note for note in follower.log_state.out.notes if note.event == "synchronizing"]
+    assert dict(note.fields) == {"leader": LEADER, "bytes": 5_500, "bytes_per_s": 550}
+
+
 def test_learner_waits_for_a_leader_that_makes_progress_only() -> None:
     follower = receiving()
     for step in range(1, 9):

@@ -133,6 +133,9 @@ class Leader:
         if learner is not None and moved > learner.moved:
             learner.moved = moved
             self._progressed(learner, now)
+            sync = learner.sync_progress
+            if learner.step is LearnerStep.SYNCHRONIZING and sync is not None and (fields := sync.fields(moved, now)):
+                self._out.note("synchronizing", peer=source, **fields)
 
     def tick(self, now: Millis) -> None:
         if now >= self.phase.until:

@@ -24,6 +24,7 @@ from zab.core.log_state import LogState
 from zab.core.messages import RESUMES, AckEpoch, AckNewLeader, Diff, LeaderInfo, NewLeader, Propose, SnapHeld, Trunc
 from zab.core.ready import FindSnapshot, FoundSnapshot, SendLog, SendRest, SendSnapshot
 from zab.core.sync_plan import Form, SyncPlan, can_resume, plan
+from zab.core.sync_progress import SyncProgress
 from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid, counter_of, epoch_of, show
 
 
@@ -146,6 +147,7 @@ class LearnerHandshake:
         learner.step = LearnerStep.SYNCHRONIZING
         learner.synced_until = until
         learner.sync_began = now
+        learner.sync_progress = SyncProgress(now, *(() if rest is None else (rest.held.size, rest.found.size)))
         self.extend(learner, now)
 
     def _send_trunc(self, learner: LearnerState, cut: Zxid, last: Zxid) -> None:

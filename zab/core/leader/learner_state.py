@@ -10,6 +10,7 @@ from attrs import define
 from zab.core.errors import RemoteProtocolError
 from zab.core.messages import AckEpoch, FollowerInfo, SnapHeld
 from zab.core.ready import FindSnapshot, FoundSnapshot
+from zab.core.sync_progress import SyncProgress
 from zab.core.zxid import NOTHING, Millis, ServerId, Zxid
 
 
@@ -66,6 +67,8 @@ class LearnerState:
     """The end of the history that the synchronization brings. Valid from SYNCHRONIZING on."""
     moved: int = 0
     """Bytes of the synchronization that the link has taken so far, as the driver reported."""
+    sync_progress: SyncProgress | None = None
+    """The log lines about the synchronization. Set from SYNCHRONIZING on."""
     acked: Zxid = NOTHING
     """The learner has everything up to this zxid on disk. Never goes back; at least `synced_until` once SYNCED."""
     behind: tuple[Zxid, Millis] | None = None

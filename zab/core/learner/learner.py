@@ -143,6 +143,7 @@ class Learner:
             self._moved = moved
             if self.phase.receiving:
                 self.phase.progressed = True
+                self.phase.on_progress(moved, now)
 
     def tick(self, now: Millis) -> None:
         phase = self.phase

@@ -62,6 +62,9 @@ class LearnerPhase:
         """Act at `due`. Return whether the leader gets its whole time limit again."""
         return False
 
+    def on_progress(self, moved: int, now: Millis) -> None:
+        """Bytes have arrived from the leader: `moved` since the link opened."""
+
     def saved(self, ticket: Ticket, grew: bool) -> None:
         """Everything up to `ticket` is durable; `grew` says that it includes transactions."""
 

@@ -32,6 +32,7 @@ from zab.core.messages import (
     Trunc,
     Veto,
 )
+from zab.core.sync_progress import SyncProgress
 from zab.core.zxid import NOTHING, Epoch, Millis, Ticket, Zxid, counter_of, epoch_of, show
 
 
@@ -64,6 +65,10 @@ class LearnerSynchronization(LearnerPhase):
         """The end of the history that came before NEWLEADER; `AckNewLeader` acknowledges that, too."""
         self._brought = NOTHING
         """The newest zxid known from NEWLEADER: `_acked`, or the version of its membership if that is newer."""
+        self._sync_progress: SyncProgress | None = None
+        """The log lines about this synchronization; None before its first bytes, and before a snapshot resumes."""
+        self._resumed: tuple[int, ...] = ()
+        """If a snapshot resumes: the bytes that were held, and those of the whole."""
         self._commit_seen = NOTHING
         """The newest commit after NEWLEADER. Its transactions are applied after UPTODATE."""
 
@@ -77,6 +82,13 @@ class LearnerSynchronization(LearnerPhase):
         self.progressed = False
         self._out.send(self._role.leader, ALIVE)
         return True
+
+    def on_progress(self, moved: int, now: Millis) -> None:
+        if self._sync_progress is None:
+            self._sync_progress = SyncProgress(now, *self._resumed)
+        fields = self._sync_progress.fields(moved, now)
+        if fields:
+            self._out.note("synchronizing", leader=self._role.leader, **fields)
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
         self.progressed = True
@@ -205,6 +217,7 @@ class LearnerSynchronization(LearnerPhase):
             raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
         self._snapshot = (message.zxid, message.digest)
         self._log_state.partial.resume(held)
+        self._sync_progress, self._resumed = None, (held.size, message.total)
         leader, zxid = self._role.leader, show(message.zxid)
         self._out.note("snapshot_resumed", leader=leader, zxid=zxid, resumes_at=held.size, of=message.total)
 

@@ -1,0 +1,38 @@
+"""The progress of a long synchronization, for the log of either side."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zab.core.zxid import Millis
+
+PROGRESS_LOG_MS: Final = 10_000
+"""The least time between two log lines about one synchronization. A shorter synchronization logs none."""
+
+
+class SyncProgress:
+    """Decides when the progress of one synchronization is due for the log, and computes the fields of the line."""
+
+    def __init__(self, now: Millis, held: int = 0, total: int | None = None) -> None:
+        """`held`: the bytes that the learner had before; `total`: the bytes of the whole snapshot, if known."""
+        self._held = held
+        self._total = total
+        self._logged_at = now
+        """The time of the last line; first that of the beginning."""
+        self._logged = 0
+        """The bytes that had moved at that time."""
+
+    def fields(self, moved: int, now: Millis) -> dict[str, int]:
+        """Return the fields of a line that is due now, or nothing; `moved`: the bytes that have moved so far.
+
+        The rate is that of the time since the last line.
+        """
+        took = now - self._logged_at
+        if took < PROGRESS_LOG_MS:
+            return {}
+        rate = (moved - self._logged) * 1_000 // took
+        self._logged_at, self._logged = now, moved
+        fields = {"bytes": self._held + moved}
+        if self._total is not None:
+            fields["of"] = self._total
+        return {**fields, "bytes_per_s": rate}
