@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from zab.core.zxid import Millis
 
@@ -22,7 +22,7 @@ class SyncProgress:
         self._logged = 0
         """The bytes that had moved at that time."""
 
-    def fields(self, moved: int, now: Millis) -> dict[str, int]:
+    def fields(self, moved: int, now: Millis) -> dict[str, Any]:
         """Return the fields of a line that is due now, or nothing; `moved`: the bytes that have moved so far.
 
         The rate is that of the time since the last line.
