@@ -206,6 +206,10 @@ def _behind(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return (Isolate(at, away, who), Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose"))
 
 
+def _torn_writes(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    return (CrashAll(at, draw.upto(5, 40), "tear"),)
+
+
 def _power_after(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """All processes die, and what they wrote is read from the cache; then the power fails, too."""
     down = draw.upto(1, 20)
@@ -446,6 +450,15 @@ PROFILES: Final = (
         (400, 700),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
         {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
+        _steadily,
+    ),
+    Profile(
+        "torn writes",
+        "the power fails while every server writes its log, and tears what is not yet durable",
+        _torn_writes,
+        (300, 400),
+        {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
+        {**QUICK, "fsync_us_min": Upto(4_000, 8_000), "fsync_us_max": Upto(10_000, 20_000)},
         _steadily,
     ),
     Profile(

@@ -19,9 +19,9 @@ Found = tuple[Epoch, Epoch, Zxid]
 class RestartIsTheDisk(Checker):
     """Everything reported durable is there again, and beyond it only a beginning of what was under way.
 
-    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote. What could not
-    be read for once is there again another time, unless something was put in its place. One whose disk was put back to
-    what it was earlier finds that, and nothing on the disk can tell it so.
+    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote. Every other one
+    votes. Content that could not be read once may be there again another time, unless it was replaced. A server whose
+    disk was put back to an earlier state finds that state, and nothing on the disk can tell it so.
     """
 
     promise = "a restart finds what was durable"
@@ -63,6 +63,8 @@ class RestartIsTheDisk(Checker):
         self._unread.pop(who.id, None)
         if who.impaired and not recovered.voting:
             self._unread[who.id] = last, {end for _, _, end in possible}
+        if not (recovered.voting or who.impaired or who.went_back):
+            self.fail(f"server {who.id} counts its disk as damaged, which nothing has damaged, and does not vote")
         if found in possible or (who.impaired and not recovered.voting):
             return
         if who.went_back and (not recovered.voting or self._was_there(found, who)):

@@ -84,6 +84,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             'if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):',
             "if name.startswith(SNAPSHOT):",
         ),
+        ("zab.storage.storage:Storage._remove_before", "if first < self._log.oldest:", "if False:"),
     ),
     mutant(
         "needless-snapshots-stay",

@@ -99,6 +99,7 @@ PROFILES: Final[dict[str, str]] = {
     "beginnings-not-compared": "snapshots broken off",
     "resumed-one-chunk-short": "snapshots broken off",
     "found-is-synced": "power after",
+    "torn-tail-is-damage": "torn writes",
     "truncation-not-synced": "cut back",
     "M31c": "crowded disk",
     "asked-again-at-once": "leaders go",

@@ -47,6 +47,13 @@ def a_lost_disk_that_votes(story: Story, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
+def a_sound_disk_that_does_not_vote(story: Story, bad: bool) -> None:
+    first = story.begins()
+    story.judge.crashed(ONE)
+    story.judge.started(ONE, Recovered(Epoch(1), Epoch(1), batches=(first,), voting=not bad), first.last)
+
+
+@breaks(RestartIsTheDisk)
 def a_log_that_could_not_be_read_for_once(story: Story, bad: bool) -> None:
     first = story.begins()
     story.judge.disk_lost(ONE)
