@@ -128,8 +128,8 @@ UNSEEN: Final = {
     ),
     "Session passwords": "They cannot be computed from the session's id.",
     "Pings": (
-        "They are answered at once, not after a pending write: a client whose write waits for an election "
-        "keeps its connection."
+        "They are answered at once, not after a pending write, and also while a close is pending: a client whose "
+        "write waits for an election keeps its connection."
     ),
     "Elections": "Clients whose server stays up keep their connection; requests wait, for a bounded time.",
     "sync": "A read after it sees everything that was committed anywhere before it, under any leader.",

@@ -34,7 +34,7 @@ async def test_servers_that_are_down_are_named_with_the_reason(
             await made.leader()
             for sid in (1, 2):
                 await made.stop(sid)
-            await logged(caplog, "role server=3", "state=LOOKING")
+            await logged(caplog, "role_over server=3")
             line = await logged(caplog, "no_quorum server=3")
             assert line.count("Connection refused") == 2, line
             told = (await get(made.servers[3].ports.admin, "/status.json")).json

@@ -78,11 +78,10 @@ def a_log_that_was_read_and_was_empty(story: Story, bad: bool) -> None:
 
 @breaks(RestartIsTheDisk)
 def what_was_under_way_does_not_come_later(story: Story, bad: bool) -> None:
-    """Its disk was read, although it does not vote."""
     first = story.begins()
     second = story.proposes(THREE, 1, 2)
     story.judge.crashed(ONE, [Append(1, second)])
-    story.restarts(ONE, 1, first, voting=False)
+    story.restarts(ONE, 1, first)
     story.judge.crashed(ONE)
     story.restarts(ONE, 1, first, *((second,) if bad else ()))
 
