@@ -45,6 +45,8 @@ _KINDS: Final[Mapping[ApiKey, RequestKind]] = {
 }
 _LONG_REQUEST_BYTES: Final = 16 << 10
 """The lists of a smaller request are so short that no other connection has to wait for them."""
+_LONG_PRODUCE_PARTITIONS: Final = 100
+"""The same for a produce request, which may be large because of its records alone."""
 _READ_BYTES_MAX: Final = 1 << 20
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
@@ -240,7 +242,9 @@ class ConnectionShell:
         if connection.is_useless(kind):
             self._respond(frame, None)
             return
-        await self._let_others_run(frame)
+        is_long = has_long_lists(request, frame)
+        if is_long:
+            await trio.lowlevel.checkpoint()
         if connection.pending_writes:
             await self._wait_for_writes(kind)
         if kind is RequestKind.REPLICATED_WRITE:
@@ -251,7 +255,8 @@ class ConnectionShell:
                 await self._progress()
             return
         response = await self._response_to(request, kind)
-        await self._let_others_run(frame)
+        if is_long:
+            await trio.lowlevel.checkpoint()
         self._respond(frame, *self._encoded(request, response))
         if kind is RequestKind.AUTHENTICATION:
             self._after_authentication()
@@ -269,7 +274,8 @@ class ConnectionShell:
         with scope:
             answering = self._response_to(request, kind, partial(self._place, write))
             response = await TimedSteps(self._listener.watchdog, self._named_by(frame), answering)
-            await self._let_others_run(frame)
+            if has_long_lists(request, frame):
+                await trio.lowlevel.checkpoint()
             encoded = self._encoded(request, response)
         self._connection.complete(write, *encoded)
         self._unsent.ring()
@@ -321,11 +327,6 @@ class ConnectionShell:
             self._on_identified()
             self._principal = authenticator.principal
             self._framing.bytes_max = self._connection.limits.request_bytes_max
-
-    async def _let_others_run(self, frame: bytes) -> None:
-        """Yield between decoding, executing and encoding a request with long lists."""
-        if len(frame) > _LONG_REQUEST_BYTES:
-            await trio.lowlevel.checkpoint()
 
     def _named_by(self, frame: bytes) -> Callable[[], str]:
         """Return a function that names a request for the log. It keeps only the head of the request."""
@@ -385,6 +386,15 @@ class ConnectionShell:
                 await self._stream.send_all(memoryview(data)[start : start + step])
             if patience.cancelled_caught:
                 raise Cut(f"the client has received none of its responses for {limits.stalled_s:g} s")
+
+
+def has_long_lists(request: DecodedRequest[Any], frame: bytes) -> bool:
+    """Return whether other tasks run between decoding, executing and encoding this request."""
+    if len(frame) <= _LONG_REQUEST_BYTES:
+        return False
+    if request.api is not ApiKey.PRODUCE:
+        return True
+    return sum(len(topic.partition_data) for topic in request.body.topic_data) > _LONG_PRODUCE_PARTITIONS
 
 
 def _kind_of(request: DecodedRequest[Any]) -> RequestKind:
