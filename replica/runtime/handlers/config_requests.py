@@ -5,6 +5,7 @@ The resource of all brokers has an empty name. Keys that only a broker's file se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -116,11 +117,15 @@ def handlers(
 
     def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler:
         async def alter(request: Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]) -> R:
-            check_only = request.body.validate_only
+            check_only, resources = request.body.validate_only, request.body.resources
+            named = Counter((each.resource_type, each.resource_name) for each in resources)
 
             async def one(
                 resource: AlterConfigsResource | IncrementalAlterConfigsResource, result: AlterConfigsResourceResponse
             ) -> None:
+                if named[resource.resource_type, resource.resource_name] > 1:
+                    # As Kafka does. Each would cost a change in the store.
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "each resource must be in the request at most once")
                 entity = entity_of(resource)
 
                 async def change(at: zab.Session) -> Mapping[str, str]:
@@ -134,7 +139,7 @@ def handlers(
                         raise KafkaError(ErrorCode.INVALID_REQUEST, error.text) from error  # as Kafka does
                     raise
 
-            return response(responses=await _each(request.body.resources, AlterConfigsResourceResponse, one))
+            return response(responses=await _each(resources, AlterConfigsResourceResponse, one))
 
         return alter
 

@@ -74,3 +74,14 @@ async def test_repeated_resource_is_refused() -> None:
     first, *others = reply["results"]
     assert first["error_code"] is not ErrorCode.INVALID_REQUEST  # there is no session to read the first one with
     assert {each["error_code"] for each in others} == {ErrorCode.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+async def test_no_mention_of_a_repeated_resource_is_altered(key: ApiKey) -> None:
+    act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {}))[key]
+    named = [{"resource_type": 4, "resource_name": name, "configs": []} for name in ("1", "", "1")]
+    reply = await act(Request(key, 1, 1, None, {"resources": named, "validate_only": False}))
+    assert reply is not None
+    first, other, last = (each["error_code"] for each in reply["responses"])
+    assert first is last is ErrorCode.INVALID_REQUEST
+    assert other is not ErrorCode.INVALID_REQUEST  # there is no session to alter the other one with
