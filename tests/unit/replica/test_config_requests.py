@@ -14,7 +14,7 @@ from replica.runtime.configuration.broker_config import Setting
 from replica.runtime.configuration.config_layers import Layers, of_all_brokers, of_broker
 from replica.runtime.handlers.config_requests import handlers
 from replica.runtime.requests import ApiKey, Request
-from tests.kafka_bodies import on_values
+from tests.kafka_bodies import Body, on_values
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_repeated_resource_is_refused() -> None:
 @pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
 async def test_no_mention_of_a_repeated_resource_is_altered(key: ApiKey) -> None:
     act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {}))[key]
-    named = [{"resource_type": 4, "resource_name": name, "configs": []} for name in ("1", "", "1")]
+    named: list[Body] = [{"resource_type": 4, "resource_name": name, "configs": []} for name in ("1", "", "1")]
     reply = await act(Request(key, 1, 1, None, {"resources": named, "validate_only": False}))
     assert reply is not None
     first, other, last = (each["error_code"] for each in reply["responses"])
