@@ -214,6 +214,8 @@ class UnifiedLog:
                     )
                 if header.leader_epoch < 0:
                     raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
+                if header.control:
+                    marker_in(batches, at, header)  # raises for a marker that no producer state can be updated with
                 placed.append((at, header))
                 expected = header.next_offset
             if not placed:

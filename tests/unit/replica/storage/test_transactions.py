@@ -17,8 +17,8 @@ from replica.storage.log_cleaner import clean, examine_log
 from replica.storage.log_loader import KnownOffsets, open_log
 from replica.storage.transaction_index import decode, decode_sound, encode
 from replica.storage.unified_log import UnifiedLog
-from replica.wire.batch import parse_header, stamp, walk
-from replica.wire.records import batch_of, control_batch
+from replica.wire.batch import CONTROL, TRANSACTIONAL, parse_header, stamp, walk
+from replica.wire.records import Record, batch_of, build, control_batch
 from tests.unit.replica.storage.logs import ALL, NOW, MemoryLog, batch, list_log, of_producer, values_in
 from tests.unit.replica.storage.transactional import (
     ABORT,
@@ -191,6 +191,16 @@ def test_follower_has_producer_state_of_leader(log: UnifiedLog) -> None:
     assert log.producers == leader.producers
     assert aborted(log) == aborted(leader) == [(2, 2, 3)]
     assert committed(log) == committed(leader) == ["1"]
+
+
+def test_follower_stores_nothing_of_batches_with_a_marker_that_is_too_short(log: UnifiedLog) -> None:
+    record = Record(1, NOW, b"", b"")
+    marker = build([record], producer_id=7, producer_epoch=0, flags=TRANSACTIONAL | CONTROL)
+    with pytest.raises(KafkaError, match="the control record at offset 1 is too short"):
+        log.append_as_follower(_numbered(in_transaction(7, 0, b"a"), 0) + _numbered(marker, 1))
+    assert log.end_offset == 0
+    assert not log.half_changed
+    assert len(log.producers) == 0
 
 
 def test_truncated_marker_reopens_transaction(log: UnifiedLog) -> None:
