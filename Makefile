@@ -13,7 +13,7 @@ SEED ?= 1
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential drill kill9 kill9-controller bench bench-gate
+.PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential mutate-checkers drill kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -26,6 +26,7 @@ help:
 	@echo 'make fuzz-port  send mutated input to a running client port until it misbehaves'
 	@echo 'make fuzz-cost  send hostile requests to a running store for $(SECONDS) s, and to a broker, until one costs too much (SECONDS=n, SEED=n)'
 	@echo 'make differential  run $(OPERATIONS) random operations on Apache ZooKeeper and on ours, and compare (OPERATIONS=n, SEED=n)'
+	@echo 'make mutate-checkers  mutate the checkers of histories for $(SECONDS) s; list the mutations that no test history notices (SECONDS=n, SEED=n)'
 	@echo 'make drill   cut off the leader of three servers and draw the outcome in drill.html'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make kill9-controller  kill -9 the controller of three brokers while it works, $(ROUNDS) times (ROUNDS=n)'
@@ -59,6 +60,9 @@ fuzz-cost: $(VENV)/.with-dev
 
 differential: $(VENV)/.with-dev
 	@$(BIN)/python -m tests.differential --operations $(OPERATIONS) --seed $(SEED)
+
+mutate-checkers: $(VENV)/.with-dev
+	@$(BIN)/python -m tests.checker_mutation --seconds $(SECONDS) --seed $(SEED)
 
 drill: $(VENV)/.with-cli
 	@$(BIN)/zab-harness drill --output drill.html

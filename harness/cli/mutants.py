@@ -2,11 +2,6 @@
 
 With `--output`, each script that showed a bug is made small and written there in words, beside a table of who noticed
 what, and who else would have.
-
-With `--checkers`, make small mistakes by rule in the checkers of histories themselves, and see whether the bank of
-histories notices: those that are legal, those by hand, and those with one lie in them. Of all mistakes as many are
-drawn as fit into the given time, an equal part of it for each group. Exit 1 if in some group less than 19 of 20 are
-noticed that are not known to change nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Final
 
 from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, near, seconds
-from harness.mutants import checkers, report
-from harness.mutants.banks import TARGETS
+from harness.mutants import report
 from harness.mutants.campaign import Verdict, hunt
 from harness.mutants.edit import Stale
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
@@ -28,7 +21,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
     parser.add_argument("--seconds", type=seconds, default=60.0, help="core-seconds for each (default 60)")
     parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
-    parser.add_argument("--checkers", action="store_true", help="in the checkers; NAME is a group of them then")
     parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write table, results and small scripts there")
     parser.add_argument(
@@ -42,8 +34,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    if arguments.checkers:
-        return _checkers(arguments)
     unknown = [name for name in arguments.names if name not in BY_NAME]
     if unknown:
         likely = near(unknown[0], BY_NAME)
@@ -87,42 +77,3 @@ def act(arguments: argparse.Namespace) -> int:
 def _line(verdict: Verdict) -> str:
     spent = f"{verdict.mutant:<32} {verdict.runs:>6} runs {verdict.core_seconds:>7.2f} s  "
     return spent + (f"noticed: {verdict.promise}" if verdict.killed else f"NOT NOTICED {verdict.what}")
-
-
-# -- the checkers --------------------------------------------------------------------------------------
-
-FLOOR: Final = 0.95
-
-
-def _checkers(arguments: argparse.Namespace) -> int:
-    names = arguments.names or list(TARGETS)
-    for name in names:
-        if name not in TARGETS:
-            raise Misuse(f"there are no checkers {name}: {', '.join(TARGETS)}")
-    if arguments.list:
-        for name in names:
-            for mistake in checkers.drawn(name, arguments.seed_base):
-                print(f"{name:<10} {mistake.name}")
-        return HELD
-    groups = []
-    with Progress(0, "mistakes") as progress:
-        for name in names:
-            groups.append(
-                checkers.judged(
-                    name,
-                    seed=arguments.seed_base,
-                    seconds=arguments.seconds / len(names),
-                    heard=lambda result: progress.step(),
-                )
-            )
-    if arguments.output is not None:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "checkers.md").write_text(checkers.table(groups))
-    if arguments.json:
-        print(json.dumps([group.as_json() for group in groups]))
-    else:
-        for group in groups:
-            for mistake in group.missed:
-                print(f"NOT NOTICED  {mistake.name}")
-        print(checkers.table(groups), end="")
-    return HELD if all(group.share >= FLOOR for group in groups) else VIOLATED

@@ -1,7 +1,7 @@
 """For every promise stories in which it is broken, told to its checker alone, which must object.
 
 And the same stories with the fault taken out, to which it must not. A checker that can never fail would
-pass all of the second kind and none of the first. The stories stand in `harness.mutants.bank.zab`.
+pass all of the second kind and none of the first. The stories stand in `tests.histories.zab`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 
 from harness.checkers import ALL, Ghost, Judge, Violation
 from harness.checkers.primary_order import GlobalPrimaryOrder
-from harness.mutants.bank.zab import STORIES, Story, Told
-from harness.mutants.bank.zab.story import ENSEMBLE
+from tests.histories.zab import STORIES, Story, Told
+from tests.histories.zab.story import ENSEMBLE
 
 IDS = [f"{told.checker.__name__}-{name}" for name, told in STORIES.items()]
 

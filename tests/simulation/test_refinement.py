@@ -1,6 +1,6 @@
 """The specification, step by step: what it lets a server do.
 
-What it does not, and which guard it names, is told in `harness.mutants.bank.zab.specification`. Then real servers
+What it does not, and which guard it names, is told in `tests.histories.zab.specification`. Then real servers
 beside it: every step of theirs is one of its actions.
 """
 
@@ -11,12 +11,12 @@ import pytest
 from harness.checkers import ALL, Refinement
 from harness.draw import script_from_seed
 from harness.faults import Script
-from harness.mutants.bank.zab import STORIES, Story
-from harness.mutants.bank.zab.story import ONE, THREE, TWO, batch
 from harness.mutants.earlier import earlier
 from harness.mutants.table import BY_NAME
 from harness.spec.actions import Action
 from harness.worlds.cores.world import world_of
+from tests.histories.zab import STORIES, Story
+from tests.histories.zab.story import ONE, THREE, TWO, batch
 from zab.core.zxid import NOTHING, Epoch
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.checkers.controller import judged
 from harness.history import History
-from harness.mutants.bank.controller import STORIES, Told, settled
+from tests.histories.controller import STORIES, Told, settled
 
 
 @pytest.mark.parametrize("told", STORIES.values(), ids=STORIES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.mutants.bank.limits import passing, room, silence
+from tests.histories.limits import passing, room, silence
 
 
 @pytest.mark.parametrize("story", room.STORIES.values(), ids=room.STORIES)

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from harness.mutants import report
-from harness.mutants.banks import TARGETS
 from harness.mutants.campaign import hunt
 from harness.mutants.report import Told, table, told
 from harness.mutants.table import BY_NAME, IMPOSSIBLE
+from tests.checker_mutation.cases import TARGETS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "mutants.md"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.mutants.bank.partitions import STORIES, Told, cleaning, settled, shares
 from harness.points.partitions import NAMES, counted_as
+from tests.histories.partitions import STORIES, Told, cleaning, settled, shares
 
 
 @pytest.mark.parametrize("told", STORIES.values(), ids=STORIES)

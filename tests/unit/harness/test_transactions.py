@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers.transactions import Seen, judge
-from harness.mutants.bank.transactions import STORIES, Told
 from harness.worlds.brokers.transactions import committed
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.records import ControlType, Record, build, control_batch
 from replica.wire.schemas.data_schemas import AbortedTransaction
+from tests.histories.transactions import STORIES, Told
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.checkers.linear import UNKNOWN, History, HistoryError, Operation, Registers, Store, check, dumps, loads
-from harness.mutants.bank.operations import KINDS, true_history
+from tests.histories.operations import KINDS, true_history
 
 FIRST = Operation(1, "a", "write", "x", 5, None, 0, 4, zxid=0x100000001)
 SECOND = Operation(2, "a", "read", "x", None, 5, 6, 8)

@@ -15,7 +15,7 @@ from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.verify import brute, not_minimal, wrong_with_core, wrong_with_order
 from harness.checkers.linear.wgl import Answer, Search
 from harness.checkers.linear.zones import Conflict, Ordered
-from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
+from tests.histories.operations import KINDS, spoil, true_history, without_zxids
 
 seeds = st.integers(0, 2**32)
 kinds = pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ import pytest
 from harness.checkers.linear import certificate, core, decide, models, wgl, zones
 from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.verify import brute, wrong_with_order
-from harness.mutants.bank.operations import KINDS, spoil, true_history
+from tests.histories.operations import KINDS, spoil, true_history
 
 TRIES = 2_000
 

@@ -30,11 +30,11 @@ from harness.checkers.records.history import EVENTS, Acked, Event, Polled, Recor
 from harness.checkers.records.judge import CHECKERS, Counts, order_of
 from harness.checkers.records.verify import proves
 from harness.cli import main
-from harness.mutants.bank.records.legal import legal
-from harness.mutants.bank.records.refused import REFUSED
-from harness.mutants.bank.records.spoil import SPOILERS, Spoiler, invented_position
-from harness.mutants.bank.records.stories import STORIES, Story
-from harness.mutants.bank.records.wild import wild
+from tests.histories.records.legal import legal
+from tests.histories.records.refused import REFUSED
+from tests.histories.records.spoil import SPOILERS, Spoiler, invented_position
+from tests.histories.records.stories import STORIES, Story
+from tests.histories.records.wild import wild
 
 OF_GROUPS = (groups.positions, members.owned, members.passed, members.onwards)
 """What the order of a log does not tell."""

@@ -16,8 +16,8 @@ from harness.checkers.store.linearize import operations
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
 from harness.history_json import dumps, loads
-from harness.mutants.bank.ensemble import legal
-from harness.mutants.bank.spoil import wrong_data
+from tests.histories.ensemble import legal
+from tests.histories.spoil import wrong_data
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers.store import check
 from harness.history import Asked, Became, Fired, Lost, Told
-from harness.mutants.bank.ensemble import legal
+from tests.histories.ensemble import legal
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -9,8 +9,8 @@ import pytest
 
 from harness.checkers.store import check
 from harness.history import History
-from harness.mutants.bank.ensemble import legal
-from harness.mutants.bank.spoil import SPOILERS, Spoiler
+from tests.histories.ensemble import legal
+from tests.histories.spoil import SPOILERS, Spoiler
 
 SEEDS = 40
 ENOUGH = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers.store import judge
-from harness.mutants.bank.stories import STORIES, Story
+from tests.histories.stories import STORIES, Story
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)

@@ -1,0 +1,60 @@
+"""Everything against which the checkers of clients' histories are tried: what says much stands in front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from harness.checkers.records import HistoryError, judge
+from harness.checkers.records.case import prepared
+from harness.checkers.records.history import History
+from harness.checkers.records.judge import order_of
+from harness.checkers.records.verify import Orders, proves
+from tests.histories.records.legal import legal
+from tests.histories.records.refused import REFUSED
+from tests.histories.records.spoil import SPOILERS
+from tests.histories.records.stories import STORIES
+from tests.histories.records.wild import wild
+
+
+def histories(*, legals: int = 16, lies: int = 3, wilds: int = 300) -> Iterator[tuple[str, History]]:
+    honest = [legal(seed, steps=80) for seed in range(legals)]
+    yield from ((f"legal {seed}", history) for seed, history in enumerate(honest))
+    yield from ((f"lossy {seed}", legal(seed, steps=120, lossy=True)) for seed in range(legals // 2))
+    yield from ((name, story.history) for name, story in STORIES.items())
+    yield from REFUSED.items()
+    yield from ((f"wild {seed}", wild(seed)) for seed in range(wilds))
+    for spoiler in SPOILERS:
+        told = 0
+        for seed, history in enumerate(honest):
+            spoilt = spoiler(Random(seed), history)
+            if spoilt is not None and told < lies:
+                told += 1
+                yield f"{spoiler.__name__} {seed}", spoilt
+
+
+def summary(history: History) -> object:
+    """All that is said of it, also in words, and what the verifier says."""
+    try:
+        verdict = judge(history)
+        orders = order_of(prepared(history))
+    except HistoryError as error:
+        return str(error)
+    found = [(str(each), each.evidence) for each in verdict.broken]
+    proven = [proves(each, history) for each in (orders, *_wrong(orders))]
+    return verdict.held, verdict.promise, str(verdict), found, verdict.orders, verdict.counts, proven
+
+
+def _wrong(orders: Orders) -> Iterator[Orders]:
+    """Without the first and the last of each partition, with two that change places, and with one that is another."""
+    for at, (partition, order) in enumerate(orders):
+        if len(order) > 1:
+            (one, first), (other, second), *rest = order
+            for made in (
+                order[1:],
+                order[:-1],
+                ((one, second), (other, first), *rest),
+                ((one, "nobody's"), *order[1:]),
+                (*order, (order[-1][0] + 1, first)),
+            ):
+                yield *orders[:at], (partition, made), *orders[at + 1 :]

@@ -1,0 +1,19 @@
+"""For every promise of ZAB, stories in which it is kept and in which it is broken, each to be read by a person."""
+
+from __future__ import annotations
+
+from tests.histories.zab import (
+    delivery,
+    durability,
+    histories,
+    leadership,
+    primary_order,
+    recovery,
+    service,
+    specification,
+)
+from tests.histories.zab.story import STORIES, Story, Told, objection, said
+
+MODULES = (leadership, histories, durability, delivery, primary_order, recovery, service, specification)
+
+__all__ = ["MODULES", "STORIES", "Story", "Told", "objection", "said"]
