@@ -150,3 +150,8 @@ def test_what_is_limited_is_judged() -> None:
         assert run(limited()).promise == LIMITED
     with planted(BY_NAME["what-ends-is-counted-on"].edits):
         assert run(limited()).promise == COUNTED
+
+
+def test_reader_of_many_nodes_over_a_slow_network_is_in_time() -> None:
+    asked = [ask(400 + 3 * number, Step("create", "/n", mode="sequential")) for number in range(200)]
+    seen(run(evolve(script(Connect(300), *asked), timing=Timing(delay_us_min=20_000, delay_us_max=30_000))))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from harness.history import Request
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
@@ -26,19 +28,21 @@ if TYPE_CHECKING:
 
 
 class Reader(Client):
-    """Looks at every node there is, once."""
+    """Reads every node once, the children of a node side by side: the time must not grow with the number of nodes."""
 
     done = False
 
     async def read(self) -> None:
         await self._insist(Request("sync", ROOT))
-        paths = [ROOT]
-        while paths:
-            path = paths.pop()
-            await self._insist(Request("get", path))
-            found = await self._insist(Request("children", path))
-            paths += [child for name in found or () if (child := child_of(path, name)) != SYSTEM]
+        async with trio.open_nursery() as nursery:
+            await self._read(ROOT, nursery)
         self.done = True
+
+    async def _read(self, path: str, nursery: trio.Nursery) -> None:
+        await self._insist(Request("get", path))
+        for name in await self._insist(Request("children", path)) or ():
+            if (child := child_of(path, name)) != SYSTEM:
+                nursery.start_soon(self._read, child, nursery)
 
     async def _insist(self, request: Request) -> Any:
         while True:
