@@ -5,10 +5,12 @@ The nemesis, the workload and the oracle of liveness ask little of a world, and 
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -83,6 +85,17 @@ class Process(Protocol):
 
 
 S = TypeVar("S", bound=Process)
+
+
+def unexpected(error: BaseException) -> Violation:
+    """Return the violation of a run that an exception ended, of the product or of the harness."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, Violation):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{place.name} ({Path(place.filename).name}:{place.lineno})"
+    return Violation(NoCrash.promise, f"{type(error).__name__} in {where}: {error}")
 
 
 def founders_of(script: Script) -> Ensemble:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -25,6 +26,7 @@ from harness.spark.rows import run_row
 from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
 from harness.worlds.cores import world as cores
 from harness.worlds.cores.store.world import with_cause
+from harness.worlds.cores.workload import Workload
 from harness.worlds.stack import world as stack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,3 +197,22 @@ def test_a_server_that_stumbles_over_a_client_is_noticed() -> None:
         outcome = stack.run(script)
     assert outcome.promise == "no server falls over"
     assert "client_failed" in outcome.what
+
+
+@pytest.mark.parametrize(("where", "in_task"), [("cores", False), ("stack", False), ("stack", True)])
+def test_unexpected_exception_is_a_failure_of_its_run(
+    where: str, in_task: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail_later() -> None:
+        raise KeyError("lost")
+
+    def fail(self: Any, *_: object) -> None:
+        if not in_task:
+            raise KeyError("lost")
+        self._world.beside(fail_later)
+
+    monkeypatch.setattr(Workload, "perform", fail)
+    assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", "--world", where, "--no-shrink"]) == 1
+    printed = capsys.readouterr().out
+    name = "fail_later" if in_task else "fail"
+    assert printed.count(f"KeyError in {name} (test_undecided.py:") == 2, printed

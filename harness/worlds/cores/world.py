@@ -19,7 +19,7 @@ from harness.faults import BROKER_OPS, JOINING, PARTITION_OPS, JoinGroup, Reconf
 from harness.members import with_server
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
-from harness.worlds.common import Budget, Common, TooLong
+from harness.worlds.common import Budget, Common, TooLong, unexpected
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
@@ -81,9 +81,6 @@ class World(Common[Server]):
             self._prepare()
             self._loop()
             return self.outcome()
-        except Exception as error:  # a mistake of the harness itself: it must be possible to see it again
-            error.add_note(f"seed {self.script.seed}, {self.script.voters} voters, at {self.now_ms} ms")
-            raise
         finally:
             if collecting:
                 gc.enable()
@@ -120,6 +117,8 @@ class World(Common[Server]):
             self.gave_up(spent)
         except Violation as violation:
             self.violated(violation)
+        except Exception as error:
+            self.violated(unexpected(error))
         self.events, self.messages = events, self.network.messages
 
     # -- processes -------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ from harness.faults import (
 )
 from harness.members import with_server
 from harness.outcome import Outcome
-from harness.worlds.common import Budget, Common, TooLong
+from harness.worlds.common import Budget, Common, TooLong, unexpected
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
@@ -150,7 +150,6 @@ class World(Common[Server]):
         joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
         total = max([script.servers, *joining])
         super().__init__(script, total, trace=trace, checkers=checkers)
-        self.failure: BaseException | None = None
         self._budget = Budget(STEPS_MAX)
         self._bell = Wakeup()
         self._scope = trio.CancelScope()
@@ -228,20 +227,20 @@ class World(Common[Server]):
             logger.setLevel(level)
             if collecting:
                 gc.enable()
-        if self.failure is not None:
-            self.failure.add_note(f"seed {self.script.seed}, {self.script.voters} voters, at {self.now_ms} ms")
-            raise self.failure
         return self.outcome()
 
     async def _main(self) -> None:
         for server in self.servers[1 : self.script.servers + 1]:
             self.push(int(server.random.random() * 5_000), self.start, server, server.life)
         self.push_script()
-        with self._scope:
-            async with trio.open_nursery() as self._nursery:
-                for server in self.servers[1:]:
-                    self._nursery.start_soon(server.live)
-                await self._pump()
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    for server in self.servers[1:]:
+                        self._nursery.start_soon(server.live)
+                    await self._pump()
+        except Exception as error:  # raised by a task of the nursery
+            self.violated(unexpected(error))
 
     async def _pump(self) -> None:
         heap = self.heap
@@ -256,9 +255,8 @@ class World(Common[Server]):
                     act(one, other)
             except Violation as violation:
                 self.violated(violation)
-            except Exception as error:  # a mistake of the harness itself: it must be possible to see it again
-                self.failure = error
-                self.stop()
+            except Exception as error:
+                self.violated(unexpected(error))
 
     def step(self) -> None:
         self.events += 1
