@@ -1,7 +1,7 @@
 """Make a failing script as small as it can be, and show that every fault that is left in it is needed.
 
 Whole faults and operations go first, then values become plain and the schedule regular. In the end each item is taken
-out alone, and faults in pairs: what is not missed, goes.
+out alone, and faults in pairs: what is not missed, goes. Ctrl-C ends the search with the smallest script so far.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def in_words(script: Script, found: Shrunk) -> str:
         pairs = f", and without any of {proof.pairs} pairs of faults" if proof.pairs else ""
         lines.append(f"without any single one of {len(proof.needed)} of them the failure goes{pairs}")
     if proof.unproven:
-        lines.append(f"not proven to be needed, as no more runs were allowed: {len(proof.unproven)}")
+        why = "the search was interrupted" if found.interrupted else "no more runs were allowed"
+        lines.append(f"not proven to be needed, as {why}: {len(proof.unproven)}")
     return "\n".join(lines)
 
 

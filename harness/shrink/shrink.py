@@ -23,6 +23,7 @@ class Shrunk:
     script: Script
     runs_by_step: Mapping[str, int]
     proof: Proof
+    interrupted: bool = False
 
     @property
     def runs(self) -> int:
@@ -44,7 +45,10 @@ def same_promise(
 
 
 def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX) -> Shrunk:
-    """`broke` says whether, and when, a script breaks the promise. The given one does."""
+    """`broke` says whether, and when, a script breaks the promise. The given one does.
+
+    Ctrl-C ends the search; the smallest script so far is the result.
+    """
     trials = Trials(broke, runs_max)
     script = _cut(script, trials)
     trials.step = "calm"
@@ -62,7 +66,7 @@ def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX) -> Shrunk:
         if script == before:
             break
     trials.step = "proof"
-    return Shrunk(script, dict(trials.runs), prove(script, trials))
+    return Shrunk(script, dict(trials.runs), prove(script, trials), trials.interrupted)
 
 
 def _delta(script: Script, trials: Trials) -> Script:

@@ -21,6 +21,8 @@ class Trials:
         self.runs: dict[str, int] = {}
         """Executions, by the step that asked for them."""
         self.step = ""
+        self.interrupted = False
+        """True after Ctrl-C: no script is run any more, and the smallest one so far is the result."""
 
     @property
     def spent(self) -> int:
@@ -28,7 +30,7 @@ class Trials:
 
     @property
     def over(self) -> bool:
-        return self.spent >= self._runs_max
+        return self.interrupted or self.spent >= self._runs_max
 
     def broke(self, script: Script) -> Moment | None:
         """None also when it may not be tried any more: what was not seen to fail is not believed to."""
@@ -37,7 +39,11 @@ class Trials:
             if self.over:
                 return None
             self.runs[self.step] = self.runs.get(self.step, 0) + 1
-            self._known[key] = self._broke(script)
+            try:
+                self._known[key] = self._broke(script)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                return None
         return self._known[key]
 
     def fails(self, script: Script) -> bool:

@@ -38,6 +38,24 @@ def test_ddmin_of_what_always_fails_is_nothing() -> None:
     assert ddmin([], lambda _: True) == []
 
 
+def test_interrupted_search_keeps_the_smallest_script_so_far() -> None:
+    script, runs = script_from_seed(12), 0
+
+    def broke(candidate: Script) -> Moment | None:
+        nonlocal runs
+        runs += 1
+        if runs == 8:
+            raise KeyboardInterrupt
+        return Moment(900) if any(isinstance(op, Write) for op in candidate.ops) else None
+
+    small = shrink(script, broke)
+    assert small.interrupted
+    assert runs == 8
+    assert not small.proof.whole
+    assert len(items_of(small.script)) < len(items_of(script))
+    assert any(isinstance(op, Write) for op in small.script.ops)
+
+
 def test_a_failure_shrinks_to_what_it_needs() -> None:
     """As long as it crashes server 2 and writes three times before, it `fails`."""
     script = script_from_seed(12)
