@@ -12,8 +12,9 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -230,16 +231,34 @@ def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, di
     return with_mutant(arguments, act)
 
 
-def first_violated(table: Path) -> tuple[Script, str] | None:
-    """Return the failing script with the lowest seed of a campaign's rows, and the broken promise."""
+@attrs.frozen
+class FailureKind:
+    """The failures of a campaign that break one promise, or that are errors of the harness: their number, and the one
+    with the lowest seed."""
+
+    outcome: str
+    promise: str | None
+    runs: int
+    seed: int
+    voters: int
+    what: str
+    script: str
+
+
+def failures_by_kind(table: Path) -> list[FailureKind]:
+    """Read the rows of a campaign. The kind of the lowest seed is first."""
     import pyarrow.parquet as pq
 
-    for path in sorted(table.glob("*.parquet")):
-        rows = pq.read_table(path, columns=["seed", "outcome", "promise", "script"]).to_pylist()
-        for row in sorted(rows, key=lambda row: int(row["seed"])):
-            if row["outcome"] == "violated":
-                return loads(row["script"]), str(row["promise"])
-    return None
+    columns = ["seed", "voters", "outcome", "promise", "what", "script"]
+    rows = [row for path in table.glob("*.parquet") for row in pq.read_table(path, columns=columns).to_pylist()]
+    first: dict[tuple[str, str | None], dict[str, Any]] = {}
+    runs: Counter[tuple[str, str | None]] = Counter()
+    for row in sorted(rows, key=lambda row: int(row["seed"])):
+        kind = row["outcome"], row["promise"]
+        if row["outcome"] in ("violated", "error"):
+            runs[kind] += 1
+            first.setdefault(kind, row)
+    return [FailureKind(**row, runs=runs[kind]) for kind, row in first.items()]
 
 
 # -- a campaign that is kept -----------------------------------------------------------------------------
@@ -257,7 +276,7 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
             return not arguments.stop_after or failed < arguments.stop_after
 
         try:
-            made = Campaign.at(arguments.output, plan, sample=arguments.sample)
+            made = Campaign.at(arguments.output, plan, sample=arguments.sample, stop_after=arguments.stop_after)
             before = made.done()
             if not made.left():
                 done = before
@@ -273,8 +292,11 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
         except Stopped as stopped:
             raise Misuse(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
     took = time.monotonic() - began
+    kinds = failures_by_kind(made.layout.table("runs")) if done.violated or done.errors else []
     if arguments.json:
-        print(json.dumps({**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}))
+        failures = [attrs.asdict(kind) | {"rerun": plan.rerun(kind.seed, kind.voters)} for kind in kinds]
+        sums = {**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}
+        print(json.dumps(sums | {"failures": failures}))
     else:
         print(
             f"{done.runs} of {counted(plan.runs, 'history', 'histories')}, {done.runs - before.runs} of them "
@@ -282,9 +304,14 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
             f"{_counted(done)}\n{made.layout.root}\n"
             f"zab-harness analyze {made.layout.root}"
         )
-    first = first_violated(made.layout.table("runs")) if done.violated else None
-    if first is not None:
-        return show_smaller(arguments, *first, arguments.diagram or made.layout.root / "first-failure.html")
+        for kind in kinds:
+            broken = kind.outcome.upper() if kind.promise is None else f"VIOLATED {kind.promise}:"
+            print(f"{broken} {kind.what} ({counted(kind.runs, 'run')})")
+            print(f"  {plan.rerun(kind.seed, kind.voters)}")
+    for kind in kinds:
+        if kind.promise is not None:
+            drawn = arguments.diagram or made.layout.root / "first-failure.html"
+            return show_smaller(arguments, loads(kind.script), kind.promise, drawn)
     return VIOLATED if done.violated or done.undecided or done.errors else HELD
 
 

@@ -43,15 +43,16 @@ class Campaign:
     layout: Layout
     sample: int = 100
     size: int = CHUNK
+    stop_after: int = 0
     work: Work = field(init=False)
 
     @work.default
     def _make_work(self) -> Work:
-        return Work(self.plan, self.layout, code_hash(), self.sample)
+        return Work(self.plan, self.layout, code_hash(), self.sample, self.stop_after)
 
     @classmethod
-    def at(cls, folder: Path, plan: Plan, *, sample: int = 100, size: int = CHUNK) -> Campaign:
-        made = cls(plan, Layout.of(folder.resolve(), campaign_name(plan)), sample, size)
+    def at(cls, folder: Path, plan: Plan, *, sample: int = 100, size: int = CHUNK, stop_after: int = 0) -> Campaign:
+        made = cls(plan, Layout.of(folder.resolve(), campaign_name(plan)), sample, size, stop_after)
         made.layout.begin(
             {
                 "plan": settings(plan),

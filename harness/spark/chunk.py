@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harness.faults import Script
 from harness.many import Plan
@@ -50,6 +50,8 @@ class Work:
     """The hash of the code that is to run."""
     sample: int = 100
     """Of one in so many runs that hold all acts are stored, too; 0: of none."""
+    stop_after: int = 0
+    """A task ends after this number of failures and stores the seeds so far; 0: never."""
 
 
 @frozen
@@ -96,6 +98,7 @@ def finish(work: Work, chunk: Chunk) -> Done:
 def _first(work: Work, chunk: Chunk) -> Done:
     layout = work.layout
     rows: list[Row] = []
+    failed = 0
     with (
         _storing(EVENTS, layout.table("events") / chunk.name) as events,
         _storing(HISTORIES, layout.table("histories") / chunk.name) as histories,
@@ -107,6 +110,9 @@ def _first(work: Work, chunk: Chunk) -> Done:
                 row["stored"] += events.write(act_rows(seed, outcome.trace))
                 if outcome.history is not None:
                     row["stored"] += histories.write(history_rows(seed, outcome.history))
+            failed += row["outcome"] in ("violated", "error")
+            if work.stop_after and failed >= work.stop_after:
+                break
     came = Counter(row["outcome"] for row in rows)
     done = Done(
         len(rows),
@@ -118,7 +124,8 @@ def _first(work: Work, chunk: Chunk) -> Done:
     )
     # What is stored of a run may be there without the run, and is then written again; never the other way round.
     counted = {name: str(getattr(done, name)) for name in COUNTED}
-    with _storing(RUNS, layout.table("runs") / chunk.name, **counted) as runs:
+    ended = evolve(chunk, end=chunk.first + len(rows))
+    with _storing(RUNS, layout.table("runs") / ended.name, **counted) as runs:
         runs.write(iter(rows))
     gc.collect()  # the collector slept during the runs
     return done

@@ -226,6 +226,36 @@ def test_what_could_not_be_decided_is_no_error_and_has_not_held(
     assert (told["violated"], told["undecided"], told["errors"]) == (0, 3, 0)
 
 
+def test_kept_campaign_stops_after_failures_and_lists_each_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = world("cores").run
+
+    def broken(script: Any, *, trace: bool = False) -> Outcome:
+        outcome = run(script, trace=trace)
+        if script.seed == 4:
+            raise Wrong("this is not how it should be")
+        return evolve(outcome, promise=f"promise {script.seed % 2}", what=f"seed {script.seed}")
+
+    monkeypatch.setattr(chunk_module, "world", lambda _: evolve(world("cores"), run=broken))
+    monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
+    command = ["fuzz", "--runs", "6", "--ops", "8", "--length-ms", "300", "--output", str(tmp_path), "--no-shrink"]
+    command += ["--master", "none"]
+    assert main([*command, "--stop-after", "3"]) == 1
+    assert "3 of 6 histories" in capsys.readouterr().out
+    assert main([*command, "--stop-after", "0"]) == 1
+    printed = capsys.readouterr().out
+    assert "6 of 6 histories, 3 of them in these" in printed
+    assert "VIOLATED promise 0: seed 0 (2 runs)\n  zab-harness replay --seed 0 --servers 3" in printed
+    assert "VIOLATED promise 1: seed 1 (3 runs)\n  zab-harness replay --seed 1 --servers 5" in printed
+    assert "ERROR Wrong: this is not how it should be (line " in printed
+    assert main([*command, "--json"]) == 1
+    kinds = json.loads(capsys.readouterr().out)["failures"]
+    assert [(kind["promise"], kind["runs"], kind["seed"]) for kind in kinds] == [
+        ("promise 0", 2, 0), ("promise 1", 3, 1), (None, 1, 4),
+    ]  # fmt: skip
+
+
 def test_recoveries_are_in_the_rows_of_every_machine(tmp_path: Path) -> None:
     for machine in MACHINES:
         made = Campaign.at(tmp_path, Plan(2, voters=(3,), faults=4, ops=10, length_ms=800, machine=machine))
