@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.embed.model import Model
-    from harness.embed.runs import Report, campaign
+    from harness.embed.report import Report
+    from harness.embed.runs import campaign
 
 __all__ = ["Model", "Report", "campaign"]
 

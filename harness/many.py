@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing, contextmanager
 from multiprocessing import connection
+from multiprocessing.context import BaseContext
 from typing import Final
 
 from attrs import field, frozen
@@ -201,9 +202,9 @@ def campaign(
 
 
 @contextmanager
-def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def workers(jobs: int, context: BaseContext | None = None) -> Iterator[ProcessPoolExecutor]:
     """A worker that is stopped does not wait for the runs under way."""
-    with ProcessPoolExecutor(jobs, initializer=_as_usual) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=_as_usual) as pool:
         try:
             yield pool
         except KeyboardInterrupt:

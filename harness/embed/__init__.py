@@ -8,5 +8,6 @@
 `held`       what was answered against what the model says, in the order of zxids and of real time
 `roundtrip`  what needs no ensemble: restore(snapshot()) is the same machine, and two machines do the same
 `elsewhere`  the same transactions in another process, with other hashes; `there` is what that process does
-`runs`       many runs, the first failure made small, and the report
+`runs`       many runs in several processes, each kind of failure made small
+`report`     the report, as text and as JSON
 """

@@ -12,7 +12,16 @@ from harness.faults import MACHINES, Script
 from harness.script.checks import SERVERS_MAX, check
 
 VOTERS_MAX: Final = SERVERS_MAX - JOINERS
-LEAST: Final = {"runs": 1, "seed": 0, "faults": 0, "operations": 0, "length_ms": 1, "shrink_runs": 0}
+LEAST: Final = {
+    "runs": 1,
+    "seed": 0,
+    "faults": 0,
+    "operations": 0,
+    "length_ms": 1,
+    "shrink_runs": 0,
+    "jobs": 1,
+    "stop_after": 0,
+}
 
 
 def check_numbers(**given: object) -> None:

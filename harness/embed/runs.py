@@ -1,96 +1,47 @@
-"""Many runs of an embedder's machine; the first failure is made small, and told in the embedder's words."""
+"""Many runs of the user's machine, in several processes; each kind of failure is made small."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harness.checkers import Violation
 from harness.draw import script_from_seed
 from harness.embed import elsewhere, roundtrip
 from harness.embed.arguments import check_keep, check_machine, check_numbers, check_script, check_servers
-from harness.embed.model import Make, Model, check_makes, check_model, drawing
-from harness.embed.state import check_state
+from harness.embed.model import Draw, Make, Model, check_makes, check_model, drawing
+from harness.embed.report import Failure, Report, Undecided
+from harness.embed.state import State, check_state
 from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import Script
+from harness.many import workers
 from harness.outcome import Outcome
-from harness.scripts import describe, dumps, loads
+from harness.scripts import dumps, loads
 from harness.shrink import same_promise, shrink
-from zab.core.plurals import counted
 
 
 @frozen
-class Failure:
-    promise: str
+class _Ran:
+    """The outcome of a run, as far as the report needs it: it travels between processes."""
+
+    number: int
+    script: Script
+    acknowledged: int
+    undecided: bool
+    promise: str | None
     what: str
-    script: Script | None
-    """The smallest that fails in the same way; None when no fault is needed at all."""
-    seed: int | None
-    """The run that failed first."""
-
-
-@frozen
-class Undecided:
-    """A run that was given up before it had come to its end, and what had been spent on it."""
-
-    seed: int
-    what: str
-
-
-@frozen
-class Report:
-    machine: str
-    runs: int
-    requests: int
-    """So many were acknowledged, in all runs together."""
-    seconds: float
-    failure: Failure | None
-    notes: tuple[str, ...] = ()
-    undecided: tuple[Undecided, ...] = ()
-    """These broke no promise, and kept none."""
-
-    @property
-    def held(self) -> bool:
-        """Undecided is not held."""
-        return self.failure is None and not self.undecided
-
-    def check(self) -> Report:
-        """For tests: an AssertionError that tells all, or the report."""
-        if not self.held:
-            raise AssertionError(str(self))
-        return self
-
-    def __str__(self) -> str:
-        numbers = f"{counted(self.runs, 'run')}, {counted(self.requests, 'request')} acknowledged, {self.seconds:.1f} s"
-        failure = self.failure
-        if failure is None and not self.undecided:
-            return "\n".join([f"{self.machine} held: {numbers}", *self.notes])
-        given_up = [f"UNDECIDED with seed {each.seed}: {each.what}" for each in self.undecided]
-        if failure is None:
-            lines = [
-                f"{self.machine} UNDECIDED in {len(self.undecided)} of {counted(self.runs, 'run')}",
-                f"({numbers})",
-                *given_up,
-            ]
-            lines.append(f"Again, with the same arguments: campaign(..., seed={self.undecided[0].seed}, runs=1)")
-            return "\n".join([*lines, *self.notes])
-        lines = [f"{self.machine} VIOLATED: {failure.promise}", f"  {failure.what}", f"({numbers})"]
-        if failure.script is None:
-            lines.append("No fault is needed to see it: two machines and some requests, in one process, suffice.")
-        else:
-            lines += ["", "The smallest script that shows it:", *("  " + line for line in _lines(failure.script))]
-            lines += ["", f"Again, with the same arguments: campaign(..., seed={failure.seed}, runs=1)"]
-        return "\n".join([*lines, *given_up, *self.notes])
-
-
-def _lines(script: Script) -> Sequence[str]:
-    return describe(script).splitlines()
 
 
 def campaign(
@@ -108,8 +59,10 @@ def campaign(
     script: Script | str | Path | None = None,
     keep: str | Path | None = None,
     shrink_runs: int = 150,
+    jobs: int = 1,
+    stop_after: int = 1,
 ) -> Report:
-    """Run `machine` on simulated servers under faults, and hold what it answers against `model`.
+    """Run `machine` on simulated servers under faults, and compare its results with those of `model`.
 
     machine     its class, or whatever makes a new one; as it is given to `zab.open_member`
     model       `initial()`, and `step(state, request) -> (state, result)`
@@ -122,15 +75,19 @@ def campaign(
     faults, operations, length_ms  at most so many in a run, and its length before all is healed
     script      run only this one: a `Script`, or the path of a file with one
     keep        a folder in which the smallest failing script is stored
-    shrink_runs  at most so many runs are spent on making the first failure small
+    shrink_runs  the most runs that are spent to make a failure small
+    jobs        the number of processes; the report is the same for any number
+    stop_after  end after this number of failing runs; 0: after all runs. Failures are grouped by the broken promise
 
-    An argument that cannot be is a `TypeError` or a `ValueError` that names it, before anything runs.
+    A wrong argument is a `TypeError` or a `ValueError` that names it, before anything runs. Ctrl-C prints the report of
+    the runs so far.
     """
     if os.environ.get(CHILD):
         raise Called
     check_numbers(
-        runs=runs, seed=seed, faults=faults, operations=operations, length_ms=length_ms, shrink_runs=shrink_runs
-    )
+        runs=runs, seed=seed, faults=faults, operations=operations, length_ms=length_ms, shrink_runs=shrink_runs,
+        jobs=jobs, stop_after=stop_after,
+    )  # fmt: skip
     check_servers(servers)
     check_keep(keep)
     check_script(script)
@@ -147,26 +104,93 @@ def campaign(
         if not elsewhere.check(make, done, look):
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
-        return Report(
-            name, 0, 0, time.monotonic() - began, Failure(violation.promise, violation.what, None, None), tuple(notes)
-        )
+        alone = Failure(violation.promise, violation.what, None, None)
+        return Report(name, 0, 0, time.monotonic() - began, (alone,), tuple(notes))
     scripts = given or _drawn(seed, runs, servers, faults, operations, length_ms)
-    ran = acknowledged = 0
-    undecided: list[Undecided] = []
-    for number, each in scripts:
-        outcome = run(each, make, theirs, draw, look)
-        ran += 1
-        acknowledged += outcome.acknowledged
-        _progress(began, f"{ran} of {len(scripts)} runs")
-        if outcome.undecided:
-            undecided.append(Undecided(number, outcome.what))
-        if outcome.promise is not None:
-            failure = _made_small(outcome, number, lambda one: run(one, make, theirs, draw, look), shrink_runs, began)
-            if keep is not None and failure.script is not None:
-                notes.append(f"kept as {_kept(Path(keep), name, failure.script)}")
-            return Report(name, ran, acknowledged, time.monotonic() - began, failure, tuple(notes), tuple(undecided))
+    play = partial(_play, make=make, model=theirs, draw=draw, state=look)
+    ran: list[_Ran] = []
+    try:
+        with closing(_each(scripts, play, jobs)) as results:
+            for one in results:
+                ran.append(one)
+                _progress(began, f"{len(ran)} of {len(scripts)} runs")
+                if stop_after and sum(each.promise is not None for each in ran) >= stop_after:
+                    break
+    except KeyboardInterrupt:
+        _progress(began, "")
+        print(f"interrupted after {len(ran)} of {len(scripts)} runs", file=sys.stderr)
+        print(_report(name, ran, _grouped(ran), notes, began), file=sys.stderr)
+        raise
+    failures = [_made_small(each, play, shrink_runs, began) for each in _grouped(ran)]
     _progress(began, "")
-    return Report(name, ran, acknowledged, time.monotonic() - began, None, tuple(notes), tuple(undecided))
+    if keep is not None:
+        notes += [f"kept as {_kept(Path(keep), name, each.script)}" for each in failures if each.script is not None]
+    return _report(name, ran, failures, notes, began)
+
+
+def _play(script: Script, *, make: Make, model: Model, draw: Draw, state: State) -> Outcome:
+    return run(script, make, model, draw, state)
+
+
+def _report(name: str, ran: Sequence[_Ran], failures: Sequence[Failure], notes: Sequence[str], began: float) -> Report:
+    return Report(
+        name,
+        len(ran),
+        sum(each.acknowledged for each in ran),
+        time.monotonic() - began,
+        tuple(failures),
+        tuple(notes),
+        tuple(Undecided(each.number, each.what) for each in ran if each.undecided),
+    )
+
+
+def _grouped(ran: Sequence[_Ran]) -> list[Failure]:
+    """Return a failure for each broken promise, with the script of its first run."""
+    times = Counter(each.promise for each in ran)
+    first: dict[str, _Ran] = {}
+    for each in ran:
+        if each.promise is not None:
+            first.setdefault(each.promise, each)
+    return [Failure(promise, one.what, one.script, one.number, times[promise]) for promise, one in first.items()]
+
+
+# -- processes -------------------------------------------------------------------------------------------
+
+Numbered: TypeAlias = tuple[int, Script]
+Play: TypeAlias = Callable[[Script], Outcome]
+_play_in_child: Play
+"""A child process is forked with it, so the user's functions need not be picklable."""
+
+
+def _ran(numbered: Numbered, play: Play) -> _Ran:
+    number, script = numbered
+    outcome = play(script)
+    return _Ran(number, outcome.script, outcome.acknowledged, outcome.undecided, outcome.promise, outcome.what)
+
+
+def _ran_in_child(numbered: Numbered) -> _Ran:
+    return _ran(numbered, _play_in_child)
+
+
+def _each(scripts: Sequence[Numbered], play: Play, jobs: int) -> Generator[_Ran, None, None]:
+    """Yield the runs in the order of the scripts, whatever the number of processes."""
+    if jobs == 1:
+        for each in scripts:
+            yield _ran(each, play)
+        return
+    global _play_in_child
+    _play_in_child = play
+    with workers(jobs, multiprocessing.get_context("fork")) as pool:
+        running: deque[Future[_Ran]] = deque()
+        try:
+            for each in scripts:
+                if len(running) == 2 * jobs:
+                    yield running.popleft().result()
+                running.append(pool.submit(_ran_in_child, each))
+            while running:
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _drawn(
@@ -194,11 +218,7 @@ def _given(script: Script | str | Path) -> list[tuple[int, Script]]:
     return [(one.seed, one)]
 
 
-def _made_small(
-    outcome: Outcome, number: int, again: Callable[[Script], Outcome], runs_max: int, began: float
-) -> Failure:
-    promise = outcome.promise
-    assert promise is not None
+def _made_small(failure: Failure, play: Play, runs_max: int, began: float) -> Failure:
     tried = 0
 
     def seen() -> None:
@@ -206,9 +226,9 @@ def _made_small(
         tried += 1
         _progress(began, f"making the failure small, {tried} tries")
 
-    small = shrink(outcome.script, same_promise(again, promise, seen), runs_max=runs_max).script
-    _progress(began, "")
-    return Failure(promise, again(small).what, small, number)
+    assert failure.script is not None
+    small = shrink(failure.script, same_promise(play, failure.promise, seen), runs_max=runs_max).script
+    return evolve(failure, what=play(small).what, script=small)
 
 
 def _kept(folder: Path, name: str, script: Script) -> Path:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import strategies as st
 
 import harness
 from harness.checkers import Violation
-from harness.embed import roundtrip
+from harness.embed import roundtrip, runs
 from harness.embed.held import Call, judge
 from harness.faults import CrashAll, Knobs, Script, Write
-from harness.scripts import loads
+from harness.outcome import Outcome
+from harness.scripts import from_json, loads
 from harness.worlds.stack import world as stack
 from tests.simulation import embedded
 from tests.simulation.embedded import (
@@ -216,6 +219,66 @@ def test_the_same_seed_is_the_same_report(tmp_path: Path) -> None:
     kept = tmp_path / f"Overdraws-{first.seed}.json"
     assert loads(kept.read_text()) == first.script
     assert harness.campaign(Bank, model=Ledger, script=kept).held
+
+
+def test_any_number_of_processes_gives_the_same_report() -> None:
+    same = [
+        attrs.evolve(
+            harness.campaign(
+                Overdraws, model=Ledger, runs=5, servers=(3,), operations=20, length_ms=600, shrink_runs=1,
+                jobs=jobs, stop_after=0,
+            ),
+            seconds=0.0,
+        )
+        for jobs in (1, 2)
+    ]  # fmt: skip
+    assert same[0] == same[1]
+    assert same[0].runs == 5
+
+
+def test_failures_are_grouped_by_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = runs._play
+
+    def broken(script: Script, **given: Any) -> Outcome:
+        outcome = play(script, **given)
+        return attrs.evolve(
+            outcome, promise=None if script.seed == 2 else f"promise {script.seed % 2}", what="it broke"
+        )
+
+    monkeypatch.setattr(runs, "_play", broken)
+    report = harness.campaign(
+        Bank, model=Ledger, runs=5, servers=(3,), operations=5, length_ms=300, shrink_runs=1, stop_after=0
+    )
+    assert [(each.promise, each.seed, each.runs) for each in report.failures] == [
+        ("promise 0", 0, 2),
+        ("promise 1", 1, 2),
+    ]
+    assert str(report).count("Bank VIOLATED: promise") == 2
+    assert "(2 of 5 runs, " in str(report)
+    stored = json.loads(json.dumps(report.as_json()))
+    assert (stored["held"], stored["runs"], [each["runs"] for each in stored["failures"]]) == (False, 5, [2, 2])
+    assert from_json(stored["failures"][0]["script"]) == report.failures[0].script
+    two = harness.campaign(
+        Bank, model=Ledger, runs=5, servers=(3,), operations=5, length_ms=300, shrink_runs=1, stop_after=2
+    )
+    assert two.runs == 2
+
+
+def test_interrupted_campaign_prints_the_report_so_far(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play = runs._play
+
+    def interrupted(script: Script, **given: Any) -> Outcome:
+        if script.seed == 2:
+            raise KeyboardInterrupt
+        return play(script, **given)
+
+    monkeypatch.setattr(runs, "_play", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        harness.campaign(Bank, model=Ledger, runs=5, servers=(3,), operations=5, length_ms=300)
+    printed = capsys.readouterr().err
+    assert printed.startswith("interrupted after 2 of 5 runs\nBank held: 2 runs, ")
 
 
 def test_a_run_that_is_given_up_has_not_held(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,123 @@
+"""The report of a campaign against the user's machine, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from harness.faults import Script
+from harness.scripts import describe, to_json
+from zab.core.plurals import counted
+
+
+@frozen
+class Failure:
+    """The runs that broke one promise, and the smallest script that breaks it."""
+
+    promise: str
+    what: str
+    script: Script | None
+    """None if no fault is needed."""
+    seed: int | None
+    """The first run that failed."""
+    runs: int = 1
+
+
+@frozen
+class Undecided:
+    """A run that was given up before its end."""
+
+    seed: int
+    what: str
+    """The cost so far."""
+
+
+@frozen
+class Report:
+    machine: str
+    runs: int
+    requests: int
+    """The acknowledged requests of all runs."""
+    seconds: float
+    failures: tuple[Failure, ...] = ()
+    """One for each broken promise, in the order of their first runs."""
+    notes: tuple[str, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure."""
+        return self.failures[0] if self.failures else None
+
+    @property
+    def held(self) -> bool:
+        """True if every run ended and kept every promise."""
+        return not self.failures and not self.undecided
+
+    def check(self) -> Report:
+        """Return the report, or raise an `AssertionError` with its text. A complete test is one call of this."""
+        if not self.held:
+            raise AssertionError(str(self))
+        return self
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as values for `json.dumps`. `script` is what `campaign(script=...)` reads from a file."""
+        failures = [
+            {
+                "promise": each.promise,
+                "what": each.what,
+                "seed": each.seed,
+                "runs": each.runs,
+                "script": None if each.script is None else to_json(each.script),
+            }
+            for each in self.failures
+        ]
+        return {
+            "machine": self.machine,
+            "held": self.held,
+            "runs": self.runs,
+            "requests": self.requests,
+            "seconds": round(self.seconds, 3),
+            "failures": failures,
+            "undecided": [{"seed": each.seed, "what": each.what} for each in self.undecided],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        numbers = f"{counted(self.runs, 'run')}, {counted(self.requests, 'request')} acknowledged, {self.seconds:.1f} s"
+        if self.held:
+            yield f"{self.machine} held: {numbers}"
+        for place, failure in enumerate(self.failures):
+            if place:
+                yield ""
+            yield f"{self.machine} VIOLATED: {failure.promise}"
+            yield f"  {failure.what}"
+            yield f"({numbers if failure.runs == 1 else f'{failure.runs} of {numbers}'})"
+            yield from _how_to_see(failure)
+        if self.undecided and not self.failures:
+            yield f"{self.machine} UNDECIDED in {len(self.undecided)} of {counted(self.runs, 'run')}"
+            yield f"({numbers})"
+        for each in self.undecided:
+            yield f"UNDECIDED with seed {each.seed}: {each.what}"
+        if self.undecided and not self.failures:
+            yield _again(self.undecided[0].seed)
+        yield from self.notes
+
+
+def _how_to_see(failure: Failure) -> Iterator[str]:
+    if failure.script is None:
+        yield "No fault is needed to see it: two machines and some requests, in one process, suffice."
+        return
+    yield ""
+    yield "The smallest script that shows it:"
+    yield from ("  " + line for line in describe(failure.script).splitlines())
+    yield ""
+    yield _again(failure.seed)
+
+
+def _again(seed: int | None) -> str:
+    return f"Again, with the same arguments: campaign(..., seed={seed}, runs=1)"
