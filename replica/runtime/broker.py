@@ -170,7 +170,7 @@ class Broker:
             security = self.parts.access.security(each.sasl)
             listener = ClientListener(
                 each.name, each.host, each.port, handlers, self.log, limits, security, each.tls, each.principals,
-                self._requests_watchdog,
+                self._requests_watchdog, self.parts.group_coordinator.connection_closed,
             )  # fmt: skip
             self.ports[each.name] = await listener.bind()
             stack.push_async_callback(listener.aclose)

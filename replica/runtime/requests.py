@@ -39,6 +39,7 @@ class Request(Generic[Q]):
     placed        called by a handler once the records have their offsets, and only replicas are missing: then the
                   connection's next request may be executed. If a handler never calls it, the next request waits for
                   the response
+    connection    the id of the connection, which differs from all others of the broker
     """
 
     api: ApiKey
@@ -50,6 +51,7 @@ class Request(Generic[Q]):
     principal: str = ANONYMOUS
     host: str = "127.0.0.1"
     placed: Callable[[], None] = unheard
+    connection: str = ""
 
 
 Handler: TypeAlias = Callable[[Request[Any]], Awaitable[Any]]

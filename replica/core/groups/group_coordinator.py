@@ -121,6 +121,7 @@ class GroupCoordinator:
 
     def _lost(self, partition: int, groups: dict[str, GroupMetadata], now: int) -> None:
         for group in groups.values():
+            self._membership.dismiss(group)
             self._rebalance.dismiss(group, now)
         self.groups.unload(partition)
         self._outbox.note(GroupsUnloaded(partition, len(groups)))
@@ -219,6 +220,13 @@ class GroupCoordinator:
         found = group if group is not None else self.groups.add(name, now)
         self._membership.on_join(found, ticket, ask, now)
         self.groups.remove_if_unused(found)
+
+    def has_issued_on(self, connection: str) -> bool:
+        """Return whether a member id that was sent on this connection is pending."""
+        return connection in self._membership.issued
+
+    def connection_closed(self, connection: str, now: int) -> None:
+        self._membership.on_connection_closed(connection, self.topic.find, now)
 
     def _on_commit(self, ticket: Ticket, ask: Commit, now: int) -> None:
         name = ask.who.group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
 
 from attrs import define, field
 
@@ -51,8 +51,11 @@ class GroupMembers(Mapping[str, MemberMetadata]):
     """Counts the memory of the members of all groups."""
     statics: dict[str, str] = field(factory=dict)
     """The member of each static instance."""
-    pending: dict[str, None] = field(factory=dict)
-    """Member ids that were issued and have not joined yet. None of them is a member."""
+    pending: dict[str, str | None] = field(factory=dict)
+    """Member ids that were issued and have not joined yet, each with the connection on which it was sent; None after
+    that connection closed. None of the ids is a member."""
+    awaited: int = 0
+    """The number of pending ids whose connection is open: a rebalance waits for them."""
     _by_id: dict[str, MemberMetadata] = field(factory=dict)
     _support: Counter[str] = field(factory=Counter)
     """The number of members that support each protocol. Each has at least one."""
@@ -79,15 +82,23 @@ class GroupMembers(Mapping[str, MemberMetadata]):
             self.statics[member.instance] = member.id
         self._support.update(_names(member.protocols))
 
-    def expect(self, ident: str) -> None:
-        """Note that this member id was issued."""
-        self.pending[ident] = None
+    def expect(self, ident: str, connection: str) -> None:
+        """Note that this member id was issued on this connection."""
+        self.pending[ident] = connection
+        self.awaited += 1
         self.memory.bytes += _held_by_pending(ident)
 
     def unexpect(self, ident: str) -> None:
         if ident in self.pending:
+            self.stop_awaiting(ident)
             del self.pending[ident]
             self.memory.bytes -= _held_by_pending(ident)
+
+    def stop_awaiting(self, ident: str) -> None:
+        """Note that the connection of a pending id closed."""
+        if self.pending[ident] is not None:
+            self.pending[ident] = None
+            self.awaited -= 1
 
     def remove(self, member: MemberMetadata) -> None:
         del self._by_id[member.id]
@@ -155,7 +166,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
 
     @property
     def all_joined(self) -> bool:
-        return not self.pending and all(member.joining is not None for member in self.values())
+        return not self.awaited and all(member.joining is not None for member in self.values())
 
     @property
     def waiting_to_join(self) -> int:
@@ -164,6 +175,30 @@ class GroupMembers(Mapping[str, MemberMetadata]):
     @property
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.values()), default=0)
+
+
+class IssuedMemberIds:
+    """The pending member ids of all groups, by the connection on which each was sent."""
+
+    def __init__(self) -> None:
+        self._by_connection: dict[str, dict[tuple[str, str], None]] = {}
+        """Open connections only. Each has at least one id."""
+
+    def __contains__(self, connection: str) -> bool:
+        return connection in self._by_connection
+
+    def add(self, connection: str, group: str, ident: str) -> None:
+        self._by_connection.setdefault(connection, {})[group, ident] = None
+
+    def discard(self, connection: str | None, group: str, ident: str) -> None:
+        if connection is not None and (issued := self._by_connection.get(connection)) is not None:
+            issued.pop((group, ident), None)
+            if not issued:
+                del self._by_connection[connection]
+
+    def take(self, connection: str) -> Iterable[tuple[str, str]]:
+        """Remove a connection, and return the group and the id of each of its pending ids."""
+        return self._by_connection.pop(connection, {})
 
 
 def _held_by_pending(ident: str) -> int:

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from replica.core.coordinator_topic import CoordinatorOutbox
 from replica.core.groups.group_effects import GroupAppend, GroupRecord, MemberDropped, MemberRefused, Note
-from replica.core.groups.group_members import MemberMetadata
+from replica.core.groups.group_members import IssuedMemberIds, MemberMetadata
 from replica.core.groups.group_messages import (
     GroupIdentity,
     Heartbeat,
@@ -54,6 +54,7 @@ class GroupMembership:
         self._groups = groups
         self._timers = timers
         self._outbox = outbox
+        self.issued = IssuedMemberIds()
 
     # -- join --------------------------------------------------------------------------------------------
 
@@ -124,7 +125,8 @@ class GroupMembership:
         elif ask.id_first:
             # If the answer is lost, a client joins again and leaves a member behind each time. A client that has to
             # come back with its id is one member, however often it joins.
-            group.members.expect(fresh)
+            group.members.expect(fresh, ask.connection)
+            self.issued.add(ask.connection, group.id, fresh)
             self._timers.set(GroupTimer(group.id, TimerKind.PENDING, fresh), now + ask.session_timeout_ms)
             self._outbox.answer(ticket, Joined(E.MEMBER_ID_REQUIRED, member=fresh))
         else:
@@ -143,6 +145,7 @@ class GroupMembership:
             is_new=True,
         )
         self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
+        self.issued.discard(group.members.pending.get(ident), group.id, ident)
         if group.initial_delay is not None:
             group.initial_delay.newcomer = True
         group.add(member, ask.protocol_type)
@@ -309,6 +312,7 @@ class GroupMembership:
         return E.NONE
 
     def _forget_pending(self, group: GroupMetadata, ident: str, now: int) -> None:
+        self.issued.discard(group.members.pending.get(ident), group.id, ident)
         group.members.unexpect(ident)
         self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
         self._rebalance.try_complete(group, now)
@@ -317,6 +321,27 @@ class GroupMembership:
         if ident in group.members.pending:
             self._outbox.note(MemberDropped(group.id, ident, "it was given this id, and did not join with it"))
             self._forget_pending(group, ident, now)
+
+    def on_connection_closed(self, connection: str, find: Callable[[str], GroupMetadata | None], now: int) -> None:
+        """Let rebalances complete without the members whose ids were sent on this connection.
+
+        A client whose connection breaks before the id arrives asks for another id, so nobody joins with the first one.
+        Kafka's coordinator waits for it until the session timeout. An id that did arrive stays valid until then: its
+        member joins later, with another rebalance.
+        """
+        groups: dict[str, GroupMetadata] = {}
+        for name, ident in self.issued.take(connection):
+            group = find(name)
+            if group is not None and ident in group.members.pending:
+                group.members.stop_awaiting(ident)
+                groups[name] = group
+        for group in groups.values():
+            self._rebalance.try_complete(group, now)
+
+    def dismiss(self, group: GroupMetadata) -> None:
+        """Forget the ids that a group issued, whose coordinator is another broker from now on."""
+        for ident, connection in group.members.pending.items():
+            self.issued.discard(connection, group.id, ident)
 
     def on_session_timer(self, group: GroupMetadata, ident: str, now: int) -> None:
         member = group.members.get(ident)

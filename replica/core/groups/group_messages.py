@@ -51,6 +51,8 @@ class Join:
     can_skip: bool = False
     """The client understands that, as the leader, it may have to assign nothing."""
     reason: str = ""
+    connection: str = ""
+    """The id of the connection, which differs from all others of the broker."""
 
 
 @frozen

@@ -56,7 +56,11 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
 
         super().__init__("groups", make, group_records.decode, storage, count, log, still_leads, watchdogs)
 
-    # -- other topics, and transactions ---------------------------------------------------
+    # -- connections, other topics, and transactions ---------------------------------------------------
+
+    def connection_closed(self, connection: str) -> None:
+        if self.coordinator.has_issued_on(connection):  # seldom: most connections close with no pending member id
+            self._change("a closed connection", lambda: self.coordinator.connection_closed(connection, self.now()))
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
         """Apply or drop the offsets of a transaction. Its end marker has this offset in this partition of the offsets

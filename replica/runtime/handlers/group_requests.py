@@ -134,6 +134,7 @@ class _GroupRequests:
             id_first=version >= 4,
             can_skip=version >= 9,
             reason=body.reason or "",
+            connection=request.connection,
         )
         joined = await self._ask(ask, Joined)
         return JoinGroupResponse(

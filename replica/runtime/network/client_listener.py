@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
 import trio
 
@@ -33,10 +34,14 @@ class ClientListener:
         tls: ssl.SSLContext | None = None,
         principals: Principals | None = None,
         watchdog: Watchdog = UNWATCHED,
+        on_closed: Callable[[str], object] = lambda connection: None,
     ) -> None:
-        """`host` None: all interfaces. `port` 0: any free port. `principals` maps the subjects of certificates."""
+        """`host` None: all interfaces. `port` 0: any free port. `principals` maps the subjects of certificates.
+
+        `on_closed` is called with the id of a connection that has closed (`Request.connection`).
+        """
         self.name = name
-        self.context = ListenerContext(name, handlers, log, security, watchdog)
+        self.context = ListenerContext(name, handlers, log, security, watchdog, on_closed)
         """Shared by all connections."""
         self.settings = settings or ConnectionLimits()
         """The limits of new connections. They may be replaced while the listener runs."""

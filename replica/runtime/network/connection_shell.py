@@ -70,6 +70,7 @@ class ConnectionShell:
     ) -> None:
         """`on_identified` is called when the first request has arrived or, with SASL, the client has authenticated."""
         self._listener = listener
+        self._id = listener.next_connection_id()
         self._stream = stream
         self._host = host
         self._peer = peer
@@ -130,6 +131,7 @@ class ConnectionShell:
         finally:
             connection.close()
             self._listener.notify_room()
+            self._listener.on_closed(self._id)
             await trio.aclose_forcefully(self._stream)
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ class ConnectionShell:
             raise Cut(f"{decoded.api.name} refused at listener {listener.name}: {refusal}")
         request = Request(
             decoded.api, decoded.version, decoded.correlation, decoded.client_id, decoded.body,
-            listener.name, self._principal, self._host, placed,
+            listener.name, self._principal, self._host, placed, self._id,
         )  # fmt: skip
         if kind is RequestKind.API_VERSIONS:
             return listener.answer_versions(request)

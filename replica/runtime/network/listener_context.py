@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Final
 
 import trio
@@ -37,18 +38,25 @@ class ListenerContext:
         log: Log,
         security: ListenerSecurity = NO_SASL,
         watchdog: Watchdog = UNWATCHED,
+        on_closed: Callable[[str], object] = lambda connection: None,
     ) -> None:
+        """`on_closed` is called with the id of a connection that has closed."""
         self.name = name
         self.handlers = handlers
         """Handlers by API key. ApiVersions omits APIs without one."""
         self.log = log
         self.security = security
         self.watchdog = watchdog
+        self.on_closed = on_closed
         self.memory = ListenerMemory()
         self.unsupported_requests = 0
         """Requests whose API or version is unknown. Each ended its connection."""
         self._has_room = trio.Event()
         """Set when a request is answered. Replaced when a connection waits."""
+        self._connections = count(1)
+
+    def next_connection_id(self) -> str:
+        return f"{self.name}-{next(self._connections)}"
 
     def notify_room(self) -> None:
         self._has_room.set()

@@ -83,11 +83,13 @@ async def answer(request: Request[Any]) -> Any:
 
 @asynccontextmanager
 async def listening(
-    handlers: Handlers | None = None, settings: ConnectionLimits | None = None, security: ListenerSecurity = NO_SASL
+    handlers: Handlers | None = None,
+    settings: ConnectionLimits | None = None,
+    security: ListenerSecurity = NO_SASL,
+    on_closed: Callable[[str], object] = lambda connection: None,
 ) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
-    port = ClientListener(
-        "PLAINTEXT", "127.0.0.1", 0, typed(handlers or {HEARTBEAT: answer}), Log(1), settings, security
-    )
+    handlers = typed(handlers or {HEARTBEAT: answer})
+    port = ClientListener("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1), settings, security, on_closed=on_closed)
     number = await port.bind()
     clients: list[trio.SocketStream] = []
 
@@ -118,6 +120,35 @@ def test_responses_keep_the_order_of_the_requests() -> None:
             for number in range(1, 200):
                 correlation, reply = await client.receive(HEARTBEAT, number % 5)
                 assert (correlation, reply["error_code"]) == (number, number % 7)
+
+    trio.run(main)
+
+
+def test_listener_reports_the_id_of_each_closed_connection_once() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+        closed: list[str] = []
+
+        async def remember(request: Request[Any]) -> Any:
+            seen.append(request.connection)
+            return await answer(request)
+
+        async with listening({HEARTBEAT: remember}, on_closed=closed.append) as connect:
+            clients = [await connect(), await connect()]
+            for client in (*clients, clients[0]):
+                await client.ask(HEARTBEAT, 0, 1, group("g"))
+                await client.receive(HEARTBEAT, 0)
+            first, second, again = seen
+            assert first == again != second
+            assert not closed
+            await clients[0].stream.aclose()
+            while not closed:
+                await trio.sleep(0.01)
+            assert closed == [first]
+            await clients[1].stream.aclose()
+            while len(closed) < 2:
+                await trio.sleep(0.01)
+            assert closed == [first, second]
 
     trio.run(main)
 

@@ -164,6 +164,10 @@ class Room:
             self.turn()
         self.now = end
 
+    def close(self, connection: str) -> None:
+        self.coordinator.connection_closed(connection, self.now)
+        self.turn()
+
     # -- who asks --------------------------------------------------------------------------------------------
 
     def ask(self, ask: Ask) -> Ticket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,101 @@ def test_pending_member_that_never_joins_delays_no_rebalance() -> None:
     assert joined.generation == 2
 
 
-def _join(client: Client) -> Join:
+def _join(client: Client, connection: str = "") -> Join:
     return Join(
-        GroupIdentity("readers", client.member), "consumer", client.protocols, 10_000, 60_000, client_id=client.name
+        GroupIdentity("readers", client.member),
+        "consumer",
+        client.protocols,
+        10_000,
+        60_000,
+        client_id=client.name,
+        connection=connection,
     )
+
+
+def _issue(room: Room, client: Client, connection: str) -> str:
+    reply = room.answers[room.ask(_join(client, connection))]
+    assert isinstance(reply, Joined)
+    assert reply.error is E.MEMBER_ID_REQUIRED
+    return reply.member
+
+
+def test_rebalance_completes_without_pending_member_whose_connection_closed() -> None:
+    room = Room()
+    first = Client(room, "a")
+    stable(room, first)
+    _issue(room, Client(room, "b"), "b1")
+    _issue(room, Client(room, "c"), "c1")
+    assert first.join() is None
+    room.close("b1")
+    assert first.joined() is None  # the group still waits for the other id
+    room.close("c1")
+    joined = first.joined()
+    assert joined is not None
+    assert (joined.error, joined.generation) == (E.NONE, 2)
+
+
+def test_connection_that_closed_earlier_delays_no_later_rebalance() -> None:
+    room = Room()
+    first = Client(room, "a")
+    stable(room, first)
+    _issue(room, Client(room, "b"), "b1")
+    room.close("b1")
+    joined = first.join()
+    assert joined is not None
+    assert joined.generation == 2
+
+
+def test_issued_id_stays_valid_after_its_connection_closed() -> None:
+    room = Room()
+    first, second = Client(room, "a"), Client(room, "b")
+    stable(room, first)
+    second.member = _issue(room, second, "b1")
+    room.close("b1")
+    assert second.join() is None
+    assert second.member in room.group().members
+    assert first.join() is not None
+    share(room, (first, second))
+
+
+def test_closed_connection_removes_no_member_that_joined_with_its_id() -> None:
+    room = Room()
+    first, second = Client(room, "a"), Client(room, "b")
+    stable(room, first)
+    second.member = _issue(room, second, "b1")
+    assert second.join() is None
+    assert not room.coordinator.has_issued_on("b1")
+    room.close("b1")
+    assert first.join() is not None
+    share(room, (first, second))
+
+
+def _expire(room: Room, clients: tuple[Client, ...]) -> None:
+    room.wait(10_000)
+
+
+def _leave(room: Room, clients: tuple[Client, ...]) -> None:
+    for client in clients:
+        assert room.coordinator.has_issued_on("b1")
+        assert client.leave() is E.NONE
+
+
+def _move(room: Room, clients: tuple[Client, ...]) -> None:
+    room.resign()
+
+
+@pytest.mark.parametrize("end", [_expire, _leave, _move])
+def test_no_connection_is_kept_for_ids_that_are_no_longer_pending(
+    end: Callable[[Room, tuple[Client, ...]], None],
+) -> None:
+    room = Room()
+    first, second, third = Client(room, "a"), Client(room, "b"), Client(room, "c")
+    stable(room, first)
+    for client in (second, third):
+        client.member = _issue(room, client, "b1")
+    assert room.coordinator.has_issued_on("b1")
+    end(room, (second, third))
+    assert not room.coordinator.has_issued_on("b1")
 
 
 def test_new_member_triggers_a_rebalance() -> None:
