@@ -58,7 +58,7 @@ def drawing(requests: object) -> Draw:
 
     drawn: object = draw(Random(0))
     if not isinstance(drawn, bytes):
-        raise TypeError(f"a request is bytes, not {type(drawn).__name__}")
+        raise TypeError(f"a request must be bytes, not {type(drawn).__name__}")
     return draw
 
 

@@ -18,29 +18,29 @@ PASSWORD = b"p" * 16
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"hosts": None}, TypeError, "hosts is text, like .*, not NoneType"),
-        ({"hosts": ["127.0.0.1:2181"]}, TypeError, "hosts is text, like .*, not list"),
-        ({"hosts": b"127.0.0.1:2181"}, TypeError, "hosts is text, like .*, not bytes"),
+        ({"hosts": None}, TypeError, "hosts must be text, like .*, not NoneType"),
+        ({"hosts": ["127.0.0.1:2181"]}, TypeError, "hosts must be text, like .*, not list"),
+        ({"hosts": b"127.0.0.1:2181"}, TypeError, "hosts must be text, like .*, not bytes"),
         ({"timeout_ms": 1 << 40}, LocalProtocolError, "timeout_ms is 1099511627776"),
         ({"timeout_ms": 0}, LocalProtocolError, "timeout_ms is 0"),
-        ({"timeout_ms": 1.5}, TypeError, "timeout_ms is a whole number of milliseconds, not float"),
-        ({"timeout_ms": "x"}, TypeError, "timeout_ms is a whole number of milliseconds, not str"),
-        ({"timeout_ms": True}, TypeError, "timeout_ms is a whole number of milliseconds, not bool"),
-        ({"wait_ms": "x"}, TypeError, "wait_ms is a number of milliseconds"),
+        ({"timeout_ms": 1.5}, TypeError, "timeout_ms must be a whole number of milliseconds, not float"),
+        ({"timeout_ms": "x"}, TypeError, "timeout_ms must be a whole number of milliseconds, not str"),
+        ({"timeout_ms": True}, TypeError, "timeout_ms must be a whole number of milliseconds, not bool"),
+        ({"wait_ms": "x"}, TypeError, "wait_ms must be a number of milliseconds"),
         ({"wait_ms": -1}, LocalProtocolError, "wait_ms is -1"),
-        ({"auth": None}, TypeError, "auth is a list of .*, not NoneType"),
-        ({"auth": "digest"}, TypeError, "auth is a list of .*, not str"),
-        ({"auth": ("digest", b"u:hush")}, TypeError, "auth is a list of .*one of its items is"),
-        ({"auth": [("digest", "u:hush")]}, TypeError, "credentials are bytes, like .*, not str"),
-        ({"auth": [(b"digest", b"u:hush")]}, TypeError, "a scheme is text, like .*, not bytes"),
+        ({"auth": None}, TypeError, "auth must be a list of .*, not NoneType"),
+        ({"auth": "digest"}, TypeError, "auth must be a list of .*, not str"),
+        ({"auth": ("digest", b"u:hush")}, TypeError, "auth must be a list of .*one of its items is"),
+        ({"auth": [("digest", "u:hush")]}, TypeError, "credentials must be bytes, like .*, not str"),
+        ({"auth": [(b"digest", b"u:hush")]}, TypeError, "a scheme must be text, like .*, not bytes"),
         ({"auth": [("digest", b"%d:x" % n) for n in range(65)]}, zab.Overloaded, "auths_max is 64"),
         ({"sasl": "bob"}, TypeError, "sasl is .user, password."),
         ({"sasl": ("bob", 1)}, TypeError, "sasl is .user, password."),
-        ({"tls": True}, TypeError, "tls is an ssl.SSLContext or a zab.ClientTls, not bool"),
+        ({"tls": True}, TypeError, "tls must be an ssl.SSLContext or a zab.ClientTls, not bool"),
         ({"reattach": 5}, TypeError, "reattach is .id, password."),
         ({"reattach": (1 << 70, PASSWORD)}, LocalProtocolError, "is not a session's id"),
         ({"reattach": (1, "p")}, TypeError, "reattach is .id, password."),
-        ({"settings": {}}, TypeError, "settings is a zab.ClientSettings, not dict"),
+        ({"settings": {}}, TypeError, "settings must be a zab.ClientSettings, not dict"),
     ],
 )
 async def test_of_connect(given: dict[str, Any], error: type[Exception], said: str) -> None:
@@ -57,7 +57,7 @@ async def test_of_a_session_in_this_process(tmp_path: Path) -> None:
             with pytest.raises(error, match=f"timeout_ms is {timeout_ms}"):
                 store.session(timeout_ms=timeout_ms)
         for wrong in (None, "x", 1.5, True):
-            with pytest.raises(TypeError, match="timeout_ms is a whole number of milliseconds"):
+            with pytest.raises(TypeError, match="timeout_ms must be a whole number of milliseconds"):
                 store.session(timeout_ms=wrong)  # type: ignore[arg-type]
 
 
@@ -66,7 +66,7 @@ async def test_credentials_that_are_text_end_no_session(tmp_path: Path) -> None:
         zab.open_store(tmp_path, client_port=0) as store,
         zab.connect(f"127.0.0.1:{store.client_port}") as session,
     ):
-        with pytest.raises(TypeError, match="credentials are bytes"):
+        with pytest.raises(TypeError, match="credentials must be bytes"):
             await session.add_auth("digest", "me:secret")  # type: ignore[arg-type]
         await session.add_auth("digest", b"me:secret")
         await session.sync()

@@ -92,7 +92,7 @@ async def test_two_ensembles_with_mixed_up_addresses_stay_apart(
         mixed = Ensemble((*one.ensemble.servers[:2], *loopback(1, first=3)))
         async with cluster(tmp_path / "two", mixed, start=False, name="two") as two:
             await two.start(3)
-            says = "it belongs to the ensemble 'two', this server to 'zab'", "refused there"
+            says = "it belongs to the ensemble 'two', this server to 'zab'", "it refused this server"
             while not all(each in caplog.text for each in says):
                 await trio.sleep(0.01)
             assert not two.members[3].status().role.serving
@@ -405,7 +405,7 @@ async def test_peers_with_key_stores(tmp_path: Path) -> None:
 async def test_invalid_certificate_file_is_reported_at_the_start(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
-    with pytest.raises(ConfigError, match="bad.pem: there is no certificate in PEM format in it"):
+    with pytest.raises(ConfigError, match="bad.pem: it contains no certificate in PEM format"):
         open_member(Recorder(), tmp_path, server_id=1, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad))
         async with open_member(
             Recorder(), tmp_path / "data", server_id=1, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad)

@@ -101,7 +101,7 @@ async def test_server_outside_the_membership_reads_nothing(
             assert made.machines[9].log == [b"secret"]
         else:
             await until("election_link_refused", caplog)
-            await until("refused there: server 9 is not a member", caplog)
+            await until("it refused this server: server 9 is not a member", caplog)
             assert not stranger.status().role.serving
             assert 9 not in {link.peer for link in leader.status().links}
             assert made.machines[9].log == []
@@ -135,7 +135,7 @@ async def test_removed_server_applies_its_removal_and_is_disconnected(
         with trio.fail_after(60):
             while gone.status().role.serving:
                 await trio.sleep(0.01)
-        await until(f"refused there: server {gone.me} is not a member", caplog)
+        await until(f"it refused this server: server {gone.me} is not a member", caplog)
         assert gone.me not in {link.peer for link in leader.status().links}
         assert await leader.submit(b"undisturbed") == 2
         assert made.machines[gone.me].log == [b"a last one"]

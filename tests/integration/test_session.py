@@ -137,11 +137,11 @@ async def test_arguments_that_cannot_be(via: SessionKind) -> None:
                 await session.create(path)
         with pytest.raises(zab.BadArguments):
             await session.set(f"{it.root}/a", b"", version=1 << 31)
-        with pytest.raises(TypeError, match="data is bytes or None, not str"):
+        with pytest.raises(TypeError, match="data must be bytes or None, not str"):
             await session.set(f"{it.root}/a", "text")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a path is text, not bytes"):
+        with pytest.raises(TypeError, match="a path must be text, not bytes"):
             await session.get(b"/a")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a version is a number"):
+        with pytest.raises(TypeError, match="a version must be a number"):
             await session.delete("/a", "1")  # type: ignore[arg-type]
         with pytest.raises(zab.LocalProtocolError, match="a request of"):
             await session.create(f"{it.root}/a", bytes(3_000_000))
@@ -163,9 +163,9 @@ async def test_error_names_path_and_reason(via: SessionKind) -> None:
             (session.create(f"{a}//b"), zab.BadArguments, f"{a}//b", "a name between two / is empty"),
             (session.create(f"{a}/./b"), zab.BadArguments, f"{a}/./b", ". is not a valid name"),
             (session.create(f"{a}/\n"), zab.BadArguments, f"{a}/\n", r"contains an invalid character"),
-            (session.set(a, b"", 7), zab.BadVersion, a, f"{a}: bad version (it is not 7)"),
-            (session.delete(a, 7), zab.BadVersion, a, "it is not 7"),
-            (session.set_acl(a, zab.OPEN_ACL, 7), zab.BadVersion, a, "it is not 7"),
+            (session.set(a, b"", 7), zab.BadVersion, a, f"{a}: bad version (its version is not 7)"),
+            (session.delete(a, 7), zab.BadVersion, a, "its version is not 7"),
+            (session.set_acl(a, zab.OPEN_ACL, 7), zab.BadVersion, a, "its version is not 7"),
             (session.multi(Multi().check(a, 0).check(a, 7)), zab.BadVersion, a, "operation 1 of a multi, check "),
             (session.multi(Multi().create(f"{a}/x/y")), zab.NoNode, f"{a}/x/y", f"create {a}/x/y: no node (its"),
         ):
@@ -186,7 +186,7 @@ async def test_arguments_of_wrong_type_are_reported(via: SessionKind) -> None:
         wrong: Any = [("x",), 5, "all", [(31, "world")], [("31", "world", "anyone")]]
         for acl in [None, *wrong]:
             for ask in (session.create, session.create_with_stat, session.set_acl):
-                with pytest.raises(TypeError, match="acl is a list of"):
+                with pytest.raises(TypeError, match="acl must be a list of"):
                     await ask(a, acl=acl)
         with pytest.raises(TypeError, match="multi takes zab.Multi"):
             await session.multi([("create", a)])  # type: ignore[arg-type]
@@ -342,7 +342,7 @@ async def test_a_protected_create_bears_its_token(via: SessionKind) -> None:
         assert await session.find_token(it.root or "/", "tok") == mine
         assert await session.find_token(it.root or "/", "nobody's") is None
         assert await session.find_token(f"{it.root}/nowhere", "tok") is None
-        with pytest.raises(zab.LocalProtocolError, match="does not hold the token"):
+        with pytest.raises(zab.LocalProtocolError, match="does not contain the token"):
             await session.create_protected(f"{it.root}/a", token="b")
 
 
@@ -550,9 +550,9 @@ async def test_a_watch_that_is_over_watches_nothing_more(via: SessionKind) -> No
 async def test_invalid_watch_is_reported(via: SessionKind) -> None:
     async with via.open() as it, it.session() as session:
         for watch in (True, False, print, session.watcher()):
-            with pytest.raises(TypeError, match="a watch is what `async with session.watcher"):
+            with pytest.raises(TypeError, match="a watch comes from `async with session.watcher"):
                 await session.get(it.root or "/", watch)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="a watch is what `async with session.watcher"):
+            with pytest.raises(TypeError, match="a watch comes from `async with session.watcher"):
                 await session.add_watch(it.root or "/", watch)  # type: ignore[arg-type]
 
 
@@ -710,6 +710,6 @@ async def test_acls_too_large_for_a_frame_are_refused_everywhere(name: str, requ
             session.reconfigure(joining=5),  # type: ignore[arg-type]
             session.reconfigure(members="server.1=a:1:2;3", version=wrong),
         ):
-            with pytest.raises(TypeError, match="whole number|a version is a number|servers are text"):
+            with pytest.raises(TypeError, match="whole number|a version must be a number|servers are text"):
                 await coroutine
         assert await session.exists(path) is None

@@ -52,7 +52,7 @@ def test_object_that_is_no_machine_is_refused_when_the_member_is_made(tmp_path: 
 
 @pytest.mark.parametrize("path", [None, 5, b"data"])
 def test_path_of_another_type_is_refused(path: Any) -> None:
-    with pytest.raises(TypeError, match=r"^path is a directory, as text or a pathlib\.Path, not "):
+    with pytest.raises(TypeError, match=r"^path must be a directory, as text or a pathlib\.Path, not "):
         Member(Recorder(), path)
 
 
@@ -402,7 +402,7 @@ async def test_lost_directory_of_a_single_member_is_reported_at_the_start(tmp_pa
 
 async def test_payload_that_is_not_bytes_is_refused_at_the_call(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path) as member:
-        with pytest.raises(TypeError, match="a request is bytes, not str"):
+        with pytest.raises(TypeError, match="a request must be bytes, not str"):
             await member.submit("text")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match=r"joining takes zab\.Server"):
             await member.reconfigure(joining=["server.2=h:1:2"])  # type: ignore[list-item]

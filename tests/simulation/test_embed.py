@@ -331,5 +331,5 @@ def test_misuse_is_said_before_anything_is_run() -> None:
         harness.campaign(Bank, model=NoMachine)
     with pytest.raises(TypeError, match="requests"):
         harness.campaign(Bank, model=Names)
-    with pytest.raises(TypeError, match="a request is bytes"):
+    with pytest.raises(TypeError, match="a request must be bytes"):
         harness.campaign(Bank, model=Ledger, requests=lambda _: "text")

@@ -51,7 +51,7 @@ def test_invalid_setting_is_reported(setting: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Lock", "ReadLock", "Semaphore", "Election", "Party", "ShallowParty"])
 def test_an_identifier_is_text(kind: str) -> None:
-    with pytest.raises(TypeError, match="an identifier is text, not int"):
+    with pytest.raises(TypeError, match="an identifier must be text, not int"):
         getattr(recipes, kind)(None, "/a", 5)
 
 

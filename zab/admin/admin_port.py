@@ -1,4 +1,4 @@
-"""The admin port: a bounded number of connections, a bounded time for each request, replies in order."""
+"""Serve the admin port: bounded connections, a bounded time for each request, replies in order."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class AdminPort:
         self._guard = BrowserGuard([*settings.hosts, settings.host], names)
         self._answer = answer
         self._http_connection: type[HttpConnection]
-        """Set by `run`: the class comes with an extra."""
+        """Set by `run`, because the class needs the packages of an extra."""
         self._log = log
         limits = ListenerLimits(connections_max=settings.connections_max)
         self._listener = LimitedListener("admin", log, lambda: limits, self._serve, self._refused)
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Started with the number of the port.
+        """Serve until cancelled. `task_status` is started with the number of the port.
 
         Raises `ConfigError` if the packages of the extra are missing.
         """
@@ -78,7 +78,7 @@ class AdminPort:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except Exception as error:
-            # A bug of ours: only this caller loses its connection.
+            # A bug of this server: only this caller loses its connection.
             self._log.failed("admin_failed", error, peer=connection.peer)
         finally:
             await trio.aclose_forcefully(connection.stream)

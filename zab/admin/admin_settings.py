@@ -28,8 +28,8 @@ class AdminSettings:
     request_ms         the longest time from the first byte of a request to its last
     idle_ms            the longest time between requests of one connection (`admin.idleTimeout`)
     send_ms            how long a client may take for each piece of a reply
-    snapshot_enabled   whether a snapshot may be taken from here (`admin.snapshot.enabled`)
-    snapshot_ms        the shortest time between two such snapshots (`admin.rateLimiterIntervalInMS`)
+    snapshot_enabled   whether a snapshot may be taken at this port (`admin.snapshot.enabled`)
+    snapshot_ms        the shortest time between two snapshots on request (`admin.rateLimiterIntervalInMS`)
     hosts              names, beside addresses, `localhost` and this server's own, that a request's `Host` may have
                        (`admin.allowedHosts`); `*`: any, which opens the port to DNS rebinding
     """
@@ -54,8 +54,8 @@ class AdminSettings:
         if self.port > 65_535:
             raise ConfigError(f"AdminSettings.port = {self.port}: there is no such port")
         if not self.parts <= PARTS:
-            raise ConfigError(f"AdminSettings.parts: no {sorted(self.parts - PARTS)}; there are {sorted(PARTS)}")
+            raise ConfigError(f"AdminSettings.parts: {sorted(self.parts - PARTS)} unknown; known: {sorted(PARTS)}")
         for name in ("commands_path", "metrics_path"):
             path = getattr(self, name)
             if not path.startswith("/") or path == "/" or path.endswith("/"):
-                raise ConfigError(f"AdminSettings.{name} = {path!r}: a path looks like /commands")
+                raise ConfigError(f"AdminSettings.{name} = {path!r}: expected a path like /commands")

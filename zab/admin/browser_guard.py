@@ -80,6 +80,6 @@ def _name_of(host: str) -> str:
 
 
 def _names_of_machine() -> frozenset[str]:
-    """Return the host names of this machine. Blocks while DNS is asked."""
+    """Return the host names of this machine. Blocks during a query to DNS."""
     name = socket.gethostname()
     return frozenset({name.lower(), socket.getfqdn(name).lower()})

@@ -43,9 +43,9 @@ class _Collector:
 
 
 def exposition(samples: Iterable[MetricSample]) -> bytes:
-    """Write the samples, those of one metric together.
+    """Write the samples, grouped by metric.
 
-    `prometheus_client` appends `_total` to the name of each counter. The names of ZooKeeper's counters do not end so.
+    `prometheus_client` appends `_total` to the name of each counter. ZooKeeper's counters lack this suffix.
     They are passed as gauges, and their TYPE lines are corrected afterwards.
     """
     from prometheus_client import CollectorRegistry

@@ -32,7 +32,7 @@ _STATUSES: Final = frozenset(map(int, HTTPStatus))
 class HttpConnection:
     """One connection. `feed` takes received bytes; `next` returns a complete request, or None. An `HttpError` ends it.
 
-    `h11` reads one request with one `h11.Connection`; the next request gets a new one, and what is left of the bytes.
+    Each request has an `h11.Connection` of its own, which begins with the bytes left over from the previous request.
     """
 
     def __init__(self, head_bytes_max: int, body_bytes_max: int) -> None:
@@ -90,7 +90,7 @@ class HttpConnection:
         if stop > self._head_bytes_max or (stop < 0 and len(self._fed) > self._head_bytes_max):
             raise HttpError(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                f"a request's line and headers may have {self._head_bytes_max} bytes",
+                f"a request's line and headers may have at most {self._head_bytes_max} bytes",
             )
         _check_line(bytes(self._fed[:_LINE_BYTES_MAX]))
         if _FOLDED.search(self._fed, 0, max(stop, 0)):
@@ -140,14 +140,14 @@ class HttpConnection:
         if method not in METHODS:
             raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"{method:.20} is not supported; GET, HEAD and POST are")
         if len(event.headers) > HEADERS_MAX:
-            raise HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a request may have {HEADERS_MAX} headers")
+            raise HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"at most {HEADERS_MAX} headers are allowed")
         headers: dict[str, str] = {}
         for key, value in event.headers:
             name, text = key.decode("ascii"), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
         if "transfer-encoding" in headers and "content-length" in headers:
             # One of the two is false, and a proxy in between may believe the other one.
-            raise HttpError(HTTPStatus.BAD_REQUEST, "both Content-Length and Transfer-Encoding")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "a request must not have both Content-Length and Transfer-Encoding")
         path, parameters, authority = _target(event.target)
         if authority is not None:
             headers["host"] = authority
@@ -188,18 +188,18 @@ def _check_line(beginning: bytes) -> None:
         return
     found = _LINE.fullmatch(line)
     if found is None:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "a request begins with METHOD /path HTTP/1.1")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "a request must begin with METHOD /path HTTP/1.1")
     if found[1] not in (b"1.1", b"1.0"):
         raise HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "this is a port for HTTP/1.1")
 
 
 def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
-    """Return the path, the parameters, and the host of an absolute URL: it counts more than the header `Host`."""
+    """Return the path, the parameters, and the host of an absolute URL, which overrides the header `Host`."""
     authority = None
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")
         if scheme.lower() != b"http" or not slashes:
-            raise HttpError(HTTPStatus.BAD_REQUEST, "a path begins with /")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "a path must begin with /")
         host, _, rest = rest.partition(b"/")
         authority, target = host.decode(), b"/" + rest
     raw, _, query = target.partition(b"#")[0].partition(b"?")

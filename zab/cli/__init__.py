@@ -9,9 +9,10 @@ from typing import NoReturn
 
 
 def end_servers_early() -> None:
-    """Let SIGINT and SIGTERM end a server with status 0 before it listens for them itself, as they do later.
+    """Let SIGINT and SIGTERM end a starting server with status 0, before the server handles these signals itself.
 
-    Importing its modules takes up to a second. A shell ignores SIGINT in a background job, and so does the server then.
+    Importing the server's modules takes up to a second. If a shell has set SIGINT to ignored, as for a background job,
+    it stays ignored.
     """
     if sys.argv[1:2] not in (["serve"], ["dev"]):
         return
@@ -21,7 +22,7 @@ def end_servers_early() -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    """End at once: an exception would be raised wherever the program is, also in the middle of the event loop."""
+    """Exit at once. An exception could be raised anywhere, even in the middle of the event loop."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -90,7 +90,7 @@ def dev(
     """Run an ensemble of the coordination store on loopback, in this process.
 
     Each server has its own sockets and files, and takes part in real elections. Any ZooKeeper client can connect to
-    each of them. When they are ready, they print commands to try. Ctrl-C stops them; the data remains.
+    each of them. When all are ready, the command prints examples to try. Ctrl-C stops them; the data remains.
 
     \b
     zab dev                              three servers, clients at 2181, 2182 and 2183
@@ -231,7 +231,7 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
 
 
 def free_or_any(port: int) -> int:
-    """Return the port, or 0 for any port if it is taken. 8080 often is, which must not prevent the start."""
+    """Return the port, or 0 for any port if it is taken. Port 8080 often is taken, which must not prevent the start."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -88,7 +88,7 @@ def export(source: Path, target: Path, log_dir: Path | None) -> None:
 
 
 def _advice(source: Path) -> str:
-    """Return advice about damage. To skip the damaged part would lose acknowledged transactions."""
+    """Return advice about damage. Skipping the damaged part would lose acknowledged transactions."""
     if source.is_dir() and their_files(source) is None:
         return f"`zab log repair {source} NEW` saves the undamaged part"
     return (

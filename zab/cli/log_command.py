@@ -165,8 +165,8 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
     """Return the first transaction in a store's directory that was not written by a store.
 
-    The directory names the kind of its machine. If it does not, it belongs to a store if a store has written one of the
-    transactions.
+    The directory names the kind of its machine. If it does not, a transaction that a store has written proves that it
+    belongs to a store.
     """
     kind = None
     if IDENTITY in disk.list():

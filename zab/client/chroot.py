@@ -1,6 +1,6 @@
 """The root of a session, as ZooKeeper's chroot: the session's `/` is another node at the server.
 
-Paths of requests get the root in front, and paths of replies lose it again.
+The root is put before the paths of requests, and is removed from the paths of replies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def path_below(root: str, path: str) -> str:
 
 
 def path_out_of(root: str, path: str) -> str:
-    """Return the path as the session sees it. A path outside the root, of the configuration node, stays as it is."""
+    """Return the path as the session sees it. The configuration node outside the root keeps its path."""
     if path == root:
         return ROOT
     return path[len(root) :] if path.startswith(f"{root}/") else path

@@ -169,7 +169,7 @@ class ClientProtocol:
         self._queue.extendleft(reversed(again))
 
     def close(self, call: Call, error_code: int, why: str) -> None:
-        """Submit the last request, in place of all that are not sent yet."""
+        """Submit the request that closes the session, in place of all requests that are not sent yet."""
         self._give_up(error_code, why)
         self.submit(call)
 
@@ -308,8 +308,9 @@ class ClientProtocol:
         done(value, None)
 
     def _on_special(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
-        """Handle a frame with one of ZooKeeper's special xids: an event, or the reply to a ping, to an identity or to
-        restored watches.
+        """Handle a frame with one of ZooKeeper's special xids.
+
+        It is an event, or the reply to a ping, to an identity or to restored watches.
         """
         if xid == EVENT_XID:
             event, _, path = decode_event(body)

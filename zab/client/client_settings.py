@@ -22,7 +22,7 @@ class ClientSettings:
     events_max         unread events of one watch
     auths_max          identities of a session
     connect_ms         time for one address until the session is established; 0: the timeout, divided among the hosts
-    hopeless_ends      give up the first connection at once if every server fails for a permanent reason: TLS that does
+    hopeless_ends      stop the first attempt to connect if every server fails for a permanent reason: TLS that does
                        not match, an unknown name. For interactive use
     refused_ends       count a refused connection as such a reason
     pause_ms_min       pause before the next round of attempts; doubled from round to round, with some jitter

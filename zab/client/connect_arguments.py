@@ -12,7 +12,7 @@ from zab.core.errors import LocalProtocolError
 from zab.session.call_arguments import credentials_of, timeout_of
 
 _ID_BITS: Final = 64
-_AUTH: Final = 'auth is a list of (scheme, credentials), like [("digest", b"user:password")]'
+_AUTH: Final = 'auth must be a list of (scheme, credentials), like [("digest", b"user:password")]'
 
 
 def check_arguments(
@@ -31,24 +31,24 @@ def check_arguments(
     range is a LocalProtocolError. The message names the argument and shows an example or the range.
     """
     if not isinstance(hosts, str):
-        raise TypeError(f'hosts is text, like "host1:2181,host2:2181/root", not {type(hosts).__name__}')
+        raise TypeError(f'hosts must be text, like "host1:2181,host2:2181/root", not {type(hosts).__name__}')
     timeout_of(timeout_ms)
     if tls is not None and not isinstance(tls, (ssl.SSLContext, ClientTls)):
-        raise TypeError(f"tls is an ssl.SSLContext or a zab.ClientTls, not {type(tls).__name__}")
+        raise TypeError(f"tls must be an ssl.SSLContext or a zab.ClientTls, not {type(tls).__name__}")
     if sasl is not None and not _are(sasl, str, str):
-        raise TypeError('sasl is (user, password), like ("bob", "secret")')
+        raise TypeError('sasl must be (user, password), like ("bob", "secret")')
     if wait_ms is not None:
         if not isinstance(wait_ms, (int, float)) or isinstance(wait_ms, bool):
-            raise TypeError(f"wait_ms is a number of milliseconds, or None for ever, not {type(wait_ms).__name__}")
+            raise TypeError(f"wait_ms must be a number of milliseconds, or None for ever, not {type(wait_ms).__name__}")
         if not wait_ms >= 0:
             raise LocalProtocolError(f"wait_ms is {wait_ms}; it must be 0, positive or None, which waits for ever")
     if reattach is not None:
         if not _are(reattach, int, bytes):
-            raise TypeError("reattach is (id, password) of a session: `session.id` and `session.password`")
+            raise TypeError("reattach must be (id, password) of a session: `session.id` and `session.password`")
         if reattach[0].bit_length() >= _ID_BITS:
             raise LocalProtocolError(f"reattach: {reattach[0]} is not a session's id")
     if not isinstance(settings, ClientSettings):
-        raise TypeError(f"settings is a zab.ClientSettings, not {type(settings).__name__}")
+        raise TypeError(f"settings must be a zab.ClientSettings, not {type(settings).__name__}")
 
 
 def checked_auth(auth: object) -> list[tuple[str, bytes]]:

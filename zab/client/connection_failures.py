@@ -1,4 +1,4 @@
-"""The ways in which a connection fails, and what an operator can learn from them.
+"""Explain failed connections to operators.
 
 A mistyped port may belong to another protocol, so the message names the protocol of an unexpected answer. Some failures
 are permanent: an operator has to change a file or a command line before another attempt can succeed.
@@ -34,7 +34,7 @@ present_as("zab", globals())  # the exceptions below are internal
 
 
 class ConnectionOver(Exception):
-    """Ends one connection. The message is the reason; the session goes on with the next connection."""
+    """Ends one connection. The message is the reason; the session continues on the next connection."""
 
 
 def is_permanent(error: BaseException | None, *, refusals: bool = False) -> bool:

@@ -37,7 +37,7 @@ _log: Final = logging.getLogger("zab.client")
 
 
 class ConnectedSession(Protocol):
-    """The session, as the connector uses it."""
+    """The part of a session that the connector uses."""
 
     @property
     def ended(self) -> bool: ...
@@ -88,7 +88,7 @@ class Connector:
         self._may_recover = False
         """True if a failure of this round may go away by waiting."""
         self._outside = outside
-        """The environment: name resolution, streams and chance."""
+        """The environment: name resolution, streams and randomness."""
         self._session = session
         self._machine = machine
         self._hosts = hosts.hosts
@@ -107,7 +107,8 @@ class Connector:
         self._scope: trio.CancelScope | None = None
         """Ends the present connection."""
         self.heard_at = trio.current_time()
-        """The send time of the last request that a leader has answered. The leader received this sign of life later.
+        """The send time of the last request that a leader has answered: the leader certainly received it after that
+        time.
 
         Only the attachment of a session and a `sync` count. A server without a quorum may answer everything else,
         pings included.
@@ -298,7 +299,7 @@ class Connector:
     # -- while the server is read only -------------------------------------------------------------
 
     async def _search(self, here: Address) -> None:
-        """Look for a server with a quorum, and end the connection to the present one when there is one."""
+        """Look for a server with a quorum, and end the connection to the present server when one is found."""
         pause = Backoff(self._settings.search_ms_min, self._settings.search_ms_max, self._outside.random)
         while True:
             await trio.sleep(pause.next_s())

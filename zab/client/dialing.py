@@ -95,7 +95,7 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
 
 @frozen
 class Outside:
-    """The environment of a client: names, streams and chance. A simulation provides its own."""
+    """The environment of a client: names, streams and randomness. A simulation provides its own."""
 
     addresses: Callable[[str, int], Awaitable[list[Address]]] = addresses_of
     dial: Callable[[Address, ssl.SSLContext | None, int], Awaitable[trio.abc.Stream]] = dial

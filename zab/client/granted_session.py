@@ -6,7 +6,7 @@ from zab.wire.client.connect import NO_PASSWORD, ConnectRequest, ConnectResponse
 
 
 class GrantedSession:
-    """What the last server granted. It outlasts connections."""
+    """The session that the last server granted. It outlasts connections."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.id = 0
@@ -29,7 +29,7 @@ class GrantedSession:
         return ConnectRequest(last_zxid, asked_ms, session, password, read_only)
 
     def granted(self, response: ConnectResponse) -> None:
-        """Note what a server has granted."""
+        """Record the session that a server has granted."""
         self.id, self.timeout_ms = response.session, response.timeout_ms
         self.password = response.password or NO_PASSWORD
         self._known_to_all = self._known_to_all or not response.read_only

@@ -10,7 +10,7 @@ from zab.client.connection_failures import ConnectionOver
 
 
 class KeepAlive:
-    """The last signs of life of both sides of one connection, in seconds of Trio's clock."""
+    """The times of the last bytes of both sides of one connection, in seconds of Trio's clock."""
 
     def __init__(self, timeout_ms: int) -> None:
         """`timeout_ms` is the session's timeout."""

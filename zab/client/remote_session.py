@@ -95,7 +95,7 @@ class RemoteSession(Session):
         return self._protocol.granted.password
 
     def __repr__(self) -> str:
-        """Leave out the password."""
+        """Describe the session without its password."""
         server = self.connector.server
         at = f"at {server} " if server is not None else ""
         return f"<{type(self).__name__} {self.id:#x} {self.state.value} {at}of {str(self._hosts)!r}>"
@@ -159,13 +159,14 @@ class RemoteSession(Session):
             self._protocol.unwatch(path, kind)
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
-        """Add an identity, as in every session. Every server that this session moves to receives it, even if the call
-        is cancelled.
+        """Add an identity, as in every session.
+
+        Every server that this session moves to receives it, even if the call is cancelled.
         """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
         if len(self._protocol.setup.auths) >= self._settings.auths_max:
-            raise Overloaded(f"auths_max is {self._settings.auths_max}, and this session has as many credentials")
+            raise Overloaded(f"auths_max is {self._settings.auths_max}, and this session has that many already")
         waiter = Waiter()
         self._protocol.add_auth(scheme, credentials, waiter.done)
         await waiter.wait()

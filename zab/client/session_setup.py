@@ -39,7 +39,7 @@ class Auth:
 
 
 class SessionSetup:
-    """What a session's server has to receive before its requests, and the replies to that."""
+    """The frames that a new server receives before a session's requests, and the replies to these frames."""
 
     def __init__(self, owner: AuthOwner, watches: WatchManager, watch_bytes_max: int) -> None:
         """`watch_bytes_max` bounds the bytes of paths in one request."""

@@ -174,8 +174,9 @@ class ConfigSource:
         self.problems += [line for line in problems if line not in self.problems]
 
     def blame(self, error: ConfigError) -> None:
-        """Record an error about a value made of several keys. Its text begins with `key=value: ` or with the name of a
-        file.
+        """Record an error about a value made of several keys.
+
+        Its text begins with `key=value: ` or with the name of a file.
         """
         text = str(error)
         entry = next((each for each in self.entries.values() if text.startswith(f"{each.key}=")), None)
@@ -185,8 +186,9 @@ class ConfigSource:
             self.problems.append(f"{self.path if entry is None else entry.place}: {text}")
 
     def _entry_of_file(self, text: str) -> tuple[ConfigEntry | None, str]:
-        """Return the key that names the file at the beginning of an error's text. If several keys do, each gets one
-        error.
+        """Return the key that names the file at the beginning of an error's text.
+
+        If several keys name the file, each gets one error.
         """
         named = [
             (entry, file)
@@ -202,8 +204,9 @@ class ConfigSource:
     # -- keys without effect ---------------------------------------------------------------------
 
     def warn_of_keys_without_effect(self, understood: Iterable[str] = ()) -> None:
-        """Warn of keys that are unknown or have no effect. `understood`: keys that code reads although the table lacks
-        them.
+        """Warn of keys that are unknown or have no effect.
+
+        `understood`: keys that code reads although the table lacks them.
         """
         understood = frozenset(understood)
         for entry in self.entries.values():

@@ -59,7 +59,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
     while not reader.at_end:
         name = reader.word("the name of a section")
         if name in sections:
-            raise reader.wrong("a second section of the same name")
+            raise reader.wrong("there are two sections of this name")
         reader.mark("{")
         modules = sections[name] = []
         while not reader.has("}"):

@@ -30,12 +30,11 @@ class ConfigKey:
     does: str
     """The effect of the key, or the reason why it has none."""
     convert: Convert = text
-    """Converts and checks the value, even that of a key without effect: if ZooKeeper or Kafka refuses it, so does this.
-    """
+    """Converts and checks the value, even of a key without effect, because ZooKeeper and Kafka check it, too."""
     sets: str = ""
-    """The setting that it becomes, as `group.field`; empty if the key is read by hand or has no effect."""
+    """The setting that the key sets, as `group.field`; empty if code reads the key by its name, or it has no effect."""
     ignored: bool = False
-    """The key has no effect here."""
+    """True if the key has no effect here."""
     agreed: tuple[str, ...] = ()
     """Values of a key without effect that need no warning, because they ask for the behaviour that this server has."""
 
@@ -101,8 +100,9 @@ class KeyTable:
         return next((family for family in self.families if family.pattern.fullmatch(name)), None)
 
     def knows(self, name: str) -> bool:
-        """Return whether the table has this key. If not, messages hide its value: the key may be a misspelt password
-        key.
+        """Return whether the table has this key.
+
+        Messages hide the value of an unknown key, because it may be a misspelt password key.
         """
         if self.base(name) in self.keys:
             return True

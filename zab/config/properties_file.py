@@ -30,7 +30,7 @@ class MalformedEscape(ValueError):
     """`\\u` without four hexadecimal digits. The message does not quote the text: it may be part of a password."""
 
     def __init__(self, line: int) -> None:
-        super().__init__(f"line {line}: four hexadecimal digits follow \\u")
+        super().__init__(f"line {line}: four hexadecimal digits must follow \\u")
         self.line = line
 
 
@@ -82,7 +82,7 @@ def _entry(line: str, number: int, last: int) -> PropertiesEntry:
     rest = line[at:].lstrip(_BLANKS)
     if rest[:1] and rest[0] in _SEPARATORS:
         rest = rest[1:].lstrip(_BLANKS)
-    # ZooKeeper and Kafka trim both, though escaped blanks of a properties file belong to the value.
+    # ZooKeeper and Kafka trim key and value, although escaped blanks of a Java properties file belong to the value.
     return PropertiesEntry(_unescaped(line[:at], number).strip(), _unescaped(rest, number).strip(), number, last)
 
 

@@ -1,6 +1,6 @@
-"""Value kinds: converters from the text of a value to the value.
+"""Converters from the text of a configuration value to the value.
 
-A converter raises `ValueError` with the value that would be right, as in "a whole number, 1 or more".
+A converter raises `ValueError` with a description of valid values, as in "a whole number, 1 or more".
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def clamped(least: int) -> Callable[[str], int]:
         except ValueError:
             raise ValueError(f"a whole number, {least} or more") from None
         if number < least:
-            raise Adjusted(least, f"the least is {least}, which is used")
+            raise Adjusted(least, f"the minimum is {least}, which is used")
         return whole(least)(value)
 
     return convert
@@ -99,7 +99,7 @@ def or_no_limit(value: str) -> int:
 
 
 def or_default(value: str) -> int | None:
-    """Return None, which stands for the default, for 0 and less."""
+    """Return the number, or None for 0 and less, which stands for the default."""
     try:
         number: int = any_long(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Refuse a misspelt keyword argument with the nearest one that exists."""
+"""Reject misspelt keyword arguments, and suggest the most similar name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a misspelt argument of `what`, and suggest the most similar one."""
+    """Raise TypeError for an argument that `what` does not have, and suggest the most similar one."""
     for name in given:
         if name not in known:
             from difflib import get_close_matches
@@ -23,7 +23,7 @@ def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None
 
 
 def checks_names(what: str, of: Callable[..., object] | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function so that it refuses misspelt arguments: its own, or those of `of` if it passes them on."""
+    """Decorate a function to reject misspelt keyword arguments: those of `of`, if it passes them on, else its own."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         known = cache(partial(signature, of or function))
@@ -48,7 +48,7 @@ def checks_arguments(kind: type[T]) -> type[T]:
 def checks_methods(kind: type[T]) -> type[T]:
     """Decorate a public class so that its constructor and its public methods refuse misspelt arguments.
 
-    Arguments are looked at only after Python has refused a call, so a correct one pays for one more frame.
+    Arguments are checked only after Python has raised TypeError, so a correct call costs only one more stack frame.
     """
     for name, function in list(vars(kind).items()):
         if isfunction(function) and (name == "__init__" or not name.startswith("_")):

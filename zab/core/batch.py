@@ -1,7 +1,7 @@
 """A batch of transactions: the unit in which history is proposed, logged, committed and applied.
 
 The leader packs the payloads once. The packed bytes then travel unchanged into frames and logs, and are unpacked only
-where they are applied. So the first and last zxid of a batch are known without a look at its transactions.
+where they are applied. So the first and last zxid of a batch are known without unpacking it.
 """
 
 from __future__ import annotations

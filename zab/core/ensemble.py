@@ -24,7 +24,7 @@ NO_HOST: Final = "embedded.invalid"
 
 
 class Role(Enum):
-    """A server votes, or it only observes."""
+    """The voting right of a server: a participant votes, an observer does not."""
 
     PARTICIPANT = "participant"
     OBSERVER = "observer"
@@ -71,10 +71,10 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
 
 
 def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
-    """Yield each reason for which these parts are no valid ensemble.
+    """Yield the reasons why these parts are not a valid ensemble.
 
-    The rules are those of ZooKeeper's dynamic configuration (`QuorumPeerConfig`), and each keeps a quorum well defined:
-    a server has one entry, and weights count only in a hierarchical quorum.
+    The rules are those of ZooKeeper's dynamic configuration (`QuorumPeerConfig`): each server has one entry, and
+    weights count only in a hierarchical quorum.
     """
     ids = Counter(server.id for server in servers)
     for sid, count in ids.items():
@@ -87,22 +87,22 @@ def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapp
         if sid not in ids:
             yield f"weight.{sid}: there is no server.{sid}"
         if weight < 0:
-            yield f"weight.{sid}={weight}: a weight is not negative"
+            yield f"weight.{sid}={weight}: a weight must not be negative"
     if groups:
         yield from _group_faults(
             dict.fromkeys(server.id for server in servers if server.role is Role.PARTICIPANT), groups, weights
         )
     elif weights:
-        yield "weights have a meaning only together with groups"
+        yield "there are weights but no groups; a weight counts only inside a group"
 
 
 def _group_faults(
     voters: Collection[ServerId], groups: Collection[Group], weights: Mapping[ServerId, int]
 ) -> Iterator[str]:
-    """Yield each reason for which these groups make no hierarchical quorum of the voters.
+    """Yield the reasons why these groups do not form a hierarchical quorum of the voters.
 
-    ZooKeeper's `QuorumHierarchical` puts each voter in exactly one group and counts no server outside of the groups. A
-    group of weight 0 counts for nothing, so one group needs a weight, or no quorum exists.
+    As in ZooKeeper's `QuorumHierarchical`, each voter is in exactly one group. Groups of weight 0 are ignored, so at
+    least one group needs a positive weight; otherwise no quorum exists.
     """
     for group, other in pairwise(groups):
         if group.id == other.id:
@@ -122,13 +122,13 @@ def _group_faults(
 
 
 def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
-    """Yield each address that two members claim."""
+    """Yield a message for each address that two members share."""
     taken: dict[tuple[str, int], ServerId] = {}
     for server in servers:
         for port in (server.quorum_port, server.election_port):
             other = taken.setdefault((server.host, port), server.id)
             if other != server.id:
-                yield f"servers {other} and {server.id} both claim {server.host}:{port}"
+                yield f"servers {other} and {server.id} have the same address, {server.host}:{port}"
 
 
 @frozen(slots=False)
@@ -173,7 +173,7 @@ class Ensemble:
         return self.weights.get(sid, 1)
 
     def same_members(self, other: Ensemble) -> bool:
-        """Return True if only the versions differ."""
+        """Return True if `other` differs at most in its version."""
         return evolve(self, version=NOTHING) == evolve(other, version=NOTHING)
 
     # -- quorums ---------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Ensemble:
         return not self.is_quorum([sid for sid in self.voters if sid not in acks])
 
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
-        """Return the newest zxid that a quorum has reached. Each server has acknowledged everything up to its entry."""
+        """Return the newest zxid that a quorum has acknowledged; `acked` has the last zxid of each server."""
         if not self.groups:
             reached = sorted([acked.get(sid, NOTHING) for sid in self.voters], reverse=True)
             return reached[len(reached) // 2] if reached else NOTHING
@@ -224,7 +224,7 @@ class Ensemble:
 
     @classmethod
     def parse(cls, text: str) -> Ensemble:
-        """The inverse of `text`. Entries may stand in any order; a comma separates as well as a newline."""
+        """Parse the output of `text`. Entries may be in any order, separated by newlines or commas."""
         return _parsed(text)
 
     # -- change ----------------------------------------------------------------------------------
@@ -232,9 +232,11 @@ class Ensemble:
     def changed(
         self, joining: Collection[Server] = (), leaving: Collection[ServerId] = (), *, version: Zxid = NOTHING
     ) -> Ensemble:
-        """Return this membership with servers added, replaced if the id is known, and removed."""
+        """Return this membership without `leaving` and with `joining`; a joining server replaces the member with its
+        id.
+        """
         if self.groups:
-            raise ConfigError("an ensemble with groups is changed as a whole, not by joining and leaving")
+            raise ConfigError("an ensemble with groups can only be replaced as a whole: give all its members")
         for sid in leaving:
             if sid not in self.by_id:
                 raise ConfigError(f"server {sid} cannot leave: it is not a member")
@@ -243,14 +245,14 @@ class Ensemble:
         return evolve(self, servers=tuple(kept.values()), version=version)
 
     def check_addresses(self) -> None:
-        """Raise ConfigError if two members claim one address."""
+        """Raise ConfigError if two members share an address."""
         for fault in shared_addresses(self.servers):
             raise ConfigError(fault)
 
 
 @lru_cache(64)
 def _parsed(text: str) -> Ensemble:
-    """Parse a text. Cached, because logs, disks and messages repeat the same few texts."""
+    """Parse a membership text. Cached, because logs, disks and messages repeat the same few texts."""
     return Ensemble(*parts(text))
 
 
@@ -284,7 +286,7 @@ def parse_server(line: str) -> Server:
     key, equals, value = line.partition("=")
     kind, dot, number = key.strip().partition(".")
     if not equals or kind != "server" or not dot:
-        raise ConfigError(f"{line!r}: a server looks like server.1=host:2888:3888")
+        raise ConfigError(f"{line!r}: expected a line like server.1=host:2888:3888")
     quorum_side, semicolon, client_side = value.strip().partition(";")
     sid = _number(number, line)
     if not 0 < sid < 1 << 63:
@@ -298,7 +300,7 @@ def parse_server(line: str) -> Server:
         try:
             role = Role(parts[2].strip().lower())
         except ValueError:
-            raise ConfigError(f"{line!r}: the role is participant or observer, not {parts[2]!r}") from None
+            raise ConfigError(f"{line!r}: the role must be participant or observer, not {parts[2]!r}") from None
     client_host: str | None = None
     client_port: int | None = None
     if semicolon:

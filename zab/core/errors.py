@@ -1,4 +1,4 @@
-"""The errors, sorted by the party that has to act."""
+"""The errors of the core, grouped by the party that has to act."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def present_as(package: str, module: Mapping[str, object]) -> None:
-    """Let the errors that a module has defined so far appear under the package where users find them."""
+    """Set `__module__` of the errors in `module` to `package`, the name under which users import them."""
     for each in list(module.values()):
         if isinstance(each, type) and issubclass(each, Exception) and each.__module__ == module["__name__"]:
             each.__module__ = package
@@ -25,19 +25,19 @@ class RemoteProtocolError(ZabError):
 
 
 class StorageError(ZabError):
-    """The disk failed or lied. This server stops; the others carry on."""
+    """The disk failed or returned wrong data. This server stops; the others continue."""
 
 
 class DamagedError(StorageError):
-    """The data on the disk contradict each other, and no torn tail explains it."""
+    """The data on the disk are inconsistent, and not because a crash tore the last write."""
 
 
 class ConfigError(ZabError):
-    """A configuration or a change of membership makes no sense. The message names the place."""
+    """A configuration or a change of membership is invalid. The message names the place."""
 
 
 class NotLeader(ZabError):
-    """Only a leader in broadcast can do this, and this server is none. Ask the current leader."""
+    """Only an established leader can do this, and this server is not one. Ask the current leader."""
 
 
 class Overloaded(ZabError):
@@ -57,18 +57,18 @@ class NewConfigNoQuorum(ConfigError):
 
 
 class Refused(ZabError):
-    """The machine's `prepare` refused the request; the text tells the reason. The request changed nothing."""
+    """The machine's `prepare` refused the request; the message tells the reason. The request changed nothing."""
 
 
 class LeadersLost(Refused):
-    """`Limits.leaders_lost_max` leaders in a row were lost while the request was under way. It changed nothing."""
+    """The request changed nothing: `Limits.leaders_lost_max` leaders in a row were lost while it was under way."""
 
 
 class OutcomeUnknown(ZabError):
-    """The request may have been carried out or not, and it can no longer be found out.
+    """The request may have been carried out, and this can no longer be found out.
 
     A client gets this error if its connection is lost before the reply. A member gets it only if a snapshot brought it
-    up to date, which may contain the request. Look at the state, then decide whether to repeat the request.
+    up to date: the snapshot may contain the request. Look at the state, then decide whether to repeat it.
     """
 
 
@@ -77,11 +77,11 @@ class Stopped(ZabError):
 
 
 class ChangeLost(ZabError):
-    """The leader that proposed this change of membership is gone, and the change with it. Repeat it."""
+    """The leader that proposed this change of membership was lost, and the change with it. Repeat the change."""
 
 
 present_as("zab", globals())
 
 
 class WireError(RemoteProtocolError):
-    """The bytes from a peer are no valid message."""
+    """The bytes from a peer are not a valid message."""

@@ -1,4 +1,4 @@
-"""Bound the passwords that one address may guess: a pause before each failure is reported, and few pauses at a time.
+"""Limit password guessing per client address: delay the report of each failure, and limit the delays at a time.
 
 Each failed login from an address doubles the pause after its next failure, up to a bound; each `forget_ms` without a
 failure halves it again. The pause belongs to the address and not to the connection: if the client hangs up before the
@@ -59,7 +59,7 @@ class _Failures:
 
 
 class FailedLogins:
-    """The failures of all addresses; times are milliseconds of any clock that never goes back."""
+    """The failures of all addresses. Times are milliseconds of a monotonic clock."""
 
     def __init__(self, settings: FailedLoginSettings | None = None) -> None:
         self._settings = settings = settings or FailedLoginSettings()
@@ -71,7 +71,7 @@ class FailedLogins:
         return len(self._of)
 
     def may_try(self, host: str, now_ms: float) -> bool:
-        """Return whether credentials from `host` may be checked now; if not, cut the connection."""
+        """Return whether credentials from `host` may be checked now. If not, the caller must close the connection."""
         failures = self._of.get(network_of(host))
         if failures is None:
             return True

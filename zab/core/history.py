@@ -59,7 +59,7 @@ class History:
         self._batches: list[Batch] = []
         """The batches in memory, `(base, last]` without a gap."""
         self._digests: list[int] = []
-        """The digest at the end of each batch, computed on demand from the first batch on."""
+        """The digest at the end of each of the first batches. Extended when the digest of a later batch is needed."""
         self._ends: list[Zxid] = []
         """The last zxid of each epoch with transactions in `(outlined, last]`, ascending."""
         self._entries = self._bytes = 0
@@ -74,7 +74,7 @@ class History:
 
     def append(self, batch: Batch) -> None:
         if not follows(batch.first, self.last):
-            raise RemoteProtocolError(f"{show(batch.first)} does not follow {show(self.last)}: there is a hole")
+            raise RemoteProtocolError(f"{show(batch.first)} does not follow {show(self.last)}: there is a gap")
         if batch.config:
             self.configs.append(config_of(batch))
         self._batches.append(batch)
@@ -102,7 +102,7 @@ class History:
             self._ends.append(zxid)
 
     def reset(self, zxid: Zxid, digest: int) -> None:
-        """Begin anew after a snapshot, which replaces the whole history."""
+        """Restart the history at a snapshot, which replaces all transactions before it."""
         self.base = self.last = self._disk_start = self.outlined = zxid
         self._base_digest = digest
         self._batches = []
@@ -115,7 +115,7 @@ class History:
         """Drop old batches from memory, down to half of the window. Batches that are not applied stay."""
         if self._entries <= settings.window_entries and self._bytes <= settings.window_bytes:
             return
-        # Dropping from the head of a list costs its whole length, so it is done by the half.
+        # Removing the head of a list costs time in proportion to its length, so half of the window is removed at once.
         drop = 0
         entries, size = self._entries, self._bytes
         while drop < len(self._batches) and (
@@ -140,7 +140,7 @@ class History:
 
     def _note_end(self, zxid: Zxid) -> None:
         if self._ends and self._ends[-1] >> 32 == zxid >> 32:
-            self._ends[-1] = zxid  # ascending: every caller moves forward
+            self._ends[-1] = zxid  # stays ascending, because every caller passes a newer zxid
         else:
             self._ends.append(zxid)
 
@@ -214,16 +214,16 @@ class History:
 
 
 def config_of(batch: Batch) -> Ensemble:
-    """The membership that a configuration batch carries."""
+    """Return the membership that a configuration batch contains."""
     payloads = batch.payloads()
     if len(payloads) != 1:
         raise RemoteProtocolError(
-            f"{show(batch.first)}: a membership change shares its batch with others: {len(payloads)} in all"
+            f"{show(batch.first)}: a membership change must be alone in its batch, which has {len(payloads)} payloads"
         )
     try:
         ensemble = Ensemble.parse(payloads[0].decode())
     except Exception as error:
-        raise RemoteProtocolError(f"{show(batch.first)}: no membership: {error}") from error
+        raise RemoteProtocolError(f"{show(batch.first)}: the membership does not parse: {error}") from error
     if ensemble.version != batch.first:
         raise RemoteProtocolError(
             f"{show(batch.first)}: the membership has version {show(ensemble.version)}, not its own zxid"

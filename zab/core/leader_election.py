@@ -1,7 +1,7 @@
 """Fast leader election: agree on the server with the newest history before following it.
 
 A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks history. A
-`LeaderElection` lasts for one period of LOOKING; the number of its round outlives it.
+`LeaderElection` lasts for one period of LOOKING; the number of the round is kept for the next one.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def beats(new: Vote, old: Vote, active: Ensemble) -> bool:
 
 
 class Electorate:
-    """The voters of the memberships in which a quorum is needed, each by itself."""
+    """The voters of the active membership and of pending ones. Each membership needs a quorum of its own."""
 
     def __init__(self, me: ServerId, views: tuple[Ensemble, ...]) -> None:
         self.active = views[0]
         """The membership in force. The others are pending changes."""
         self.voters = tuple(dict.fromkeys(sid for view in views for sid in view.voters))
         self.peers = tuple(sid for sid in self.voters if sid != me)
-        """The voters without this server."""
+        """The voters other than this server."""
         self._views = views
 
     def is_quorum_of_all(self, servers: Collection[ServerId]) -> bool:
@@ -140,15 +140,17 @@ class LeaderElection:
         """The vote that has won. It ends the election."""
         self._me = me
         self._own = own
-        """This server's own vote; `NO_VOTE` without one."""
+        """This server's own vote; `NO_VOTE` if it has none."""
         self._electorate = Electorate(me, views)
         self._settings = settings
         self._received: dict[ServerId, ReceivedVote] = {}
-        """The last vote of each voter in this round, whatever its state. Includes this server's own if `_votes`."""
+        """The last vote of each voter in this round, in any state. Includes this server's own vote if `_votes`."""
         self._established: dict[ServerId, ReceivedVote] = {}
         """The last vote of each voter that is not LOOKING, of any round."""
         self._answered_behind: dict[ServerId, tuple[int, int]] = {}
-        """Voters in earlier rounds that were answered, with their round and this server's at that time."""
+        """Voters of earlier rounds that this server has answered: the voter's round and this server's round at that
+        time.
+        """
         self._resend = ResendTimer(settings, now, delay)
         self._pending: PendingDecision | None = None
         """Set while a quorum agrees on a vote and better votes may still arrive."""
@@ -171,9 +173,9 @@ class LeaderElection:
         return self._electorate.is_quorum_of_all(self.sources)
 
     def silent_peers(self, now: Millis) -> frozenset[ServerId]:
-        """Return the other voters that have sent nothing since this election began, if it has lasted for init_limit.
+        """Return the other voters that have sent nothing since this election began.
 
-        A reachable voter would have answered at once.
+        The result is empty until the election has lasted for init_limit. A reachable voter would have answered at once.
         """
         lasts = now - self.began >= self._settings.init_ms
         return frozenset(self._electorate.peers) - self.sources if lasts else frozenset()
@@ -188,7 +190,7 @@ class LeaderElection:
         self.sources.add(source)
         if notification.leader not in voters:
             if notification.leader == NO_VOTE.leader and self.proposal != NO_VOTE:
-                self._notify(source)  # a question: a server without a proposal does not answer it
+                self._notify(source)  # the sender asks for a vote: answer it if there is one
             return
         vetoed = self._has_vetoed(notification.leader, now)
         if self._settings.notification_backoff_reset and not vetoed:
@@ -201,7 +203,7 @@ class LeaderElection:
             self._handle_established(source, received)
 
     def reachable(self, source: ServerId, now: Millis) -> None:
-        """Resend the proposal: a connection opened, and earlier notifications may have been lost."""
+        """Resend the proposal to a peer whose connection has opened: earlier notifications may have been lost."""
         if self._settings.notification_backoff_reset:
             self._resend.reset(now)
         if source in self._electorate.peers:
@@ -221,11 +223,11 @@ class LeaderElection:
         """Count the vote of a server that is LOOKING, as ZooKeeper's FastLeaderElection does.
 
         - A vote of an earlier round is not counted; its sender is answered, so that it catches up.
-        - A later round is joined with the better of that vote and this server's own.
+        - This server joins a later round with the better of the received vote and its own.
         - In the same round a better vote is adopted and sent to all voters.
         """
         if received.vote.zxid == UNKNOWN:
-            return  # a history that may be incomplete is not voted for
+            return  # never vote for a history that may be incomplete
         if not self._votes:
             self._handle_without_vote(source, received, now)
             return
@@ -237,7 +239,7 @@ class LeaderElection:
                 self._answered_behind[source] = rounds
                 self._notify(source)
             return
-        # A server without a proposal cannot call others into a later round, so it joins an earlier one, too.
+        # A server without a proposal cannot call others into a later round, so it also joins an earlier one.
         if received.round != self.round:
             self.round = received.round
             self._received.clear()
@@ -245,7 +247,7 @@ class LeaderElection:
         elif self._prefers(received.vote, self.proposal, now):
             self._propose(received.vote, now)
         elif received.vote != self.proposal and self._received.get(source) != received:
-            self._notify(source)  # at the previous answer it was not LOOKING yet, or it would have joined this round
+            self._notify(source)  # the sender was not LOOKING at the last answer, or it would have joined this round
         self._received[source] = received
         self._count(now)
 
@@ -303,7 +305,7 @@ class LeaderElection:
     def _is_followed(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether an established leader has a quorum of one of the memberships that this server knows.
 
-        One membership is enough: otherwise a change that only this server has logged would keep it from that leader.
+        One membership is enough: a change that only this server has logged must not keep it from following that leader.
         """
         agreeing = [sid for sid, each in votes.items() if each.agrees_with(received)]
         return self._electorate.is_quorum_of_any(agreeing) and self._leader_confirms(votes, received)

@@ -36,9 +36,9 @@ from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch
 class LogState:
     """The epochs, the membership and the history of one server, with the writes that keep them on its disk.
 
-    Always `applied <= committed <= history.last`, `durable <= history.last` and `current <= accepted`. What is applied
-    is durable, except for a snapshot whose installation the machine waits for. These invariants tie the accounts to
-    each other, so they stay together in one object.
+    Always `applied <= committed <= history.last`, `durable <= history.last` and `current <= accepted`. Applied
+    transactions are durable, except while the machine waits for the installation of a snapshot. These invariants
+    connect all of this state, so one object holds it.
     """
 
     def __init__(self, me: ServerId, ensemble: Ensemble, recovered: Recovered, settings: Settings) -> None:
@@ -60,7 +60,9 @@ class LogState:
         """True while promises may have been lost with an earlier disk. The commit of a membership change clears it."""
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
-        """The active membership. Its version only advances, unless a leader's history that lacks it takes over."""
+        """The active membership. Its version goes back only if this server takes over a history that lacks the newer
+        one.
+        """
         self.durable = self.history.last
         """Everything up to here is on the disk."""
         self._known = max(recovered.snapshot, recovered.committed)
@@ -80,7 +82,7 @@ class LogState:
 
     @property
     def last(self) -> Zxid:
-        """The end of the history, for votes and acknowledgements of an epoch. UNKNOWN while it is not `whole`."""
+        """The end of the history, as sent in votes and in `AckEpoch`. UNKNOWN while the history is not `whole`."""
         return self.history.last if self.whole else UNKNOWN
 
     @property
@@ -105,7 +107,7 @@ class LogState:
 
     @property
     def views(self) -> tuple[Ensemble, ...]:
-        """The memberships of which each needs a quorum: the active one and a pending change."""
+        """The memberships that each need a quorum: the active one and a pending change."""
         pending = self.pending
         return (self.ensemble,) if pending is None else (self.ensemble, pending)
 
@@ -118,7 +120,7 @@ class LogState:
         """The end of the history that is known to be committed, now or from before a restart.
 
         The machine may be behind it, because a restarted server applies transactions only when a leader confirms them.
-        A membership in force was committed: if the history contains its change, it is known up to there.
+        The active membership was committed: if the history contains its change, it is committed up to that change.
         """
         if not self.whole:
             return NOTHING
@@ -141,7 +143,7 @@ class LogState:
         return ticket
 
     def truncate(self, zxid: Zxid) -> None:
-        """Discard everything after `zxid`. No leader may ask for the truncation of what is committed."""
+        """Discard everything after `zxid`. No leader may ask to truncate committed transactions."""
         if zxid < self.committed:
             raise RemoteProtocolError(f"asked to cut at {show(zxid)}, but {show(self.committed)} is committed")
         self.history.truncate(zxid)
@@ -160,7 +162,7 @@ class LogState:
         self._restore = (ticket, zxid)
 
     def saved(self, ticket: Ticket) -> bool:
-        """Everything up to `ticket` is durable. Return whether the durable history has grown by that."""
+        """Record that all writes up to `ticket` are durable. Return whether the durable history has grown."""
         grew = False
         appends = self._appends
         while appends and appends[0][0] <= ticket:
@@ -176,7 +178,7 @@ class LogState:
     # -- effects on the machine ---------------------------------------------------------------------
 
     def commit(self, zxid: Zxid) -> None:
-        """Apply everything up to `zxid`, which a quorum has, and put the membership changes in it into force."""
+        """Commit everything up to `zxid`: apply the durable part, and put the membership changes in it into force."""
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
@@ -209,9 +211,9 @@ class LogState:
         self.out.note("membership", version=show(ensemble.version), voters=list(ensemble.voters))
 
     def drop_membership(self, leaders: Ensemble) -> None:
-        """Take the members of the leader's membership in place of a newer one that the leader's history lacks.
+        """Replace the active membership by the leader's, because the leader's history lacks the newer one.
 
-        They get their version once the leader's membership is activated.
+        The version is set when the leader's membership is activated.
         """
         self.out.note("membership_dropped", "warning", version=show(self.ensemble.version), taken=show(leaders.version))
         self.ensemble = evolve(leaders, version=NOTHING)
@@ -219,9 +221,9 @@ class LogState:
     def ensemble_of(self, epoch: Epoch) -> Ensemble:
         """Return the membership under which this server would lead `epoch`.
 
-        The membership of a configuration file has no version; the first leader gives it that of its epoch. If a change
-        is already logged, the file's membership stays without a version, because the change must stay the newest and
-        its version is older than the epoch.
+        The membership of a configuration file has no version; the first leader gives it a version in its epoch. If a
+        change is already logged, the file's membership stays without a version, because the change must stay the newest
+        and its version is older than the epoch.
         """
         if self.ensemble.version or self.pending is not None:
             return self.ensemble
@@ -242,7 +244,7 @@ class LogState:
         self.out.note("history_distrusted", "warning", why=why)
 
     def give_up(self, veto: Veto) -> None:
-        """Let the leader's history replace this one, though the leader lacks committed transactions of it."""
+        """Let the leader's history replace this server's, although it lacks transactions that were committed here."""
         self.whole = False
         self.save_epochs()
         self.out.note(

@@ -1,4 +1,4 @@
-"""The messages between servers. The set is closed, so mypy reports a match that forgets one.
+"""The messages between servers. The set is closed, so mypy reports a `match` without a case for one of them.
 
 Three channels carry them. *Election* goes from any server to any voter, and may lose or reorder messages. *To the
 leader* and *to the learner* are the two directions of the one link that a learner has dialled to its leader. A link
@@ -33,7 +33,7 @@ class State(IntEnum):
 class Notification:
     """The vote of a LOOKING server, or the leader that any other server follows, with the end of that leader's log.
 
-    `pending` is a membership change in the sender's log that is not decided. A server that it adds may not know of it.
+    `pending` is an undecided membership change in the sender's log: a server that it adds may not have received it.
     """
 
     state: State
@@ -66,7 +66,7 @@ class AckEpoch:
 
     counts     False if the same promise was made before, perhaps to another leader: it must not be counted
     last       the end of the history; unknown if the history may be incomplete
-    digest     that of the history up to `last`
+    digest     the digest of the history up to `last`
     forgotten  True if the learner may have lost promises: it must not be counted before it is readmitted
     """
 
@@ -142,7 +142,7 @@ class Veto:
 class SnapHeld:
     """Sent before `AckEpoch`: the learner's disk has the first `size` bytes of a snapshot file at `zxid`.
 
-    `checksum` is that of these bytes. It is sent only to a leader that has sent `RESUMES`.
+    `checksum` is the checksum of these bytes. It is sent only to a leader that has sent `RESUMES`.
     """
 
     zxid: Zxid
@@ -155,14 +155,14 @@ class SnapHeld:
 
 @frozen
 class LeaderInfo:
-    """The epoch of the leader, which asks for a promise. Its own promise is durable before this is sent."""
+    """Announces the leader's epoch and asks for a promise. The leader's own promise is durable before it is sent."""
 
     epoch: Epoch
 
 
 @frozen
 class Diff:
-    """Both histories agree up to `common`, with this digest if the leader knows it. The rest follows."""
+    """Both histories agree up to `common`, with this digest if the leader knows it. The missing transactions follow."""
 
     common: Zxid
     digest: int | None = None
@@ -170,7 +170,7 @@ class Diff:
 
 @frozen
 class Trunc:
-    """The learner discards everything after `common`, which the leader lacks. The rest follows."""
+    """The learner discards everything after `common`, which the leader lacks. The missing history follows."""
 
     common: Zxid
     digest: int | None = None
@@ -196,7 +196,8 @@ class SnapChunk:
 class SnapResume:
     """The `size` bytes that the learner holds are the beginning of the leader's snapshot file of `total` bytes.
 
-    The chunks after them follow, then what came after the snapshot. `digest` is that of the history up to `zxid`.
+    The remaining chunks follow, then the transactions after the snapshot. `digest` is the digest of the history up to
+    `zxid`.
     """
 
     zxid: Zxid

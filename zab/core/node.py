@@ -1,7 +1,7 @@
-"""The node: one server's whole part in the protocol. Inputs turn it, and `ready` drains its effects.
+"""The node: one server's part in the protocol, as a state machine. Inputs change it, and `ready` returns its effects.
 
 A node only computes. Its driver hands `Ready.save` to a disk that keeps the order, reports durable writes with `saved`,
-delivers messages with `step`, and calls `tick` when `deadline` has come. A run is a function of these calls.
+delivers messages with `step`, and calls `tick` when `deadline` has come. The same calls always have the same effects.
 
 The driver's side of the contract:
 - There is one caller at a time. `now` is in whole milliseconds of any origin, and never goes back.
@@ -43,11 +43,11 @@ _LOOKING: Final = State.LOOKING
 
 
 class Vetoes:
-    """The leaders that lack committed history of this server, so that it stays away from them for a while."""
+    """The leaders that this server has vetoed, because they lack its committed history. Each veto ends after a time."""
 
     def __init__(self) -> None:
         self.last: Veto | None = None
-        """The last veto; None if there is none to decide about."""
+        """The last veto; None if no decision of an operator is pending."""
         self._until: dict[ServerId, Millis] = {}
         """Vetoed leaders, and the times until which this server neither votes for nor follows them."""
 
@@ -61,7 +61,7 @@ class Vetoes:
         return self._until
 
     def end(self) -> None:
-        """Forget all: this server serves, or an operator has decided."""
+        """Forget all vetoes, because this server serves or an operator has decided."""
         self.last = None
         self._until.clear()
 
@@ -102,7 +102,7 @@ class Node:
         self._round = 0
         """The round of the last election. It never decreases, except to join the round of an invitation."""
         self._vote = NO_VOTE
-        """The vote that won the last election, sent to LOOKING servers. While LOOKING: this server's own."""
+        """The vote that won the last election, sent to LOOKING servers. While LOOKING: this server's own vote."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
         """A pending change that gives this server a vote, reported by another server. Kept for one election."""
@@ -142,7 +142,10 @@ class Node:
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
     def silent_voters(self, now: Millis) -> frozenset[ServerId]:
-        """Return the other voters that have sent nothing while this server has looked for a leader for init_limit."""
+        """Return the other voters that have sent nothing since this election began.
+
+        The result is empty until the election has lasted for init_limit.
+        """
         role = self._role
         return role.silent_peers(now) if isinstance(role, LeaderElection) else frozenset()
 
@@ -214,8 +217,8 @@ class Node:
             return learner is not None and learner.step is LearnerStep.SYNCHRONIZING
         return isinstance(role, Learner) and role.leader == peer and role.phase.synchronizes
 
-    def signs_of_life(self) -> tuple[Envelope, ...]:
-        """Return what to send every `report_ms` while a `Restore` is carried out: no input is taken meanwhile."""
+    def keep_alives(self) -> tuple[Envelope, ...]:
+        """Return the messages to send every `report_ms` during a `Restore`, while the node takes no input."""
         role = self._role
         return (Envelope(role.leader, ALIVE),) if isinstance(role, Learner) else ()
 
@@ -235,10 +238,10 @@ class Node:
     # -- inputs --------------------------------------------------------------------------------------
 
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
-        """Handle a message, or an event of a link. A peer that breaks the protocol loses its link, and no more.
+        """Handle a message or an event of a link. If a peer breaks the protocol, only its link is closed.
 
         Messages on a link belong to the leader or the learner. While LOOKING, the first messages of an early link are
-        kept for the role to come.
+        kept for the next role.
         """
         role = self._role
         kind = type(message)
@@ -276,9 +279,9 @@ class Node:
         self._settle(now)
 
     def holds(self, held: SnapHeld | None) -> None:
-        """Take the part of a snapshot that the disk holds, once no more of it arrives. Call it before `saved`.
+        """Record the part of a snapshot on the disk, after its transfer has stopped. Call it before `saved`.
 
-        A server that serves does not need it.
+        A serving server does not need this call.
         """
         self._log_state.partial.held = held
 
@@ -310,7 +313,7 @@ class Node:
         """Propose these transactions. Return the zxid of the first one; the others follow it without a gap."""
         role = self._role
         if not isinstance(role, Leader):
-            raise NotLeader(f"server {self.me} is {self.state.name}")
+            raise NotLeader(f"server {self.me} does not lead: it is {self.state.name}")
         try:
             return role.propose(payloads, now)
         finally:
@@ -320,14 +323,14 @@ class Node:
         """Propose another membership; `expect` is the version that it replaces."""
         role = self._role
         if not isinstance(role, Leader):
-            raise NotLeader(f"server {self.me} is {self.state.name}")
+            raise NotLeader(f"server {self.me} does not lead: it is {self.state.name}")
         try:
             return role.reconfigure(ensemble, expect, now)
         finally:
             self._settle(now)
 
     def barrier(self, token: int, now: Millis) -> None:
-        """Ask for a point in history after every write acknowledged anywhere before this call."""
+        """Request a barrier: a zxid at or after every write that any server acknowledged before this call."""
         role = self._role
         self.has_ready = True
         if isinstance(role, LeaderElection):
@@ -336,7 +339,7 @@ class Node:
             role.barrier(token)
 
     def give_up_history(self, now: Millis) -> Veto:
-        """End the veto and have this history replaced by a snapshot of the leader. Only an operator may decide so."""
+        """End the veto and have this history replaced by a snapshot of the leader. Only an operator may decide this."""
         veto = self.veto
         if veto is None:
             raise LocalProtocolError(f"server {self.me} vetoes no leader: there is nothing to give up")
@@ -354,7 +357,7 @@ class Node:
         self._log_state.history.purged(zxid)
 
     def ready(self) -> Ready:
-        """Return all effects of the inputs so far."""
+        """Return all effects of the inputs since the last call."""
         role = self._role
         if isinstance(role, Leader):
             role.flush(self._now)
@@ -427,7 +430,7 @@ class Node:
         self._out.send(peer, Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, *memberships))
 
     def _start_election(self, now: Millis, invited: Ensemble | None = None) -> None:
-        """Go back to LOOKING, with none of the last role's state."""
+        """Go back to LOOKING, and discard the state of the last role."""
         log_state = self._log_state
         self.state = _LOOKING
         self.elections += 1
@@ -446,7 +449,7 @@ class Node:
     # -- roles -----------------------------------------------------------------------------------------
 
     def _settle(self, now: Millis) -> None:
-        """Enter the next role until one does not end at once."""
+        """Change roles until the current role does not end at once."""
         self._now = now
         self.has_ready = True
         serving_role = self.serving_role
@@ -456,7 +459,7 @@ class Node:
             pass
 
     def _change_role(self, now: Millis) -> bool:
-        """Enter the next role if the current one has ended. Return whether it has.
+        """Enter the next role if the current one has ended. Return whether it had.
 
         An election ends with a decision; the roles of a leader or a learner end when they are `over`. A membership
         change may have designated the next leader, otherwise an election follows.
@@ -477,7 +480,7 @@ class Node:
             if role.serving:
                 self._begin_serving(role)
             return False
-        # Not if leadership passes on: that is a part of a change of the membership.
+        # No warning if a change of the membership passes the leadership on, because that is planned.
         is_lost = role.serving or (isinstance(role, Learner) and role.phase.synchronizes)
         level = "warning" if is_lost and role.designated is None else "info"
         self._out.note("role_over", level, state=self.state.name, why=role.over)
@@ -509,8 +512,8 @@ class Node:
             self._role = self.learner_class(log_state, self._vote.leader, now, observer)
             for sid in list(self._early_links):
                 self._drop_early_link(sid)
-        # An invitation is for one election. Kept, it would make a server that becomes an observer later join as a
-        # follower again and again.
+        # An invitation is valid for one election. If it were kept, a server that later becomes an observer would join
+        # as a follower again and again.
         self._invited = None
 
     def _begin_serving(self, role: Leader | Learner) -> None:

@@ -1,4 +1,4 @@
-"""A snapshot of the leader as it arrives, and the part of one that the disk keeps for a later attempt."""
+"""A snapshot that arrives from the leader, or the part of it that the disk keeps for a later attempt."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from zab.core.zxid import Ticket, Zxid
 
 
 class PartialSnapshot:
-    """Writes what arrives. A snapshot either arrives, or a part of it is held, or there is none."""
+    """Writes the leader's snapshot to the disk. The snapshot is arriving, partly held, or absent."""
 
     def __init__(self, out: Outbox, held: SnapHeld | None) -> None:
-        """`held` is the part that was found on the disk at the start."""
+        """`held` is the part of a snapshot that the disk had at the start."""
         self.held = held
-        """The part of a snapshot that the disk last reported. Up to date whenever a later write is reported."""
+        """The part of a snapshot that the disk last reported. Current whenever a later write is reported."""
         self.is_held = held is not None
-        """True if the disk holds part of a snapshot once it has done all writes so far."""
+        """True if the disk will hold part of a snapshot after all writes so far."""
         self._arrives = False
         """True while a snapshot arrives."""
         self._out = out
@@ -26,7 +26,7 @@ class PartialSnapshot:
         self._out.save.append(BeginSnapshot(self._out.next_ticket(), zxid))
 
     def resume(self, held: SnapHeld) -> None:
-        """Continue with the part that is held."""
+        """Continue the snapshot of which the disk holds a part."""
         self._arrives, self.is_held = True, False
         self._out.save.append(ResumeSnapshot(self._out.next_ticket(), held))
 
@@ -34,7 +34,7 @@ class PartialSnapshot:
         self._out.save.append(SnapshotChunk(self._out.next_ticket(), data))
 
     def keep(self) -> None:
-        """Keep the part that has arrived, without effect, for a leader that can send the rest."""
+        """Keep the part that has arrived, without installing it, for a leader that can send the rest."""
         if self._arrives:
             self._arrives, self.is_held = False, True
             self._out.save.append(KeepSnapshot(self._out.next_ticket()))

@@ -1,7 +1,7 @@
-"""The effects that a node wants, as data.
+"""The effects that a node requests, as data.
 
-Nothing in a `Ready` depends on anything else in it: a message that must not leave before something is durable is in a
-later `Ready`, after `Node.saved`.
+The items of a `Ready` do not depend on each other: a message that needs a durable write is in a later `Ready`, after
+`Node.saved`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SaveEpochs:
     """One atomically replaced record: the epochs this server promised and adopted, and the active membership.
 
     `whole` is false while the history may be incomplete; `forgotten` is true while promises may have been lost with an
-    earlier disk. Both must survive a restart in the middle of healing.
+    earlier disk. Both must survive a restart during the healing.
     """
 
     ticket: Ticket
@@ -115,9 +115,9 @@ Write: TypeAlias = (
 
 @frozen
 class SendSnapshot:
-    """A place in the order of messages: the driver expands it to `SnapBegin`, chunks and `SnapEnd`.
+    """A placeholder in the order of messages; the driver expands it to `SnapBegin`, chunks and `SnapEnd`.
 
-    The state to send is that of `zxid`, which the machine has after this Ready's `apply`.
+    The state to send is the state at `zxid`, which the machine has after this Ready's `apply`.
     """
 
     zxid: Zxid
@@ -126,7 +126,9 @@ class SendSnapshot:
 
 @frozen
 class FoundSnapshot:
-    """A sound snapshot file on this disk. `digest` is that of the history up to it, `size` the bytes of the file."""
+    """A sound snapshot file on this disk. `digest` is the digest of the history up to the snapshot, `size` the bytes of
+    the file.
+    """
 
     digest: int
     size: int
@@ -134,7 +136,7 @@ class FoundSnapshot:
 
 @frozen
 class SendRest:
-    """A place in the order of messages: the driver expands it to `SnapResume`, chunks and `SnapEnd`.
+    """A placeholder in the order of messages; the driver expands it to `SnapResume`, chunks and `SnapEnd`.
 
     The chunks come from the snapshot file `found`, after the part `held` that the learner has.
     """
@@ -145,7 +147,9 @@ class SendRest:
 
 @frozen
 class SendLog:
-    """A place in the order of messages: the driver reads (`after`, `until`] from the log, as `Propose` or `Inform`."""
+    """A placeholder in the order of messages; the driver reads (`after`, `until`] from the log, as `Propose` or
+    `Inform`.
+    """
 
     after: Zxid
     until: Zxid
@@ -160,10 +164,9 @@ class Envelope:
 
 @frozen
 class FindSnapshot:
-    """Find a sound snapshot file on this disk that begins with the bytes `held` by `peer`; `Node.found` takes the
-    answer.
+    """Find a sound snapshot file on this disk that begins with the bytes `held` by `peer`.
 
-    The file has to be read, so a task of its own does it.
+    `Node.found` takes the answer. A separate task reads the file, because that takes long.
     """
 
     peer: ServerId
@@ -244,11 +247,10 @@ class Ready:
 
     @property
     def wants_state(self) -> bool:
-        """True if `apply` must be done before `send`, because a snapshot is to be sent, or a received one to be
-        restored.
+        """True if `apply` must be done before `send`: a snapshot is to be sent, or a received one to be restored.
 
-        A learner acknowledges a snapshot only when its machine holds it. Otherwise the leader would wait for its
-        acknowledgements of proposals while it restores the machine, and drop it.
+        A learner acknowledges a snapshot only when its machine holds it. If it acknowledged earlier, the leader would
+        wait for its acknowledgements of proposals during the restore, and drop it.
         """
         return self.sends_state or any(type(item) is Restore for item in self.apply)
 
@@ -297,7 +299,7 @@ class Recovered:
 @checks_arguments
 @frozen
 class Settings:
-    """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where it has the setting.
+    """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where ZooKeeper has the setting.
 
     veto_lost_history   True: a server vetoes a leader whose history lacks committed transactions, until an operator
                         decides; False: the server gives up its own history at once
@@ -331,15 +333,15 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """The limit of discovery, and of a synchronization without progress."""
+        """The time limit of discovery, and of a synchronization without progress."""
         return self.init_limit * self.tick_ms
 
     @property
     def sync_ms(self) -> Millis:
-        """The limit of silence between a leader and a learner."""
+        """The time without a message after which a leader and a learner drop each other."""
         return self.sync_limit * self.tick_ms
 
     @property
     def report_ms(self) -> Millis:
-        """The time between two reports of a learner that its synchronization goes on."""
+        """The interval at which a learner reports the progress of its synchronization."""
         return self.tick_ms // 2

@@ -15,7 +15,7 @@ _SECRET: Final = (
 )  # fmt: skip
 """Parts of secret keys, written without separators."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""Ends of keys that are not secret: the value is the place of a secret, its lifetime or the way it is made."""
+"""Ends of keys that are not secret: such a value is the place of a secret, its lifetime or the way to make it."""
 
 
 def is_secret(key: str) -> bool:
@@ -25,5 +25,5 @@ def is_secret(key: str) -> bool:
 
 
 def shown(key: str, value: str, *, known: bool = True) -> str:
-    """Return the value as messages and pages show it. `known`: a table has this key."""
+    """Return the value as messages and pages show it. `known` is True if a table has this key."""
     return value if known and not is_secret(key) else HIDDEN

@@ -1,4 +1,4 @@
-"""Validate settings when they are made, so that a mistake is reported at its place and not hours later."""
+"""Validate settings when they are created, so that a mistake is reported there and not hours later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_settings(
         where = f"{type(settings).__name__}.{name}{shown}"
         if kind is bool:
             if not isinstance(value, bool):
-                raise ConfigError(f"{where}: True or False is allowed")
+                raise ConfigError(f"{where}: must be True or False")
             continue
         if kind is not int:
             if not isinstance(value, kind):
@@ -38,7 +38,7 @@ def check_settings(
             continue
         floor = least.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < floor:
-            raise ConfigError(f"{where}: a whole number, {floor} or more, is allowed")
+            raise ConfigError(f"{where}: must be a whole number, {floor} or more")
 
 
 def check_ordered(settings: object, low: str, high: str) -> None:

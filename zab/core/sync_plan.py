@@ -48,12 +48,12 @@ def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
 def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreign: bool = False) -> SyncPlan:
     """Return the plan for a learner whose history ends at `peer`; `applied` is the zxid that a snapshot would have.
 
-    The newest common zxid is the leader's newest one that is not after `peer`. For a server with a transaction of an
-    epoch also has the initial history of that epoch, and a leader with a quorum has the initial history of every epoch
-    that has transactions.
+    The newest common zxid is the leader's newest one that is not after `peer`. The reason: a server with a transaction
+    of an epoch also has the initial history of that epoch, and a leader with a quorum has the initial history of every
+    epoch that has transactions.
 
-    `foreign`: another leader gave the learner transactions of this leader's epoch number. So the last epoch of the
-    learner is not common, though the leader's history may have the same zxids.
+    `foreign` is True if another leader gave the learner transactions of this leader's epoch number. Then the last epoch
+    of the learner is not common, even if the leader's history has the same zxids.
     """
     if peer == UNKNOWN:
         return SyncPlan(Form.SNAP, applied)

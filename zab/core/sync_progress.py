@@ -14,18 +14,18 @@ class SyncProgress:
     """Decides when the progress of one synchronization is due for the log, and computes the fields of the line."""
 
     def __init__(self, now: Millis, held: int = 0, total: int | None = None) -> None:
-        """`held`: the bytes that the learner had before; `total`: the bytes of the whole snapshot, if known."""
+        """Start at `now`. The learner had `held` bytes before; the whole snapshot has `total` bytes, if known."""
         self._held = held
         self._total = total
         self._logged_at = now
-        """The time of the last line; first that of the beginning."""
+        """The time of the last line; at first, the time of the beginning."""
         self._logged = 0
-        """The bytes that had moved at that time."""
+        """The bytes that had moved at `_logged_at`."""
 
     def fields(self, moved: int, now: Millis) -> dict[str, Any]:
-        """Return the fields of a line that is due now, or nothing; `moved`: the bytes that have moved so far.
+        """Return the fields of the line that is due now, or no fields. `moved`: the bytes that have moved so far.
 
-        The rate is that of the time since the last line.
+        The rate covers the time since the last line.
         """
         took = now - self._logged_at
         if took < PROGRESS_LOG_MS:

@@ -52,10 +52,10 @@ def show(zxid: Zxid) -> str:
 
 
 def parse(text: str) -> Zxid:
-    """The inverse of `show`."""
+    """Parse the output of `show`."""
     if text == "unknown":
         return UNKNOWN
     epoch, slash, counter = text.partition("/")
     if not slash or not epoch.isdigit() or not counter.isdigit():
-        raise ValueError(f"a zxid looks like 2/1, not {text!r}")
+        raise ValueError(f"expected a zxid like 2/1, not {text!r}")
     return make(int(epoch), int(counter))

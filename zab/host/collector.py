@@ -24,7 +24,7 @@ _track: Final = _of_cpython("PyObject_GC_Track")
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Suspend the collector while the block creates a large table and exempts it: a round in between would walk it."""
+    """Suspend the collector while the block creates a large table and exempts it: a round in between would visit it."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -35,7 +35,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def pass_by(texts: list[str]) -> None:
-    """Exempt a list of texts from the collector. It is in no cycle, but every round would walk it.
+    """Exempt a list of texts from the collector. The list is in no cycle, but every round would visit it.
 
     With a million paths a round would take a tenth of a second. The list is freed like any other when it is no longer
     referenced. It must contain nothing but text.
@@ -54,6 +54,7 @@ def spare(table: dict[str, Any]) -> None:
     All other objects that exist now are exempted as well, and existing garbage in cycles is never freed.
     """
     if not gc.is_tracked(table):
-        # A full round may have untracked the table; its next change would track it again, not exempt.
+        # A full round may have untracked the table. Then `gc.freeze` would not exempt it, and its next change would
+        # track it.
         _track(table)
     gc.freeze()

@@ -30,7 +30,7 @@ def replace_file(path: Path, chunks: Iterable[bytes], *, mode: int = _ANYBODY, l
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
-            os.fsync(file.fileno())  # without this the rename may survive a crash and the content not
+            os.fsync(file.fileno())  # otherwise the rename may survive a crash without the content
         fresh.replace(path)
     except BaseException:
         fresh.unlink(missing_ok=True)

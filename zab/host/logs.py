@@ -74,7 +74,7 @@ class KeyValueLog:
     """A log of `event key=value` lines in one logger. `always` returns the fields of every line."""
 
     value_chars_max: int | None = None
-    """The most characters of one value; None: no limit."""
+    """The maximum length of one value; None: no limit."""
 
     def __init__(self, logger: str, always: Callable[[], dict[str, object]]) -> None:
         self._logger = logging.getLogger(logger)

@@ -11,8 +11,9 @@ import resource
 from typing import Final
 
 PAUSE_US: Final = 1_000
-"""The value of `Limits.pause_us_max`: if an fsync is faster than that, a thread for it costs more than the fsync
-itself.
+"""The value of `Limits.pause_us_max`.
+
+If an fsync is faster than this, handing it to a thread costs more than the fsync itself.
 """
 
 OPEN_FILES_ENOUGH: Final = 1 << 20
@@ -24,7 +25,7 @@ _THRESHOLDS: Final = (50_000, 20, 100)
 def tune_collector() -> None:
     """Make rounds of the collector rare, and exempt all objects that exist now.
 
-    Servers and brokers make few cycles and keep many nodes and partitions. A full round walks all of these, frees
+    Servers and brokers make few cycles and keep many nodes and partitions. A full round visits all of these, frees
     nothing, and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect
     each second, spent a seventh of their time in full rounds of 0.28 s. Call this before there is a tree.
     """

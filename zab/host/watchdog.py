@@ -1,4 +1,4 @@
-"""Watch the loops that many clients depend on: report work that holds up a loop, and a loop that no longer turns.
+"""Watch the loops that many clients depend on: report work that holds up a loop, and a loop that has stopped.
 
 Each such loop (the member's driver, the requests of clients, the group coordinator of a broker) has a `Watchdog`:
 
@@ -80,7 +80,7 @@ class Watchdog:
     """The number of turns and the time at the first poke that no turn has answered yet."""
 
     def turn(self, cause: str | Callable[[], str]) -> Turn:
-        """Bracket one turn. `cause` is called only if the turn stalls."""
+        """Time one turn, as a context manager. `cause` is called only if the turn stalls."""
         return Turn(self, cause)
 
     def took(self, seconds: float, cause: str | Callable[[], str]) -> None:
@@ -191,7 +191,7 @@ class Watchdogs:
             await trio.sleep(POKE_S)
 
     def check(self) -> None:
-        """Poke every loop. A server with a periodic task of its own calls this there, instead of `run`."""
+        """Poke every loop. A server with a periodic task calls this in that task, instead of `run`."""
         now = trio.current_time()
         for watchdog in self._watchdogs:
             watchdog.check(now)

@@ -1,7 +1,7 @@
 """Half-open connections, whose other end is not identified yet, and the choice of those that a full port drops.
 
-A few addresses that connect and send nothing could fill a port that refuses newcomers when it is full. So a full port
-drops the oldest half-open connection of the address that has most of them, and admits the newcomer. So a flood harms
+If a full port refused new connections, a few addresses that connect and send nothing could block it. So a full port
+drops the oldest half-open connection of the address with the most of them, and admits the new one. A flood then harms
 only the addresses that it comes from.
 """
 
@@ -48,7 +48,7 @@ class HalfOpen:
         self._of: dict[str, dict[HalfOpenWait, None]] = {}
         """Connections by address, oldest first."""
         self._hosts: list[dict[str, None]] = [{}]
-        """Addresses, by how many connections each has."""
+        """At index n, the addresses with n connections each."""
         self._most = 0
         """The greatest number of connections of one address."""
         self._count = 0
@@ -76,7 +76,7 @@ class HalfOpen:
     def make_room(self) -> HalfOpenWait | None:
         """Drop the oldest connection of the address that has most of them, and return it; None if there is none.
 
-        It is closed after the next pass of the event loop.
+        The connection is closed after the next pass of the event loop.
         """
         if not self._count:
             return None

@@ -1,8 +1,8 @@
 """Accepting connections within limits: the one accept loop of every port of this project.
 
-A full port drops a half-open connection, if it has one, and admits the newcomer (see `half_open`). Otherwise a few
-addresses that connect and send nothing could close the port to all others. It refuses a newcomer if its host has too
-many connections, or if the port is full and no connection is half-open.
+A full port drops a half-open connection, if it has one, and admits the new one (see `half_open`). Otherwise a few
+addresses that connect and send nothing could close the port to all others. A new connection is refused if its host has
+too many connections, or if the port is full and no connection is half-open.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen, HalfOpenWait
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""Errors of `accept` at a limit of the process or the system. They are temporary; the kernel queues connections
-meanwhile.
+"""Errors of `accept` at a limit of the process or the system.
+
+They are temporary; the kernel queues connections meanwhile.
 """
 EXHAUSTED_PAUSE_S: Final = 0.1
 
@@ -51,7 +52,7 @@ class Limit(Enum):
     PER_HOST = "connections from its host"
     DESCRIPTORS = "open descriptors of this process"
     HALF_OPEN = "half-open connections"
-    """Exceeding this one refuses no connection, but drops the oldest half-open one."""
+    """Exceeding this limit refuses no connection, but drops the oldest half-open one."""
 
 
 @frozen
@@ -80,7 +81,7 @@ class Accepted:
     pool: HalfOpen
 
     def half_open(self) -> HalfOpenWait:
-        """Bracket the time until the other end is identified. The port may drop the connection during it."""
+        """Mark the connection as half-open until the other end is identified. The port may drop it meanwhile."""
         return self.pool.entered(self.host)
 
 
@@ -124,7 +125,7 @@ class LimitedListener:
     async def _accept_all(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         """Accept from one listener.
 
-        `trio.serve_listeners` is no alternative: it would close the streams itself, and an error of one handler would
+        `trio.serve_listeners` cannot be used: it would close the streams itself, and an error of one handler would
         end it.
         """
         async with listener:

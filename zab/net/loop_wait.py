@@ -2,8 +2,8 @@
 
 Such a pass costs a third of the time that a short message needs: Trio notices that a descriptor is ready and wakes a
 task, which reads and waits again. If a command has claimed the loop, this module waits in place of Trio. It handles
-received data within the wait, and goes on waiting, unless that has made a task runnable or moved a deadline. Trio's own
-descriptors end the wait, too, because the epoll in which Trio keeps them is one of the descriptors waited for.
+received data within the wait, and continues to wait unless a task has become runnable or a deadline has moved. Trio's
+own descriptors end the wait, too, because the epoll in which Trio keeps them is one of the descriptors waited for.
 
 This uses five private names of Trio. So only commands claim their loop, by `claim_this_loop`: `zab serve`, `zab dev`
 and the broker's. Everywhere else a task waits, with public Trio only: in an application with an embedded store, in a

@@ -1,7 +1,7 @@
 """Reading from plain sockets: one task reads for all of them, and the member takes its turn in the same round.
 
 With a task for each socket, incoming data costs two passes of Trio's loop: in the first a task reads the data and rings
-the wakeup, in the second the driver takes its turn. And Trio registers each socket with the system anew before each
+the wakeup, in the second the driver takes its turn. And Trio registers each socket with the system again before each
 wait. Here one `epoll` holds all sockets. One round reads all ready sockets, by calls instead of tasks, and then takes
 the member's turn. `loop_wait` describes how the loop waits.
 
@@ -36,8 +36,9 @@ class SocketReader(Protocol):
     """A reader of sockets for their owners."""
 
     async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
-        """Pass received bytes to `on_data` until it returns False. Raise `trio.BrokenResourceError` if the socket
-        fails.
+        """Pass received bytes to `on_data` until it returns False.
+
+        Raise `trio.BrokenResourceError` if the socket fails.
         """
         ...
 
@@ -69,10 +70,10 @@ TASK_READER: Final = TaskReader()
 
 
 async def read_socket(socket: int, bytes_max: int) -> bytes:
-    """Wait, then read.
+    """Wait until the socket has data, then read.
 
-    Trio's streams read first and wait if nothing has arrived. As usually nothing has, that costs a system call and an
-    exception.
+    Trio's streams read first and wait if nothing has arrived. Usually nothing has arrived, so the first read would cost
+    a system call and an exception.
     """
     while True:
         await trio.lowlevel.wait_readable(socket)
@@ -170,7 +171,7 @@ class EpollReader:
     def _round(self, ready: ReadyDescriptors) -> None:
         """Read from all ready sockets, then take the member's turn.
 
-        If the driver is in a turn of its own that has to wait, the wakeup rings for it as usual.
+        If a turn of the driver is waiting, the wakeup is rung for the driver as usual.
         """
         wakeup, receivers = self._wakeup, self._receivers
         held = wakeup.hold()

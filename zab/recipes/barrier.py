@@ -54,8 +54,8 @@ class Barrier:
 class DoubleBarrier(Holdable):
     """A block that begins when `count` participants have entered, and ends when all of them have finished.
 
-    A participant whose block fails or is cancelled waits for no other, and no other waits for it. kazoo's double
-    barriers on the same path take part.
+    A participant whose block fails or is cancelled waits for no other participant, and no other waits for it. kazoo's
+    double barriers on the same path can take part.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class DoubleBarrier(Holdable):
                 return  # a faster participant may have removed it already
 
     async def _leave(self, mine: str, events: Watch) -> None:
-        """Leave in two steps: the first participant by name stays until the last has gone; the others wait for the
+        """Leave in two steps: the first participant by name stays until all others have left; the others wait for the
         first.
 
         Only participants of this round count: a fast one may enter again before the others have noticed the end.

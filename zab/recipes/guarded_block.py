@@ -14,7 +14,7 @@ import trio
 
 @asynccontextmanager
 async def guarded_by(*works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run the works beside the block. If one of them fails, cancel the block and raise the failure."""
+    """Run `works` concurrently with the block. If one of them fails, cancel the block and raise the failure."""
     failed: list[Exception] = []
     ended: BaseException | None = None
     scope = trio.CancelScope()

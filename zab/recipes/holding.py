@@ -2,12 +2,12 @@
 
 Holding means owning an ephemeral node. The node is gone when the session expires or an operator deletes it. Another
 client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
-the block is cancelled before the session's timeout is over, counted from the last moment at which the leader is known
-to have received a sign of life. No other client can be the holder by then, unless this process was frozen meanwhile or
-the block ignores its cancellation.
+the block is cancelled before the session's timeout is over, counted from the last time at which the leader is known to
+have received something from the session. No other client can be the holder by then, unless this process was frozen
+meanwhile or the block ignores its cancellation.
 
-Only the reply to a `sync` proves a sign of life, so one is sent at intervals while the block runs. Other replies, pings
-included, may come from a server that has lost its quorum and has not noticed.
+Only the reply to a `sync` proves that a leader received something, so a `sync` is sent at intervals while the block
+runs. Other replies, pings included, may come from a server that has lost its quorum and has not noticed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zab.session.state import SessionState
 from zab.session.watch import Watch
 
 HEARD_PARTS: Final = 3
-"""A `sync` is sent when the timeout divided by this number has passed since the leader's last known sign of life."""
+"""A `sync` is sent when the timeout divided by this number has passed since `heard_at`."""
 
 
 @frozen

@@ -113,7 +113,8 @@ class _Claim:
 class LockingQueue:
     """A queue that deletes an entry when the block with it succeeds. If the block fails, the next consumer gets it.
 
-    So every entry is processed at least once, by one consumer at a time. kazoo's locking queues of the path take part.
+    So every entry is processed at least once, by one consumer at a time. kazoo's locking queues on the path can take
+    part.
     """
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
@@ -124,8 +125,9 @@ class LockingQueue:
         self._taken = child_of(path, "taken")
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if the reply is lost: entries do not name producers, so none can be
-        found.
+        """Add an entry. Raise `OutcomeUnknown` if the reply is lost.
+
+        Entries do not name their producers, so the producer cannot find its entry.
         """
         await self.put_all([value], priority)
 

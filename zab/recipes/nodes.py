@@ -22,7 +22,7 @@ def identifier_of(identifier: str) -> str:
     """Return the identifier; raise `TypeError` if it is not text."""
     given: object = identifier
     if not isinstance(given, str):
-        raise TypeError(f"an identifier is text, not {type(given).__name__}")
+        raise TypeError(f"an identifier must be text, not {type(given).__name__}")
     return identifier
 
 
@@ -69,8 +69,8 @@ async def removing(
     """Remove the node, or call `give`, at the end of the block, even if the block failed or was cancelled.
 
     A block that succeeded still ends with `Lost` if it is uncertain whether the node existed to the end. If the store
-    cannot be reached in time, a background task goes on for as long as the session lasts: a session that survives must
-    not keep a node that is no longer held.
+    cannot be reached in time, a background task continues for as long as the session lasts: a session that survives
+    must not keep a node that is no longer held.
     """
 
     async def give_back() -> bool:
@@ -89,7 +89,7 @@ async def removing(
             raise Lost(f"{path}: the session ended before the node was removed") from error
         if patience.cancelled_caught:
             trio.lowlevel.spawn_system_task(_in_background, give_back)
-            raise Lost(f"{path}: the store could not be reached to remove the node; a background task goes on trying")
+            raise Lost(f"{path}: the store could not be reached to remove the node; a background task keeps trying")
         if not there:
             raise Lost(f"{path} was deleted by another client")
 
@@ -114,7 +114,7 @@ def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = Fal
 
 
 async def _in_background(give_back: Callable[[], Awaitable[bool]]) -> None:
-    """Go on removing a node. The task ends with the session at the latest, since every call does."""
+    """Keep trying to remove a node. The task ends with the session at the latest, because every call does."""
     try:
         await give_back()
     except ZabError:

@@ -44,8 +44,9 @@ class Queue:
         self.settings = settings
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if the reply is lost: entries do not name producers, so none can be
-        found.
+        """Add an entry. Raise `OutcomeUnknown` if the reply is lost.
+
+        Entries do not name their producers, so the producer cannot find its entry.
         """
         path = child_of(self.path, entry_of(priority))
         while True:
@@ -104,8 +105,9 @@ class Queue:
                 return None
 
     async def _remove(self, path: str, data: bytes | None) -> bool:
-        """Delete the entry and return whether this call deleted it. Shielded: a cancelled deletion would lose the
-        entry.
+        """Delete the entry, and return whether this call deleted it.
+
+        The call is shielded, because a cancelled deletion would lose the entry.
         """
         settings, session = self.settings, self.session
         patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms

@@ -23,7 +23,7 @@ class Contended(ZabError):
 class EntryInDoubt(OutcomeUnknown):
     """An entry of a queue is gone, and it is unknown whether this consumer or another one took it.
 
-    `data` is its content. Handling it may mean handling it twice; dropping it may lose it.
+    `data` is its content. If this consumer handles the entry, it may be handled twice; if not, it may be lost.
     """
 
     def __init__(self, path: str, data: bytes | None) -> None:

@@ -16,8 +16,8 @@ class RecipeSettings:
 
     leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
                   timeout. After that a background task removes the node, or it goes with the session
-    suspended_ms  time that a block goes on after the connection was lost, before it is cancelled as if the session had
-                  expired; 0: none. At most the session's timeout since the leader's last sign of life, which is the
+    suspended_ms  time that a block continues after the connection was lost, before it is cancelled as if the session
+                  had expired; 0: none. It ends at the latest at the session's timeout after `heard_at`, which is the
                   value for None
     attempts_max  attempts of a compare-and-set before `Contended` is raised
     loads_max     concurrent reads of one cache

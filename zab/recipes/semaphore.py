@@ -40,7 +40,7 @@ class Semaphore(Holdable):
         settings: RecipeSettings = DEFAULT_RECIPES,
     ) -> None:
         if leases < 1:
-            raise ConfigError(f"a semaphore has at least one lease, not {leases}")
+            raise ConfigError(f"a semaphore must have at least one lease, not {leases}")
         super().__init__(session, path, settings)
         self.identifier = identifier_of(identifier)
         self.leases = leases

@@ -15,14 +15,15 @@ from zab.net.wakeup import Wakeup
 
 
 def _trio_time(deadline: Millis) -> float:
-    """Return the deadline plus half a millisecond, so that the clock, in whole milliseconds, has reached it at the
-    ring.
+    """Return the deadline on Trio's clock.
+
+    Half a millisecond is added, so that the clock in whole milliseconds has reached the deadline when the alarm rings.
     """
     return (deadline + 0.5) / 1000
 
 
 class DeadlineAlarm:
-    """Rings the wakeup when the node's deadline is over."""
+    """Rings the wakeup when the node's deadline has come."""
 
     def __init__(self, node: Node, wakeup: Wakeup) -> None:
         self.at: Millis = node.deadline

@@ -63,5 +63,5 @@ def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:
     raise DamagedError(
         f"{path}/{NAME}: damaged. It says which server this directory belongs to, and nothing else; log and snapshots "
         "are other files. If the directory is certainly this server's own (never swapped or copied), "
-        f"remove {NAME}: the next start writes it anew. See docs/howto/recover-a-damaged-server.md"
+        f"remove {NAME}: the next start writes it again. See docs/howto/recover-a-damaged-server.md"
     )

@@ -1,9 +1,9 @@
-"""The driver of a member: it takes what has arrived, has `MemberTurn` order a turn, and carries out the effects.
+"""The driver of a member: it takes the waiting input, lets `MemberTurn` order a turn, and carries out the effects.
 
-A turn takes all that has gathered, so the busier a member is, the more it does in one go: one batch, one fsync, one
-send per link. A turn waits for two things only: the restore of a received snapshot, and other tasks while a long
-history is applied. So `Driver.turn` is a generator that yields a reason whenever it has to wait; `TurnRunner` decides
-which task runs it.
+A turn takes all waiting input. So the busier a member is, the more work shares one batch, one fsync and one send per
+link. A turn waits for two things only: the restore of a received snapshot, and other tasks while a long history is
+applied. So `Driver.turn` is a generator that yields a reason whenever it has to wait; `TurnRunner` decides which task
+runs it.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class Driver:
     def turn(self, started: float) -> Iterator[TurnWait]:
         """Carry out one turn. Yield a reason whenever it has to wait, and continue when that is over.
 
-        All waiting input comes first, so that one Ready covers it. The clock comes next, after the messages that may
-        have met its deadline. Then `MemberTurn` orders the rest. A new role is reported last, when its effects are
-        complete.
+        All waiting input comes first, so that one Ready covers it. The node's `tick` comes next, after the messages
+        that may have made its deadline obsolete. Then `MemberTurn` orders the rest. A new role is reported last, when
+        its effects are complete.
         """
         node, requests, alarm = self._node, self._requests, self._alarm
         now = int(started * 1000)

@@ -63,7 +63,7 @@ class ElectionLinks:
             pair.link.discard()
 
     def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
-        """Connect anew to those of `peers` whose open link has received nothing for `silent_ms`.
+        """Reconnect to those of `peers` whose open link has received nothing for `silent_ms`.
 
         A firewall that has forgotten a connection may drop its bytes for ever, without a reset, and yet admit new
         connections.
@@ -89,7 +89,7 @@ class ElectionLinks:
             return
         pair.link.introduced_address = (hello.host, hello.port) if hello.host and hello.port else None
         if pair.link.is_dialler:
-            pair.knocked()  # at once, because the task of a stranger without a message ends
+            pair.knocked()  # at once: the task of a stranger ends if it has nothing to send
             await trio.aclose_forcefully(stream)
         else:
             await pair.attach(stream)
@@ -130,7 +130,7 @@ class PeerConnection:
         self.peer = peer
         self.link = ElectionLink(elections.me, peer, elections.limits)
         self.scope = trio.CancelScope()
-        """The whole life of the task."""
+        """Cancelled to end the task."""
         self._elections = elections
         self._wakeup = Wakeup()
         """Wakes the task after a change of `link` or `_next`."""

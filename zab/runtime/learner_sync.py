@@ -46,7 +46,7 @@ Item = SnapshotToSend | SendRest | SendLog | Message
 
 
 class ChunkTooLarge(Exception):
-    """The machine's snapshot has a chunk over the limit. It cannot be sent; the member goes on."""
+    """The machine's snapshot has a chunk over the limit. The snapshot cannot be sent; the member continues."""
 
 
 class LearnerSync:
@@ -114,7 +114,7 @@ class LearnerSync:
                     break
                 await send(data)
         except ChunkTooLarge as error:
-            # The peer dials again with the same result: it cannot be served until machine or limit are changed.
+            # The peer dials again with the same result, until the machine or the limit is changed.
             self._log.warn_rate_limited("snapshot_not_sent", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
             await trio.lowlevel.checkpoint_if_cancelled()  # later items must not be sent without it
@@ -131,7 +131,7 @@ class LearnerSync:
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
             self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")
-            await trio.lowlevel.checkpoint_if_cancelled()  # as above: there would be a hole
+            await trio.lowlevel.checkpoint_if_cancelled()  # as above: the history would have a gap
 
     def _frames(self, item: SnapshotToSend | SendRest | SendLog) -> Iterator[bytes]:
         if isinstance(item, SendLog):

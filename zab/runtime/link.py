@@ -1,7 +1,7 @@
 """One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link and drops no frame.
 
 Leader and learner end a silent link at the protocol's limits (`zab.core.leader.leader`, `zab.core.learner.learner`),
-where moved bytes are a sign of life. So the kernel's own limit is switched off for a link.
+and count moved bytes as activity. So the kernel's own limit is switched off for a link.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Link:
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the peer broke a rule: not a member, too slow, invalid frames. Its end is logged as a warning."""
+        """True if the peer broke a rule: not a member, too slow, invalid frames. Then the end is logged as a warning.
+        """
         self.queued_bytes = 0
         self.queued_frames = 0
         """Frames of `send` that were not passed to the system yet, without bulk data."""
@@ -120,8 +121,9 @@ class Link:
         self._queue.append(frame)
 
     def send_bulk(self, source: BulkSender) -> None:
-        """Queue a source of bulk data. It does not count towards the queue's limits, and is read as fast as the stream
-        accepts data.
+        """Queue a source of bulk data.
+
+        It does not count towards the queue's limits, and is read as fast as the stream accepts data.
         """
         if not self._closing:
             if not self._queue:

@@ -39,9 +39,9 @@ class Links:
         socket_reader: SocketReader = TASK_READER,
     ) -> None:
         self.dialled: dict[ServerId, Link] = {}
-        """The current link to each server that this one has dialled, by the server."""
+        """The current link to each server that this server has dialled, by server id."""
         self.accepted: dict[ServerId, Link] = {}
-        """The current link of each server that has dialled this one, once its `LinkUp` was taken."""
+        """The current link of each server that has dialled this server, once a turn has taken its `LinkUp`."""
         self._dialler = dialler
         self._elections = elections
         self._learner_sync = learner_sync
@@ -163,7 +163,7 @@ class Links:
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
 
     def progress(self) -> Iterator[tuple[ServerId, int]]:
-        """The bytes that synchronizations have moved, by peer."""
+        """Yield the bytes that synchronizations have moved, by peer."""
         for link in (*self.dialled.values(), *self.accepted.values()):
             yield link.peer, link.moved_bytes
 

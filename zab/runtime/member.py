@@ -85,7 +85,7 @@ class Member:
         host: Environment = REAL_ENVIRONMENT,
         admit_non_members: bool = False,
     ) -> None:
-        """Make a member of an ensemble, or a single one.
+        """Make a member of an ensemble, or a member that runs alone.
 
         machine      the state machine to replicate; it must be new and empty
         path         the directory of this member's log and snapshots; no other member may use it
@@ -101,11 +101,11 @@ class Member:
         check_machine(machine)
         given_path: object = path
         if not isinstance(given_path, (str, os.PathLike)):
-            raise TypeError(f"path is a directory, as text or a pathlib.Path, not {type(path).__name__}")
+            raise TypeError(f"path must be a directory, as text or a pathlib.Path, not {type(path).__name__}")
         given: object = ensemble
         number: object = server_id
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise TypeError(f"server_id is a number, like 1, not {type(number).__name__}")
+            raise TypeError(f"server_id must be a number, like 1, not {type(number).__name__}")
         if ensemble is None:
             server_id = 1 if server_id is None else server_id
             ensemble = single_server_ensemble(server_id)
@@ -141,7 +141,7 @@ class Member:
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         """The error of every call; None between the recovery and the end."""
         self._ended = False
-        """True once `run` has ended, if only because the recovery failed."""
+        """True once `run` has ended, also if the recovery failed."""
         self._role: RoleChange | None = None
         """The present role; None before the recovery."""
         self._next_role = trio.lowlevel.ParkingLot()
@@ -180,7 +180,7 @@ class Member:
             self._next_role.unpark_all()
 
     async def _recover(self) -> MemberRuntime:
-        """Recover in a thread. A cancellation waits for its end: the thread must not use the directory later."""
+        """Recover in a thread. A cancellation waits for the thread, which must not use the directory later."""
         disk, in_thread = self._disk, self._arguments.environment.in_thread
         if disk is None:
             if not await in_thread(partial(os.path.exists, os.path.join(self._path, IDENTITY))):
@@ -274,8 +274,9 @@ class Member:
             raise
 
     def post(self, request: bytes, done: Done) -> Submission:
-        """Submit a request without a waiting task, for callers with thousands under way: `done(result, error)` is
-        called.
+        """Submit a request without a waiting task: `done(result, error)` is called.
+
+        This is for callers with thousands of requests under way.
 
         `done` is called in the event loop, in the middle of the member's work: it must be quick and must not raise.
         `post` raises `Overloaded` if `submit` would wait. The return value is for `forget`.
@@ -314,10 +315,10 @@ class Member:
 
     def _check_size(self, request: bytes) -> None:
         if not isinstance(request, bytes):
-            raise TypeError(f"a request is bytes, not {type(request).__name__}")
+            raise TypeError(f"a request must be bytes, not {type(request).__name__}")
         if len(request) > self._arguments.limits.request_bytes_max:
             raise LocalProtocolError(
-                f"a request of {len(request)} bytes; request_bytes_max is {self._arguments.limits.request_bytes_max}"
+                f"a request of {len(request)} bytes: request_bytes_max is {self._arguments.limits.request_bytes_max}"
             )
 
     async def barrier(self, ahead: bytes = b"") -> None:
@@ -361,8 +362,9 @@ class Member:
         return TASK_READER if self._running is None else self._running.socket_reader
 
     def on_turn(self, turned: Callable[[], None]) -> None:
-        """Set the function to call at the end of each turn, when all replies of the turn are ready. Set it before the
-        member runs.
+        """Set the function to call at the end of each turn, when all replies of the turn are ready.
+
+        Set it before the member runs.
         """
         self._hooks.on_turn = turned
 
@@ -457,8 +459,9 @@ class Member:
         return veto
 
     def roles(self) -> Roles:
-        """Iterate over this member's role, now and at each change. A slow consumer misses older roles, never the
-        present one.
+        """Iterate over this member's role, now and at each change.
+
+        A slow consumer misses older roles, never the present one.
         """
         return Roles(self)
 
@@ -478,7 +481,7 @@ class Member:
 
     @property
     def environment(self) -> Environment:
-        """The parts of the machine that this member uses: threads, clock, chance."""
+        """The replaceable parts of this member's environment: threads, clocks, random bytes."""
         return self._arguments.environment
 
     def status(self) -> Status:

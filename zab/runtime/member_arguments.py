@@ -1,4 +1,4 @@
-"""The fixed arguments of a member, and the membership of a member without one."""
+"""The fixed arguments of a member, and the membership of a member that runs alone."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ COMMITTED_S: Final = 1.0
 
 
 class MemberRuntime:
-    """The parts of one running member. The constructor connects them; `run` sets them going."""
+    """The parts of one running member. The constructor connects them; `run` starts them."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class MemberRuntime:
                 await writer.call(self._storage.save_committed)
 
     async def _renew_silent_links(self, elections: ElectionLinks) -> None:
-        """Connect anew to voters that do not answer on their election links for as long as discovery may take."""
+        """Reconnect to voters that have not answered on their election links for as long as discovery may take."""
         init_ms = self._arguments.settings.init_ms
         while True:
             await trio.sleep(init_ms / 4_000)

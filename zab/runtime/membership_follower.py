@@ -1,4 +1,4 @@
-"""The ports and links of a server follow its membership, as `PeerDirectory` says."""
+"""Keep the ports and links of a server in line with its membership, as `PeerDirectory` decides."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MembershipFollower:
         self._activated.ring()
 
     async def _part_from(self, peer: ServerId, until: float) -> None:
-        """Cut the link of a server that left the membership, when its time is over and it has not come back."""
+        """Cut the link of a server that left the membership, when its time is over and it has not joined again."""
         await trio.sleep_until(until)
         if self._directory.must_part(peer, trio.current_time()):
             self._links.cut(peer, "it left the membership")
@@ -70,7 +70,7 @@ class MembershipFollower:
         await self._bind(nursery)
 
     async def run(self) -> None:
-        """Follow the changes after `bind`, until cancelled. A port that is taken is tried again and again."""
+        """Follow the changes after `bind`, until cancelled. A port that is in use is tried again at intervals."""
         assert self._nursery is not None, "bind comes first"
         while True:
             await self._activated.wait()

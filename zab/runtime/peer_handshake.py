@@ -82,7 +82,7 @@ class PeerHandshake:
             return hello
 
     def _check_claim(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """Only a server that may connect is welcome, and only with a certificate of its own if these are checked.
+        """Raise `WrongPeer` unless the server may connect and its certificate, if checked, names one of its hosts.
 
         Without TLS, any host can claim to be a member.
         """

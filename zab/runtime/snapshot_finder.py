@@ -64,8 +64,9 @@ class SnapshotFinder:
                 self._inbox.call(partial(self._node.found, question, found))
 
     async def find(self, held: SnapHeld) -> FoundSnapshot | None:
-        """Return the file that begins with the part that a learner holds. If it is still being written, wait for its
-        end.
+        """Return the file that begins with the part that a learner holds.
+
+        If the file is still being written, wait for its end.
         """
         await self._snapshots.wait_written(held.zxid)
         try:

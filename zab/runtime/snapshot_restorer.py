@@ -1,4 +1,4 @@
-"""Restore snapshots into the user's machine, in a thread. Until one is done, no task may read the machine."""
+"""Restore snapshots into the user's machine, in a thread. During a restore no task may read the machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SnapshotRestorer:
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         self.restores = 0
-        """Counted since the start of this member."""
+        """The restores since the start of this member."""
         self._node = node
         self._machine = machine
         self._storage = storage
@@ -79,7 +79,7 @@ class SnapshotRestorer:
         assert self._gate.closed, "the gate is closed when the turn begins to wait"
         chunks = self._storage.read_snapshot(restore.zxid)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send_signs_of_life)
+            nursery.start_soon(self._send_keep_alives)
             with beside_the_loop():
                 await self._environment.in_thread(
                     partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1)
@@ -90,9 +90,9 @@ class SnapshotRestorer:
         self._storage.know_committed(restore.zxid)
         self._snapshot_schedule.restored()
 
-    async def _send_signs_of_life(self) -> None:
+    async def _send_keep_alives(self) -> None:
         node, links = self._node, self._links
         while True:
             await trio.sleep(node.settings.report_ms / 1_000)
-            links.send(node.signs_of_life(), self._machine.snapshot)
+            links.send(node.keep_alives(), self._machine.snapshot)
             links.flush()

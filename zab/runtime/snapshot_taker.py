@@ -1,4 +1,4 @@
-"""Snapshots of the member's machine, written while turns go on. After each, the log before it is purged."""
+"""Snapshots of the member's machine, written while turns continue. After each, the log before it is purged."""
 
 from __future__ import annotations
 
@@ -50,14 +50,16 @@ class SnapshotTaker:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        """`log_starts` is called with the new beginning of the log after each purge. `chance`: see the schedule."""
+        """`log_starts` is called with the new beginning of the log after each purge. `chance` is passed to the
+        schedule.
+        """
         self.status = SnapshotStatus(storage.newest_snapshot)
         """The last finished snapshot, and the totals."""
         self.schedule = SnapshotSchedule(limits, chance)
         """Counts what is applied, and decides when a snapshot is taken."""
         self._storage = storage
         self._writer = writer
-        """Runs the calls that change the list of files, in one order with the writes of the log."""
+        """Runs the calls that create or delete files, in order with the writes of the log."""
         self._limits = limits
         self._log = log
         self._log_starts = log_starts

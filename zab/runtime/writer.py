@@ -1,6 +1,6 @@
 """Write to the disk: in the event loop while the disk is fast, otherwise in one thread.
 
-To hand a write to a thread costs as much as an fsync on a fast disk, plus contention for the interpreter. So appends
+Handing a write to a thread costs as much as an fsync on a fast disk, plus contention for the interpreter. So appends
 are written at once, in the event loop, as long as that is fast. After a slow write, the next few writes go to the
 thread. It takes all writes that gathered during its last fsync, and reports the last ticket. There is only one thread,
 because the writes must keep the order in which the node decided them.
@@ -35,8 +35,9 @@ class WriteTarget(Protocol):
 
 
 class WriterCounts:
-    """Counters of a writer. The thread changes them and status requests read them; each counter by itself is
-    consistent.
+    """Counters of a writer.
+
+    The thread changes them and status requests read them; each counter by itself is consistent.
     """
 
     __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "recent_us", "writes")

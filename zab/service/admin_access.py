@@ -1,6 +1,6 @@
-"""Decide which clients of the admin port may run `snapshot` and `give_up_history`, the commands with authentication.
+"""Decide which clients of the admin port may run the authenticated commands `snapshot` and `give_up_history`.
 
-It is pure: the time is an argument, and a refusal contains the reply. The owner sends it after its pause.
+The module is pure: the time is an argument, and a refusal contains the reply, which the caller sends after a pause.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from zab.store.znode import ACL
 NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests"
 SNAPSHOT_NOT_AUTHORIZED: Final = (
     "Not authorized: a snapshot holds every node, so the ACL of / must grant all permissions (cdrwa) to this identity "
-    "by name; what it grants to world:anyone does not count. Set such an ACL, or log in as the super user "
+    "by name; permissions of world:anyone do not count. Set such an ACL, or log in as the super user "
     "(DigestAuthenticationProvider.superDigest)"
 )
 GIVE_UP_NOT_AUTHORIZED: Final = (
-    "Not authorized: committed transactions would be lost, so this takes the super user "
+    "Not authorized: committed transactions would be lost, so only the super user may do this "
     "(DigestAuthenticationProvider.superDigest); without one, stop the server and use `zab log give-up`"
 )
 
@@ -43,7 +43,7 @@ class AdminAccess:
     """The access of one admin port."""
 
     def __init__(self, clients: ClientService, *, snapshot_enabled: bool, snapshot_ms: Millis) -> None:
-        """At most one snapshot is permitted in `snapshot_ms`."""
+        """Permit at most one snapshot in `snapshot_ms`."""
         self._clients = clients
         self._snapshot_enabled = snapshot_enabled
         self._snapshot_ms = snapshot_ms
@@ -53,9 +53,9 @@ class AdminAccess:
     def refuse_snapshot(self, authorization: str | None, host: str, now: Millis, *, probe: bool) -> Refusal | None:
         """Return the refusal of a snapshot, or None if it is permitted. A `probe`, like HEAD, takes no snapshot.
 
-        The order of the checks is that of ZooKeeper's `AuthRequest` and `SnapshotCommand`: is the server serving, the
-        caller's identity, its permission, is the command enabled, the rate. A request that an earlier check refuses
-        does not count against the rate, and neither does a probe.
+        The checks are in the order of ZooKeeper's `AuthRequest` and `SnapshotCommand`: whether the server is
+        serving, the caller's identity, its permission, whether the command is enabled, the rate. A request that an
+        earlier check refuses does not count against the rate, and neither does a probe.
         """
         if not self._clients.ready:
             return Refusal(HTTPStatus.OK, NOT_SERVING)
@@ -120,7 +120,7 @@ class AdminAccess:
             return True
         machine = self._clients.machine
         own = tuple(entry for entry in machine.tree.nodes[ROOT][ACL] if entry[1:] != ANYONE)
-        if caller.barred or not own:  # to `allows` an empty list is the open ACL
+        if caller.barred or not own:  # `allows` takes an empty list for the open ACL
             return False
         acl, access = intern(own), machine.settings.access
         return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))

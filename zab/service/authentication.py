@@ -19,10 +19,10 @@ from zab.store.error_codes import ErrorCode
 from zab.wire.sasl import DigestServer, SaslError
 
 IDENTITIES_BYTES_MAX: Final = 16 << 10
-"""The most bytes of one client's encoded identities, which each of its requests carries."""
+"""The maximum size of one client's encoded identities, which are sent with each of its requests."""
 
 CREDENTIALS_BYTES_MAX: Final = 64 << 10
-"""The most bytes of scheme and credentials in one request, because any client may send them."""
+"""The maximum size of scheme and credentials in one request. Any client may send them, so they are limited."""
 
 NONCE_BYTES: Final = 30
 
@@ -107,8 +107,8 @@ class ClientAuthentication:
         self.barred = False
         """True if the client may only prove identities, because it lacks one that the server requires."""
         self.guessed_wrong = False
-        """True if the last credentials were wrong. An identity may be proved all the same: with a wrong password, the
-        super user's name proves an ordinary digest identity.
+        """True if the last credentials were wrong. They may still prove an identity: with a wrong password, the super
+        user's name proves an ordinary digest identity.
         """
         self._update_barred()
 
@@ -138,7 +138,7 @@ class ClientAuthentication:
         security = self._security
         self.guessed_wrong = False
         if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
-            self.why = f"credentials of {len(credentials)} bytes: {CREDENTIALS_BYTES_MAX} are allowed, with the scheme"
+            self.why = f"{len(credentials)} bytes of credentials: {CREDENTIALS_BYTES_MAX} are allowed, with the scheme"
             return Verdict.REFUSED
         if scheme == "ensemble" and security.ensemble_names is not None:
             if (
@@ -157,7 +157,9 @@ class ClientAuthentication:
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
     def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
-        """Return whether the credentials can be wrong. With the digest scheme only those of the super user can."""
+        """Return whether the credentials can be wrong. With the digest scheme, only the super user's credentials can be
+        wrong.
+        """
         chief = self._settings.super_digest
         if scheme != "digest":
             return True

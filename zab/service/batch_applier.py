@@ -1,7 +1,8 @@
-"""Apply committed batches to the machine, and give the results of own submissions to their callers.
+"""Apply committed batches to the machine, and pass the results of this member's submissions to their callers.
 
-It is pure: the owner runs the steps of `apply_batch`, and lets other tasks run between them. After a restart, or far
-behind, a server applies a whole log. In production the owner is `Driver`, in simulation a server on virtual time.
+It is pure: the owner runs the steps of `apply_batch`, and lets other tasks run between them, because a server that has
+restarted or was far behind applies a whole log. In production the owner is `Driver`, in simulation a server on virtual
+time.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class BatchApplier:
         """`count_applied` receives the transactions and bytes of each batch."""
         self.machine = machine
         self.applied = self.applied_bytes = 0
-        """Counted since the start of this member."""
+        """Transactions and bytes applied since the start of this member."""
         self._log = log
         self._pending = pending
         self._count_applied = count_applied
@@ -72,7 +73,7 @@ class BatchApplier:
         """The time at which the turn stops applying and lets other tasks run."""
 
     def begin_turn(self, now: float) -> None:
-        """Start the time that this turn may apply without a pause."""
+        """Start the period in which this turn may apply without a pause."""
         self._pause_at = now + APPLY_S
 
     def activate(self, ensemble: Ensemble) -> None:

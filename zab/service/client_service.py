@@ -61,7 +61,7 @@ class ClientService:
         chance: Callable[[], float],
         audit: AuditLog | None = None,
     ) -> None:
-        """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns 0 to 1."""
+        """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns a random number from 0 to 1."""
         self.me = me
         self.machine = machine
         """The applied state, from which clients read."""
@@ -80,7 +80,7 @@ class ClientService:
         self.connections: dict[Connected, None] = {}
         """All connections that have a session."""
         self.totals = RequestTotals()
-        """The requests of all connections together."""
+        """The totals of the requests on all connections."""
         self.throttles = Throttles(settings.throttle, settings.failed_logins, chance, clock_ms())
         """The limits for new connections and for wrong passwords."""
         self.counts = Counts()
@@ -95,7 +95,7 @@ class ClientService:
         )
         """The sessions of the ensemble, and those that only this server knows."""
         self.tracker = SessionTracker(self, settings.tick_ms, clock_ms())
-        """The signs of life of sessions."""
+        """The last activity of sessions, and the time at which each expires."""
         self._reaper = ContainerReaper(
             ReaperSettings(
                 settings.containers_ms, settings.containers_per_minute_max, settings.containers_never_used_ms
@@ -144,7 +144,7 @@ class ClientService:
     # -- sessions ------------------------------------------------------------------------------------
 
     def check(self) -> list[bytes]:
-        """Expire sessions, and disconnect clients that another server can serve better. Return reports to the leader.
+        """Expire sessions, and disconnect clients that another server can serve better. Return reports for the leader.
 
         Called twice a tick.
         """

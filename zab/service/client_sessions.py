@@ -2,9 +2,9 @@
 
 Sessions of the ensemble change by transactions; local sessions are known to one server only.
 
-To create or attach a session takes several steps. Between them the server waits for a transaction, or until it has
-applied everything that was committed before. Such an operation is a generator (`Steps`). It decides, and its driver
-waits:
+Creating or attaching a session takes several steps. Between them the server waits for a transaction, or until it has
+applied everything that was committed before. Such an operation is a generator (`Steps`). The generator decides, and its
+driver waits:
 
     steps = sessions.find(session, password)
     step = next(steps)                  # BARRIER, or the bytes of a request
@@ -52,7 +52,7 @@ class SessionStep(Enum):
 
 BARRIER: Final = SessionStep.BARRIER
 Steps: TypeAlias = Generator[bytes | SessionStep, Any, T]
-"""An operation of several steps. The result of a request is that of `apply`; a barrier has none."""
+"""An operation of several steps. A request's step receives the result of `apply`; a barrier's step receives None."""
 
 
 def ignore_result(result: object, error: Exception | None) -> None:
@@ -152,7 +152,8 @@ class ClientSessions:
         old = self.attached.get(session)
         if old is not None:
             # Drop the held requests of the old connection. The client may continue on another server before this
-            # request is answered. If a next leader received the held requests, they would be carried out after that.
+            # request is answered. If a later leader received the held requests, it would carry them out after the
+            # client's newer requests.
             old.ended(REPLACED)
         _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)
         known = self.table.get(session)
@@ -175,6 +176,8 @@ class ClientSessions:
         self._post(self.internal_request(Op.CLOSE_SESSION, (), session), done)
 
     def expire(self, session: int, epoch: Epoch) -> None:
-        """Close an expired session as the leader of an epoch. A later leader ignores this, because it grants the full
-        timeout again."""
+        """Close an expired session as the leader of an epoch.
+
+        A later leader ignores this, because it grants the full timeout again.
+        """
         self._post(self.internal_request(Op.CLOSE_SESSION, (epoch,), session), ignore_result)

@@ -102,10 +102,9 @@ class ConfigNode:
     # -- the node ----------------------------------------------------------------------------------
 
     def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
-        """Take the membership in force. `zxid` is its place in the history, once everything before that has been
-        applied here.
+        """Take the membership in force. Return True if it has another address for the clients of this server.
 
-        Return True if it has another address for the clients of this server.
+        `zxid` is its place in the history, once everything before that has been applied here; None before.
         """
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)
@@ -122,13 +121,15 @@ class ConfigNode:
         return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
 
     def restored(self) -> None:
-        """Correct the node after the whole state was replaced: its text may come from another server's configuration
-        file.
+        """Correct the node after the whole state was replaced.
+
+        The new state's text may come from another server's configuration file.
         """
         ensemble, machine = self._ensemble, self._machine
         if ensemble is None:
             return
-        # A membership from a configuration file has no zxid. Show any other only when all before it is applied.
+        # A membership from a configuration file has no zxid. Any other is shown only when everything before it is
+        # applied.
         version, known = ensemble.version, machine.tree.nodes[CONFIG][MZXID]
         if known <= version and (version <= machine.zxid or not counter_of(version)):
             machine.configure(version, text_of(ensemble))
@@ -138,8 +139,8 @@ class ConfigNode:
     def change(self, fields: Fields, current: Callable[[], Ensemble]) -> ReconfigurationSteps:
         """Change the membership, after `check_request`. Raise a `ZabError` if the outcome is not known.
 
-        `current` returns the membership in force. Each step is a membership to ask the consensus for, if the membership
-        in force still has its version, or a barrier. The driver throws the error of a failed step into the generator.
+        `current` returns the membership in force. A step is a barrier, or a membership to request from the consensus if
+        the membership in force still has its version. The driver throws the error of a failed step into the generator.
         """
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):
@@ -165,7 +166,7 @@ class ConfigNode:
 
 
 def text_of(ensemble: Ensemble) -> bytes:
-    """Return the text of the node: empty if no server has an address, as of an embedded store."""
+    """Return the text of the node: empty if no server has an address, as in an embedded store."""
     if all(server.host == NO_HOST for server in ensemble.servers):
         return b""
     return ensemble.text().encode()
@@ -196,12 +197,12 @@ def _changed(joining: str, leaving: str, current: Ensemble) -> Ensemble:
     kept = current.changed(leaving=[sid for sid in gone if sid in current.by_id], version=current.version)
     joiners = _listed(joining)
     if len(joiners) > JOINING_MAX:
-        raise ConfigError(f"{len(joiners)} servers join: {JOINING_MAX} at once are allowed")
+        raise ConfigError(f"{len(joiners)} servers join, but at most {JOINING_MAX} may join at once")
     for each in joiners:
         server = _joiner(each)
         for other in kept.servers:
             if other.id != server.id and _addresses(other) & _addresses(server):
-                raise ConfigError(f"servers {other.id} and {server.id} both claim an address")
+                raise ConfigError(f"servers {other.id} and {server.id} have a common address")
         kept = kept.changed(joining=[server], version=current.version)
     kept.check_addresses()
     return kept
@@ -214,16 +215,16 @@ def _listed(text: str) -> list[str]:
 def _joiner(text: str) -> Server:
     key, equals, value = text.partition("=")
     if not equals or not value.strip() or "=" in value:
-        raise ConfigError(f"{text!r}: a server looks like server.1=host:2888:3888;2181")
+        raise ConfigError(f"{text!r}: expected a line like server.1=host:2888:3888;2181")
     _number(key.rpartition(".")[2])
     server = parse_server(text)
     if server.client_port is None:
-        raise ConfigError(f"{text!r}: a server that joins names all of its three ports")
+        raise ConfigError(f"{text!r}: a joining server must name all of its three ports")
     return server
 
 
 def _number(text: str) -> int:
-    """Return a server id. Text that is not a number is a marshalling error, as at ZooKeeper, not a bad argument."""
+    """Return a server id. Text that is not a number is a marshalling error, as in ZooKeeper, not a bad argument."""
     if not _NUMBER.fullmatch(text.strip()):
         raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
     return int(text)

@@ -4,7 +4,7 @@ The server with the larger id opens the connection. If the other server has some
 introduces itself and closes; then the server with the larger id connects to it. So two servers that dial each other at
 the same time get one connection, as in ZooKeeper's `QuorumCnxManager`. Only the newest message waits to be sent.
 
-The link is pure: times are seconds of any clock that never goes back. Its shell (`zab.runtime.election_links`) calls
+The link is pure: times are seconds of a monotonic clock. Its shell (`zab.runtime.election_links`) calls
 `step` after each event, and carries out the result.
 """
 
@@ -20,7 +20,7 @@ from zab.core.zxid import ServerId
 from zab.service.limits import Limits
 
 SETTLED_S: Final = 0.5
-"""A knock that arrives within this time after a new connection was sent before it, and needs no other answer."""
+"""A knock that arrives so soon after a connection opened was sent before, and needs no other answer."""
 Address: TypeAlias = tuple[str, int]
 
 
@@ -33,7 +33,7 @@ class DialPeer:
 
 @frozen
 class WaitUntil:
-    """Do nothing until this time, unless something happens."""
+    """Do nothing until this time, unless an event comes first."""
 
     until: float
 
@@ -59,7 +59,7 @@ class ElectionLink:
         self._attempts = 0
         """The number of failed dials. It selects the next address of the peer."""
         self._pause_s = self._pause_s_min = limits.redial_ms_min / 1000
-        """The next pause after a failure. It doubles up to a limit, and begins anew after a success."""
+        """The next pause after a failure. It doubles up to a limit, and is reset by a success."""
         self._paused_until = -inf
         self._connected_at = 0.0
         self._silent_since = 0.0
@@ -110,7 +110,7 @@ class ElectionLink:
         return int((now - self._silent_since) * 1000) if self.connected else 0
 
     def knocked(self, now: float) -> bool:
-        """Take a knock. Return whether to connect anew, because the peer has no connection to this server.
+        """Take a knock. Return whether to connect again, because the peer has no connection to this server.
 
         If the connection is quite new, the knock was probably sent before it and needs no answer. If this is wrong, the
         other server knocks again.
@@ -128,7 +128,7 @@ class ElectionLink:
         Return None if the peer is a stranger that has gone, so that the link is over. A connection is needed only to
         send something, or after a knock.
         """
-        assert not self.connected, "a connection serves"
+        assert not self.connected, "step is called only without a connection"
         if now < self._paused_until and not self._knocked:
             return WaitUntil(self._paused_until)
         if self._unsent is None and not self._knocked:

@@ -57,7 +57,7 @@ class LocalSessions:
         self._upgrading.pop(session, None)
         self._expiry.forget(session)
 
-    # -- signs of life -----------------------------------------------------------------------------
+    # -- activity ----------------------------------------------------------------------------------
 
     def touch(self, sessions: Iterable[int], now_ms: int) -> None:
         for session in sessions:

@@ -1,7 +1,7 @@
 """The order of one turn of a member: first the requests, then each Ready of the node with its effects.
 
-The owner carries out the effects, and decides nothing. It takes all input before a turn, and reports the role and winds
-the clock after it. In production the owner is `Driver`, in simulation a server on virtual time.
+The owner carries out the effects, and decides nothing. It takes all input before a turn; after the turn it reports the
+role and sets the timer. In production the owner is `Driver`, in simulation a server on virtual time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Wait = TypeVar("Wait", covariant=True)
 
 
 class TurnEffects(Protocol[Wait]):
-    """The owner of a turn, as the turn uses it. An iterator yields a reason whenever the turn has to wait."""
+    """The effects that the owner of a turn carries out. Iterators yield a reason whenever the turn has to wait."""
 
     def begin(self, ready: Ready) -> None:
-        """Log the notes of a Ready that is not a common one. All its other effects follow."""
+        """Log the notes of a Ready that is not common. The other effects of the Ready follow."""
 
     def send_and_save(self, ready: Ready) -> None:
-        """Send the messages, change the links, and hand the writes to the disk. Nothing of it waits for the disk."""
+        """Send the messages, change the links, and hand the writes to the disk. None of this waits for the disk."""
 
     def find_snapshots(self, ready: Ready) -> None:
-        """Look for the snapshots that a learner asks for, and store one of the state that is being sent."""
+        """Look for the snapshot files that learners hold in part, and write a file of the state that is being sent."""
 
     def apply_batch(self, batch: Batch) -> Iterable[Wait]:
         """Apply committed transactions to the machine."""
@@ -43,7 +43,7 @@ class TurnEffects(Protocol[Wait]):
         """Follow a membership that has come into force."""
 
     def carried_out(self, ready: Ready, now: Millis) -> None:
-        """Report to the node what has become durable in the meantime. All effects of the Ready are carried out."""
+        """Report to the node which writes have become durable. All effects of the Ready are carried out."""
 
 
 def _is_common(ready: Ready) -> bool:
@@ -69,11 +69,12 @@ class MemberTurn(Generic[Wait]):
         self._effects = effects
 
     def steps(self, now: Millis, *, steady: bool) -> Generator[Wait, None, bool]:
-        """Carry out one turn. `steady`: the role serves. Return whether all was common, so that the role is the same.
+        """Carry out one turn. Return True if every Ready was common, so that the role is the same. `steady`: the role
+        serves.
 
-        The order is that of a loop around a Ready, as in etcd's raft. The waiting requests are prepared and proposed
+        The order is the same as in a loop around a Ready in etcd's raft. The waiting requests are prepared and proposed
         first. Each Ready sends and saves before it applies, so that the network and the disk work in the meantime.
-        Requests get another chance after an apply, which makes room for them.
+        Requests are tried again after an apply, which makes room for them.
         """
         node, requests, effects = self._node, self._requests, self._effects
         requests.turn(now)

@@ -17,7 +17,7 @@ from zab.service.forwarding.pending_submissions import Done, Submission
 
 
 class SubmissionPort(Protocol):
-    """The member's side: it takes requests while there is room."""
+    """The part of a member that takes requests while there is room."""
 
     def post(self, request: bytes, done: Done) -> Submission:
         """Submit a request, or raise `Overloaded` if there is no room."""

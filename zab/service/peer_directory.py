@@ -1,9 +1,10 @@
 """The servers that may connect to this one, with their hosts, and the addresses at which this server dials them.
 
-They come from three memberships: the active one, a pending change, and the one in the member's arguments. A server that
-left may connect for a while: it still has to apply its own removal, and to answer the client that requested it.
+The addresses come from three memberships: the active one, a pending change, and the one in the member's arguments. A
+server that left may connect for a while: it still has to apply its own removal, and to answer the client that requested
+it.
 
-The directory is pure: times are seconds of any clock that never goes back.
+The directory is pure: times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class PeerDirectory:
     def hosts(self, peer: ServerId, introduced: str, now: float) -> Collection[str]:
         """Return the hosts of a server that claims to be `peer`. Raise `WrongPeer` if it may not connect.
 
-        Only members may connect, unless non-members are admitted: these live where they introduce themselves.
+        Only members may connect, unless non-members are admitted. The host of a non-member is the one that it
+        introduces.
         """
         hosts = self._member_hosts(peer, now)
         if not hosts and not self._admit_non_members:
@@ -72,7 +74,7 @@ class PeerDirectory:
         return hosts or [introduced]
 
     def must_part(self, peer: ServerId, now: float) -> bool:
-        """Return whether to cut the link of a server that left: its time is over, and it has not come back."""
+        """Return whether to cut the link of a server that left: its time is over, and it has not joined again."""
         return not self._admit_non_members and not self._member_hosts(peer, now)
 
     def _member_hosts(self, peer: ServerId, now: float) -> Collection[str]:

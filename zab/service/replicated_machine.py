@@ -1,8 +1,8 @@
 """The replicated machine: the part that a user of this library provides.
 
 The leader turns a request into a transaction; every server applies the transaction. So `apply` receives the same
-transactions in the same order everywhere and must be deterministic. `prepare` runs at the leader only: clocks, chance
-and checks belong there.
+transactions in the same order everywhere and must be deterministic. `prepare` runs at the leader only: clocks, random
+values and checks belong there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ class View(NamedTuple):
 
 
 class Machine(Protocol):
-    """The state to replicate. Its methods should be quick, because they are called in the event loop; only the chunks
-    of `snapshot`, and `restore`, are used in another thread.
+    """The state to replicate.
+
+    Its methods should be quick, because they are called in the event loop; only the chunks of `snapshot`, and
+    `restore`, are used in another thread.
 
     A machine may have an attribute `kind`, one word, like "store". The directory of a member records the kind of its
     machine and refuses a machine of another kind.
@@ -43,8 +45,8 @@ class Machine(Protocol):
         Decide from the applied *and* the outstanding transactions: the latter are applied before this one.
 
         Any other exception, a result that is not bytes, or a transaction that does not fit into a frame
-        (`Limits.frame_bytes_max`) is a bug. It is logged, and the submitter gets `Refused`. The leader goes on: if it
-        stopped, the request would move to the next leader and stop that one.
+        (`Limits.frame_bytes_max`) is a bug. It is logged, and the submitter gets `Refused`. The leader continues: if it
+        stopped, the request would move to the next leader and stop that leader, too.
         """
         ...
 
@@ -68,7 +70,7 @@ class Machine(Protocol):
         ...
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Replace the state by that of a snapshot's chunks. Called in a thread, without concurrent calls."""
+        """Replace the state by the state in a snapshot's chunks. Called in a thread, without concurrent calls."""
         ...
 
 
@@ -106,14 +108,14 @@ _METHODS: Final = ("prepare", "apply", "snapshot", "restore")
 
 
 def check_machine(machine: object) -> None:
-    """Raise TypeError unless this object has all four methods, which otherwise its first request would show."""
+    """Raise TypeError unless this object has all four methods, so that the mistake shows before the first request."""
     if isinstance(machine, type):
         raise TypeError(f"the machine is the class {machine.__name__}: give an object of it, {machine.__name__}()")
     missing = [name for name in _METHODS if not callable(getattr(machine, name, None))]
     if missing:
         raise TypeError(
-            f"{type(machine).__name__} is no zab.Machine: it lacks {', '.join(missing)}. A subclass of zab.Passive has "
-            "a prepare"
+            f"{type(machine).__name__} is not a zab.Machine: it lacks {', '.join(missing)}; "
+            "a subclass of zab.Passive has a prepare"
         )
 
 

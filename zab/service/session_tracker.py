@@ -1,7 +1,7 @@
-"""Signs of life of sessions. They are the only part of a session's state that is not in the history.
+"""Track the activity of sessions: the only part of a session's state that is not in the history.
 
-The leader records the time of the last sign of life of every session; the other servers report those of their clients
-twice a tick. A new leader grants every session its full timeout again.
+The leader records the time at which it last heard of each session; the other servers report the active sessions of
+their clients twice a tick. A new leader grants every session its full timeout again.
 
 A server that cannot reach a leader must not keep a client until its session has expired elsewhere. If the server
 reaches no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
@@ -26,18 +26,18 @@ from zab.service.health.leader_contact import LeaderContact
 from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"
-"""The first byte of a message to the leader. The ids of sessions that gave a sign of life follow."""
+"""The first byte of a message to the leader. The ids of the active sessions follow."""
 REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
 """Ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
-"""After this many missed checks the process counts as suspended: it may have missed signs of life of clients."""
+"""After this many missed checks the process counts as suspended: it may have missed requests and pings of clients."""
 PATIENCE: Final = 3
 """Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 
 
 class TrackedServer(Protocol):
-    """The server, as its session tracker sees it."""
+    """The part of a server that its session tracker uses."""
 
     @property
     def sessions(self) -> ClientSessions: ...
@@ -95,10 +95,10 @@ class SessionTracker:
         self._expiry = None
 
     def ends(self) -> list[tuple[Millis, list[int]]]:
-        """Return expiry times, each with the sessions that expire then unless they give a sign of life."""
+        """Return expiry times, each with the sessions that expire then unless their clients send something."""
         return [] if self._expiry is None else self._expiry.buckets()
 
-    # -- signs of life -----------------------------------------------------------------------------
+    # -- activity ----------------------------------------------------------------------------------
 
     @staticmethod
     def sign_of(session: int) -> bytes:
@@ -138,7 +138,8 @@ class SessionTracker:
     def check(self, now: Millis) -> Findings:
         """Return expired sessions at the leader, reports at a follower, and disconnections without a leader.
 
-        After a pause the sessions get their full timeout again: this process was suspended, and missed signs of life.
+        After missed checks the sessions get their full timeout again: this process was suspended, and may have missed
+        pings.
         """
         server, expiry = self._server, self._expiry
         slept = now - self._checked_ms > SLEPT_CHECKS * (self._tick_ms // 2)
@@ -166,7 +167,7 @@ class SessionTracker:
         for session in sessions.local.due(now):
             client = sessions.attached.get(session)
             if client is not None:
-                found.ended.append((client, "the session expired: its client gave no sign of life"))
+                found.ended.append((client, "the session expired: nothing arrived from its client"))
 
     def _check_leaderless(self, lost_ms: Millis, now: Millis, found: Findings) -> None:
         server = self._server

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from attrs import frozen
 
 CHECK_MS: Final = 250
-REASON: Final = "this client makes no progress, like others, and their buffers together are over unsent_total_bytes_max"
+REASON: Final = "all clients' buffers exceed unsent_total_bytes_max, and this client makes no progress"
 
 
 class SlowClientLog(Protocol):
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Buffering)
 
 @frozen
 class SlowClient(Generic[T]):
-    """A client to be cut, and what it held."""
+    """A client to cut, and the bytes that it held."""
 
     connection: T
     unsent: int
@@ -55,8 +55,9 @@ class SlowClient(Generic[T]):
 
 
 class SlowClients(Generic[T]):
-    """Cuts clients while all of them together hold more than `bytes_max`: those without progress since the last check,
-    and above twice that limit the largest as well.
+    """Cuts clients while all clients together hold more than `bytes_max`.
+
+    It cuts the clients without progress since the last check, and above twice the limit the largest ones as well.
     """
 
     def __init__(self, bytes_max: int) -> None:

@@ -26,7 +26,7 @@ class SnapshotSchedule:
         self._writing = False
         """True while a snapshot is being written. No other begins before it has ended."""
         self._entries = self._bytes = 0
-        """The transactions and bytes applied since the last regular snapshot. When one reaches its mark, the next is
+        """The transactions and bytes applied since the last regular snapshot. If either reaches its mark, the next is
         due.
         """
         self._asked: list[Done] = []

@@ -1,7 +1,7 @@
 """Throttles: connections by a token bucket, requests by their number, large requests by their bytes.
 
-All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. Other
-bounds are always in force; these are settings of the client port.
+All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. The
+other bounds of the client port are always in force.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ REQUEST_HEAD_BYTES: Final = 8
 
 @frozen
 class ThrottleSettings:
-    """The names are those of ZooKeeper's settings, `connection_throttle_tokens` and so on, without the `throttle`.
+    """The names are ZooKeeper's, such as `connection_throttle_tokens`, without the part `throttle`.
 
     connection_tokens         tokens in the full bucket; if none is left, a new connection is closed. 0: no limit
     connection_fill_ms        interval at which tokens come back
     connection_fill_count     tokens that come back in one interval
     connection_freeze_ms      least time between two changes of the probability with which a connection is dropped
-                              before the bucket is empty (BLUE); -1: no connection is dropped by chance
+                              before the bucket is empty (BLUE); -1: no connection is dropped at random
     connection_drop_increase  added to the probability when the bucket is empty
     connection_drop_decrease  subtracted from it when the bucket is full enough
     connection_decrease_ratio the bucket is full enough if at most this share of its tokens is missing
@@ -69,7 +69,7 @@ class ThrottleSettings:
 
 
 class ConnectionThrottle:
-    """A bucket of tokens, of which each new connection takes one or more. Time and chance are arguments."""
+    """A bucket of tokens, of which each new connection takes one or more. Time and randomness are arguments."""
 
     def __init__(self, settings: ThrottleSettings, chance: Callable[[], float], now_ms: int) -> None:
         self._settings = settings
@@ -129,7 +129,7 @@ class RequestTotals:
 
 
 class RequestThrottle:
-    """Admission of the requests of one connection, as far as the totals of all connections allow.
+    """Admits the requests of one connection while the totals of all connections allow it.
 
     It exists only if the settings have such a limit. While requests wait, no more is read from their client.
     """
@@ -160,7 +160,7 @@ class RequestThrottle:
         return self._stalled
 
     def admit(self, wanted: int, now_ms: int) -> tuple[int, bool]:
-        """Return the number of requests that may go on now, and whether they are late: late ones get an error."""
+        """Return the number of requests that may proceed now, and whether they are late: late requests get an error."""
         most = self._settings.request_max_requests
         count = min(wanted, max(most - self._totals.open_requests, 0)) if most else wanted
         late = self._settings.op_wait_ms > 0 and self._waited_ms(now_ms) >= self._settings.op_wait_ms
@@ -191,7 +191,7 @@ class RequestThrottle:
         if not size:
             return
         if self._totals.large_bytes + size > self._settings.large_request_max_bytes:
-            raise WireError(f"{self._totals.large_bytes} bytes of large requests are open, and {size} more came")
+            raise WireError(f"{self._totals.large_bytes} bytes of large requests are open, and {size} more arrived")
         self._large_bytes += size
         self._totals.large_bytes += size
 

@@ -56,7 +56,7 @@ Servers = str | Iterable[str] | None
 
 @checks_methods
 class Session(ABC):
-    """A session. The store knows it by `id`; it expires after `timeout_ms` without a sign of life."""
+    """A session with the store. It expires if the leader receives nothing from it for `timeout_ms`."""
 
     id: int
     timeout_ms: int
@@ -98,8 +98,7 @@ class Session(ABC):
     @property
     @abstractmethod
     def heard_at(self) -> float:
-        """The time, on Trio's clock, of the last sign of life that the leader is known to have received from this
-        session.
+        """The send time, on Trio's clock, of the last request of this session that a leader is known to have received.
 
         The session cannot expire before this time plus `timeout_ms`. A `sync` renews it; no other reply proves that a
         leader exists.
@@ -114,7 +113,7 @@ class Session(ABC):
         """Iterate over the state now and then each change, in order: `async for state in session.states()`.
 
         The iteration ends after the final state: CLOSED when the block is left or the store itself ends, EXPIRED,
-        AUTH_FAILED; `over` tells the reason. A slow consumer misses the oldest of 64 changes, never the newest.
+        AUTH_FAILED; `over` is the reason. A slow consumer misses the oldest of 64 changes, never the newest.
         """
         return States(self._state_changes)
 
@@ -192,10 +191,9 @@ class Session(ABC):
         return stat
 
     async def multi(self, operations: Multi) -> list[str | Stat | None]:
-        """Return the result of each operation: the created path, the new stat, or None. Raise the error of the failed
-        one.
+        """Carry out all operations, or none. Return the result of each: the created path, the new stat, or None.
 
-        `index` of that error is the operation's number.
+        If an operation fails, raise its error. `index` of the error is the operation's number.
         """
         if not isinstance(operations, Multi):
             raise TypeError(f"multi takes zab.Multi().create(...).set(...), not {type(operations).__name__}")
@@ -283,8 +281,9 @@ class Session(ABC):
         return list(await self._ask(Op.WHO_AM_I, (), "who am I"))
 
     async def sync(self, path: str = ROOT) -> None:
-        """Wait until this server has every change that was acknowledged to any client before this call. Later reads see
-        them.
+        """Wait until this server has every change that was acknowledged to any client before this call.
+
+        Later reads see these changes.
         """
         await self._ask(Op.SYNC, (path_of(path),), path)
 
@@ -292,8 +291,9 @@ class Session(ABC):
 
     @asynccontextmanager
     async def watcher(self) -> AsyncIterator[Watch]:
-        """Open a `Watch` for the `watch=` of reads and for `add_watch`: one iterator over the events of any number of
-        nodes.
+        """Open a `Watch` for the `watch=` of reads and for `add_watch`.
+
+        It is one iterator over the events of any number of nodes.
         """
         self._check()
         watch = Watch(self, self._events_max)
@@ -358,7 +358,7 @@ class Session(ABC):
     def _own(self, watch: Watch) -> None:
         if not isinstance(watch, Watch):
             raise TypeError(
-                f"a watch is what `async with session.watcher() as watch:` gives, not {type(watch).__name__}"
+                f"a watch comes from `async with session.watcher() as watch:`; this is a {type(watch).__name__}"
             )
         watch.check()
         if watch.owner is not self:
@@ -371,7 +371,7 @@ class Session(ABC):
         await ensure_path(self, path_of(path), acl, self._make_root)
 
     async def _make_root(self, acl: Acl) -> bool:
-        """Create the node that is this session's root, and return whether the session has such a root."""
+        """Create this session's root node. Return False if the session has no root of its own."""
         return False
 
     async def delete_tree(self, path: str) -> None:
@@ -392,8 +392,8 @@ class Session(ABC):
     ) -> str:
         """Create a node; if the reply is lost, find out whether the node was created.
 
-        The name contains a unique `token`. If none is given, a random one is put in front of the name, as by Apache
-        Curator. With a token of your own you can find the node even after cancelling: `find_token`.
+        The name contains a unique `token`. If none is given, a random one is put in front of the name, as Apache
+        Curator does. With a token of your own you can find the node even after cancelling: `find_token`.
         """
         parent, _, name = path_of(path).rpartition("/")
         parent = parent or ROOT
@@ -401,7 +401,7 @@ class Session(ABC):
             token = os.urandom(16).hex()
             name = f"_c_{token}-{name}"
         elif not token or token not in name:
-            raise LocalProtocolError(f"the name {name!r} does not hold the token {token!r}")
+            raise LocalProtocolError(f"the name {name!r} does not contain the token {token!r}")
         while True:
             try:
                 return await self.create(
@@ -413,7 +413,7 @@ class Session(ABC):
                     return found
 
     async def find_token(self, parent: str, token: str) -> str | None:
-        """Return the child of `parent` whose name holds `token`, or None. It sees the effect of every earlier call."""
+        """Return the child of `parent` whose name contains `token`, or None. The result reflects all earlier calls."""
         await self.sync(parent)
         try:
             names = await self.children(parent)
@@ -433,7 +433,7 @@ def _listed(servers: Servers) -> str | None:
         return ",".join(servers)
     except TypeError:
         raise TypeError(
-            f"servers are text, or several texts, like 'server.1=host:2888:3888;2181', not {servers!r}"
+            f"servers must be text, or several texts, like 'server.1=host:2888:3888;2181', not {servers!r}"
         ) from None
 
 

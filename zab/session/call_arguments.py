@@ -8,16 +8,16 @@ from zab.store.znode import INT_MAX
 
 def timeout_of(timeout_ms: int) -> int:
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int):
-        raise TypeError(f"timeout_ms is a whole number of milliseconds, not {type(timeout_ms).__name__}")
+        raise TypeError(f"timeout_ms must be a whole number of milliseconds, not {type(timeout_ms).__name__}")
     if not 0 < timeout_ms <= INT_MAX:
-        raise LocalProtocolError(f"timeout_ms is {timeout_ms}; a session lasts for 1 to {INT_MAX} ms")
+        raise LocalProtocolError(f"timeout_ms is {timeout_ms}; it must be from 1 to {INT_MAX}")
     return timeout_ms
 
 
 def credentials_of(scheme: str, credentials: bytes) -> tuple[str, bytes]:
     """Validate credentials. No error message contains them."""
     if not isinstance(scheme, str):
-        raise TypeError(f'a scheme is text, like "digest", not {type(scheme).__name__}')
+        raise TypeError(f'a scheme must be text, like "digest", not {type(scheme).__name__}')
     if not isinstance(credentials, (bytes, bytearray, memoryview)):
-        raise TypeError(f'credentials are bytes, like b"user:password", not {type(credentials).__name__}')
+        raise TypeError(f'credentials must be bytes, like b"user:password", not {type(credentials).__name__}')
     return scheme, bytes(credentials)

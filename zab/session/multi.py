@@ -23,25 +23,25 @@ _ROLLED_BACK: Final = (0, ErrorCode.RUNTIME_INCONSISTENCY)
 def path_of(path: str) -> str:
     """Check that the path is text; the store checks the rest."""
     if not isinstance(path, str):
-        raise TypeError(f"a path is text, not {type(path).__name__}")
+        raise TypeError(f"a path must be text, not {type(path).__name__}")
     if not is_text(path):
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{as_shown(path)}, which contains a lone surrogate")
     if not path.startswith("/"):
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, repr(path[:SHOWN_MAX]), "a path begins with /")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, repr(path[:SHOWN_MAX]), "a path must begin with /")
     return path
 
 
 def data_of(data: bytes | None) -> bytes | None:
     if data is not None and type(data) is not bytes:
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"data is bytes or None, not {type(data).__name__}")
+            raise TypeError(f"data must be bytes or None, not {type(data).__name__}")
         return bytes(data)
     return data
 
 
 def ttl_of(ttl_ms: int) -> int:
     if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int):
-        raise TypeError(f"ttl_ms is a whole number of milliseconds, not {type(ttl_ms).__name__}")
+        raise TypeError(f"ttl_ms must be a whole number of milliseconds, not {type(ttl_ms).__name__}")
     if not -LONG <= ttl_ms < LONG:
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"ttl_ms {ttl_ms}, which does not fit into 64 bits")
     return ttl_ms
@@ -50,7 +50,7 @@ def ttl_of(ttl_ms: int) -> int:
 def config_version_of(version: int) -> int:
     """Check the version of a membership: a zxid."""
     if not isinstance(version, int):
-        raise TypeError(f"a version is a number, not {type(version).__name__}")
+        raise TypeError(f"a version must be a number, not {type(version).__name__}")
     if not -LONG <= version < LONG:
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 64 bits")
     return version
@@ -58,7 +58,7 @@ def config_version_of(version: int) -> int:
 
 def version_of(version: int) -> int:
     if not isinstance(version, int):
-        raise TypeError(f"a version is a number, not {type(version).__name__}")
+        raise TypeError(f"a version must be a number, not {type(version).__name__}")
     if not INT_MIN <= version <= INT_MAX:
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 32 bits")
     return version
@@ -73,7 +73,9 @@ def acl_of(acl: Acl) -> Acl:
             if not (isinstance(permissions, int) and isinstance(scheme, str) and isinstance(identity, str)):
                 raise ValueError
     except (TypeError, ValueError):
-        raise TypeError(f"acl is a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}") from None
+        raise TypeError(
+            f"acl must be a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}"
+        ) from None
     for entry in entries:
         if not is_encodable(entry):
             why = "its permissions do not fit into 32 bits, or its text contains a lone surrogate"
@@ -184,7 +186,7 @@ def done_by_multi(operations: Multi, parts: Parts) -> list[str | Stat | None]:
 def read_by_multi(reads: MultiRead, parts: Parts) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
     found = list(parts)
     if len(found) != len(reads):
-        raise RemoteProtocolError(f"{len(found)} answers to {len(reads)} reads")
+        raise RemoteProtocolError(f"the server sent {len(found)} answers to {len(reads)} reads")
     return [
         refused(value, asked, fields, fields[0]) if op == Op.ERROR else value
         for (asked, fields), (op, value) in zip(reads.operations, found, strict=True)

@@ -11,8 +11,10 @@ from zab.store.paths import ROOT, parent_of, why_invalid
 
 
 class StoreError(ZabError):
-    """The store refused the operation. `code` is the reason, in ZooKeeper's numbers; `path` the node, if there is one;
-    `index` the operation's number in a multi.
+    """The store refused the operation.
+
+    `code` is the reason, in ZooKeeper's numbers; `path` the node, if there is one; `index` the operation's number in a
+    multi.
     """
 
     path: str | None = None
@@ -84,7 +86,7 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The request waited for too long in a busy server, and was not carried out. Try again, later."""
+    """The request waited for too long in a busy server, and was not carried out. Try again later."""
 
 
 class AuthFailed(StoreError):
@@ -172,7 +174,7 @@ def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None 
 
 def _more_of_several(code: int, op: int) -> str:
     if code == ErrorCode.MARSHALLING_ERROR and op == Op.MULTI_READ:
-        return "the reply would be too large, or they cannot be read: ask for less at once"
+        return "the reply would be too large, or the request is malformed: ask for less at once"
     if code == ErrorCode.BAD_ARGUMENTS and op == Op.MULTI:
         return "it has more operations than one multi may have: StoreSettings.multi_ops_max, or maxMultiOps"
     return ""
@@ -211,7 +213,7 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code == ErrorCode.NO_NODE and op in CREATES:
         return f"its parent {as_shown(parent_of(path))} is missing"
     if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
-        return f"it is not {fields[_VERSION_AT[op]]}"
+        return f"its version is not {fields[_VERSION_AT[op]]}"
     if code == ErrorCode.UNIMPLEMENTED and op == Op.CREATE_TTL:
         return "TTLs are off: StoreSettings(extended_types=True), or zookeeper.extendedTypesEnabled=true"
     return ""

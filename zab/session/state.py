@@ -9,7 +9,7 @@ from typing import Final, Self
 import trio
 
 CHANGES_MAX: Final = 64
-"""Changes kept for a slow consumer. A still slower one misses the oldest, never the newest."""
+"""Changes kept for a slow consumer. If it falls further behind, it misses the oldest ones."""
 
 
 class SessionState(Enum):

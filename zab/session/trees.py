@@ -1,4 +1,4 @@
-"""Create paths and delete trees in few requests: changes share a request where they can, and reads run concurrently.
+"""Create paths and delete trees in few requests: changes share a request where possible, and reads run concurrently.
 
 Other clients may change the same nodes meanwhile. Each request succeeds as a whole or not at all; if one fails because
 the tree has changed, the tree is read again.
@@ -141,8 +141,9 @@ def _parts(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 async def _each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Do the work for all items, a bounded number at a time. The first error ends it and is raised, once started work
-    is done.
+    """Do the work for all items, a bounded number at a time.
+
+    The first error stops the loop; it is raised once all started work is done.
     """
     failed: list[Exception] = []
     left = iter(items)

@@ -40,8 +40,8 @@ class WatchEvent:
 class Watch:
     """An async iterator of events, for one task. It begins with the first change after it was opened.
 
-    It is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, it ends with the
-    session's error, after the last event.
+    The iterator is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, it ends
+    with the session's error, after the last event.
     """
 
     def __init__(self, owner: object, events_max: int) -> None:
@@ -88,7 +88,7 @@ class Watch:
             raise self._over
 
     def end(self, error: Exception) -> None:
-        """Let the iteration raise this error after the present events. For the session."""
+        """Let the iteration raise this error after the present events. Called by the session."""
         if self._over is None:
             self._over = error
             self._wakeup.ring()
@@ -101,8 +101,9 @@ class Watch:
         return self._events.popleft()
 
     async def take(self) -> list[WatchEvent]:
-        """Wait for at least one event and return all that are present, for a caller that reads the nodes once for all
-        of them.
+        """Wait for at least one event, and return all that are present.
+
+        This is for callers that read the nodes once for several events.
         """
         await self._wait()
         events = list(self._events)
@@ -111,7 +112,7 @@ class Watch:
 
     async def _wait(self) -> None:
         if self._waited_for:
-            raise trio.BusyResourceError("another task waits for this watch already: one task, one watch")
+            raise trio.BusyResourceError("another task waits for this watch already; only one task may wait")
         self._waited_for = True
         try:
             await trio.lowlevel.checkpoint()

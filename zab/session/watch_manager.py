@@ -1,8 +1,8 @@
 """The watches of one session, and the event that each of them waits for.
 
-To the server a session is one watcher that receives each event once. The manager passes it on to the session's watches.
-Sessions in this process use it as well, so both kinds receive the same; and after a lost connection the client reads
-from it the watches to register at the next server.
+To the server a session is one watcher that receives each event once. The manager passes each event on to the session's
+watches. Sessions in this process use the manager as well, so both kinds of sessions receive the same events. After a
+lost connection the manager lists the watches that the client registers at the next server.
 
 Paths are the server's; `shown` turns them into the session's.
 """
@@ -127,7 +127,9 @@ class WatchManager:
                 watch.notify(seen)
 
     def interrupted(self) -> None:
-        """Handle a restored connection. The server sends the missed events of one-time watches only."""
+        """Send MAYBE_MISSED to persistent watches after a reconnection: the server repeats events of one-time watches
+        only.
+        """
         for table in (Table.PERSISTENT, Table.RECURSIVE):
             for path, watches in self._tables[table].items():
                 event = WatchEvent(Event.MAYBE_MISSED, self._shown(path))

@@ -1,7 +1,7 @@
-"""File descriptors held in reserve, so that an operation on a disk gets one when the process has no other left.
+"""File descriptors held in reserve, for disk operations when the process has no other descriptor left.
 
-An exhausted limit is no failure of the disk. But an operation that ends half way for want of a descriptor leaves a log
-of which it is unknown what is durable.
+An exhausted descriptor limit is not a failure of the disk. But if an operation stops half way for lack of a descriptor,
+it is unknown which part of the log is durable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""Too many files are open in this process or system. It passes."""
+"""Too many files are open in this process or in the system: a temporary condition."""
 
 
 class DescriptorReserve:
@@ -28,7 +28,7 @@ class DescriptorReserve:
         self.fill()
 
     def fill(self) -> bool:
-        """Open what is missing; return whether the reserve is complete."""
+        """Open the missing descriptors. Return whether the reserve is complete."""
         with self._lock:
             while len(self._held) < self._count:
                 try:

@@ -1,7 +1,7 @@
 """One directory on a disk: the minimum that write-ahead logs, snapshots and atomically replaced files need.
 
-All other storage code uses only this protocol: that of a server, and the partition logs of a broker, which need folders
-as well. The tests run it on a memory disk that tears, loses and flips bytes. Guarantees:
+The storage of a server and the partition logs of a broker use only this protocol; the partition logs also need folders.
+The tests run it on a memory disk that tears, loses and flips bytes. Guarantees:
 
 - Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before that a crash
   may keep or lose any 512-byte sector of any write and any change of a name, in any order.
@@ -77,7 +77,7 @@ class Disk(Protocol):
     def delete(self, name: str) -> None: ...
 
     def sync_dir(self, folder: str = "") -> None:
-        """Make every create, rename and delete in the directory, or in a folder of it, so far durable."""
+        """Make all creates, renames and deletes so far in the directory, or in a folder of it, durable."""
         ...
 
     def close(self) -> None: ...
@@ -104,7 +104,7 @@ class FolderDisk(Disk, Protocol):
 
     @property
     def scarce(self) -> bool:
-        """True if the process has too few descriptors left; close files that are not in use."""
+        """True if the process has too few descriptors left. Then the caller should close files that are not in use."""
         ...
 
     def room(self) -> int:
@@ -120,7 +120,7 @@ class FolderDisk(Disk, Protocol):
         ...
 
     def discard(self, name: str) -> None:
-        """Delete a name if it exists."""
+        """Delete a file if it exists."""
         ...
 
     def make_folder(self, folder: str) -> None:
@@ -167,8 +167,9 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
 
 
 class DiskErrors:
-    """The errors that a disk raises: one per failed call. A storage that must not go on after the first
-    failure gives the disk a subclass that remembers it.
+    """The errors that a disk raises, one for each failed call.
+
+    A storage that must stop after the first failure gives the disk a subclass that remembers the failure.
     """
 
     failed: Exception | None = None
@@ -193,8 +194,9 @@ class DiskErrors:
 
 
 def other_version(name: str, found: int, known: int) -> StorageError:
-    """Report a file of another version. It is not damaged: to heal it would delete data that the right version can
-    read.
+    """Return the error for a file of another format version.
+
+    Such a file is not damaged: healing would delete data that the right version of the program can read.
     """
     return StorageError(
         f"{name} is of format {found}, and this program knows format {known} only: "
@@ -212,15 +214,17 @@ def read_all(disk: Disk, name: str) -> bytes:
 
 
 def write_atomically(disk: Disk, name: str, data: bytes, *, durably: bool = True) -> None:
-    """Replace the content of `name`. After a crash at any point it is either the old content or all of `data`; but if
-    not `durably`, a loss of power may leave the file empty or torn.
+    """Replace the content of `name` atomically.
+
+    After a crash at any point the file has either the old content or all of `data`. But if not `durably`, a loss of
+    power may leave the file empty or torn.
     """
     temporary = f"{name}.tmp"
     file = disk.create(temporary)
     try:
         file.write(0, data)
         if durably:
-            file.sync()  # without this the rename may survive a crash and the content not
+            file.sync()  # otherwise the rename may survive a crash without the content
     finally:
         file.close()
     disk.rename(temporary, name)

@@ -1,8 +1,8 @@
 """The epochs record: promised and adopted epoch, membership, and the extent of the history.
 
 The record is replaced as a whole. Besides the epochs and the active membership it contains the end of the history and
-the newest log segment at the time when it was written. So recovery notices that a log file or a snapshot has vanished,
-which no checksum inside the file could show.
+the newest log segment at the time of the write. So recovery notices a missing log file or snapshot, which no checksum
+inside a file could show.
 
 No peer can restore a promise: a server that lost its promises may promise the opposite to another server. So the file
 holds two copies of the record, and one sound copy is enough.
@@ -75,8 +75,10 @@ class EpochsRecord:
     segment: Zxid = NOTHING
     """The first zxid of the newest log segment, or NOTHING."""
     committed: Zxid = NOTHING
-    """Everything up to this zxid was known to be committed. It may lag far behind, and is at most `reaches`. A history
-    that ends before it has lost acknowledged transactions."""
+    """Everything up to this zxid was known to be committed; at most `reaches`.
+
+    It may lag far behind. A history that ends before it has lost acknowledged transactions.
+    """
 
 
 def missing(names: tuple[str, ...]) -> str:
@@ -120,7 +122,7 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
     if len(good) == 2 and good[0].committed != good[1].committed:
-        # An earlier version wrote zeros for one of the two. The other was valid when it was written.
+        # Earlier versions wrote zeros as the committed zxid of a copy. The greater one of the two is valid.
         good = [evolve(copy, committed=max(each.committed for each in good)) for copy in good]
     if len(good) == 2 and good[0] != good[1]:
         raise DamagedError(f"{NAME}: the two copies are sound but differ")
@@ -227,7 +229,7 @@ class EpochsFile:
         old = self.record
         if not 0 <= record.current <= record.accepted <= EPOCH_MAX:
             raise LocalProtocolError(
-                f"current epoch {record.current} and accepted epoch {record.accepted}: 0 <= current <= accepted"
+                f"current epoch {record.current} and accepted epoch {record.accepted}, but 0 <= current <= accepted"
             )
         if record.accepted < old.accepted or record.current < old.current:
             raise LocalProtocolError(

@@ -110,8 +110,8 @@ class HistoryScan:
     def _try_unannounced(self, first: Zxid) -> None:
         """Try a log file that is newer than the epochs record: it was never used, or was about to be deleted.
 
-        If syncs were durable, no acknowledgement depends on it. If the disk has confirmed a sync falsely, one may. So
-        keep the file if it continues the history without damage.
+        If syncs were durable, no acknowledgement depends on it. If the disk has confirmed a sync falsely, an
+        acknowledgement may depend on it. So keep the file if it continues the history without damage.
         """
         name = name_of(first)
         if not self.void and not self.torn:
@@ -194,7 +194,7 @@ class HistoryScan:
             self.damage.append(f"the log ends at {show(self.last)}, before the snapshot at {show(self.snapshot)}")
         for zxid in self.unsound:
             if zxid > self.last:
-                self.damage.append(f"{snapshot_files.name_of(zxid)}: damaged, and the log does not reach as far")
+                self.damage.append(f"{snapshot_files.name_of(zxid)}: damaged, and the log ends before it")
         if self.last < record.reaches:
             self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
         if epoch_of(self.last) > record.accepted:

@@ -103,7 +103,7 @@ class FoundHistory:
 
     newest   the newest sound snapshot, or None; `batches` is everything after it
     torn     the log ends in a record that a crash left half written; it does not count
-    lost     the line of `damage` about an unreadable epochs record. Without the record, vanished log files cannot be
+    lost     the line of `damage` about an unreadable epochs record. Without the record, missing log files cannot be
              noticed, and the server's promises are unknown; the rest may be sound
     """
 
@@ -118,7 +118,7 @@ class FoundHistory:
 
 
 def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
-    """Read the history. With `salvage`, include files with a damaged header as far as they continue the rest."""
+    """Read the history. With `salvage`, include files with a damaged header if they continue the history."""
     try:
         names = disk.list()
         pieces = tuple(name for name in names if name.startswith((PREFIX, SNAPSHOT, INSTALL)))

@@ -1,7 +1,7 @@
 """Replace the whole history by a snapshot from the leader, with one rename.
 
 The rename to `install.<zxid>` decides. Before it is durable, the old history is valid; after it, all older files are
-void, even if they still exist. The other steps delete them; if a crash interrupts, recovery repeats these steps. So the
+void, even if they still exist. The other steps delete them; if a crash interrupts them, recovery repeats them. So the
 tail of the old log can never follow the new snapshot.
 """
 
@@ -28,8 +28,9 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 
 
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
-    """Delete the older files after the rename made `install.<zxid>` the history. A crash may interrupt this at any
-    step.
+    """Delete the older files after the rename made `install.<zxid>` the history.
+
+    A crash may interrupt this at any step.
     """
     status = epochs.record.status
     for name in disk.list():

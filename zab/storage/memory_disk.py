@@ -1,9 +1,9 @@
-"""A disk in memory that crashes, tears, lies, fills up and rots on request: deterministic, and quick.
+"""An in-memory disk for tests, with injected crashes, torn writes, false syncs, a full disk and damage.
 
 It keeps each file once, as the running server reads it, with an undo list of the changes that no `sync` has made
-durable (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back, then redoes a part of them
-that a policy decides by the caller's `choose` (`zab.storage.power_loss`). Nothing is copied per write. Folders are
-durable at once.
+durable (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back, then redoes the part that a
+policy selects with the caller's `choose` (`zab.storage.power_loss`). Nothing is copied per write. Folders are durable
+at once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ UNBOUNDED: Final = 1 << 60
 
 
 class Crash(Exception):
-    """The server died at this call. Every later call raises this error, too, until `MemoryDisk.crash` restarts the
-    disk.
+    """The server died at this call.
+
+    Every later call raises this error, too, until `MemoryDisk.crash` restarts the disk.
     """
 
 
@@ -121,7 +122,7 @@ class MemoryDisk:
     changes     number of changing calls so far (see CHANGES)
     counts      number of calls so far, by kind
 
-    `new_errors` makes the errors of a disk that a process begins to use; `power_loss` is the policy of `crash`.
+    `new_errors` makes the errors of each process that uses the disk; `power_loss` is the policy of `crash`.
     """
 
     scarce: Final = False
@@ -134,7 +135,7 @@ class MemoryDisk:
     ) -> None:
         self.where = where
         self.errors = new_errors()
-        """The errors of the process that uses the disk; the next process gets others."""
+        """The errors of the process that uses the disk; the next process gets new ones."""
         self.capacity: int | None = None
         self.lying = False
         self.divert = 0
@@ -286,14 +287,14 @@ class MemoryDisk:
         self.kill()
 
     def kill(self) -> None:
-        """Simulate the end of the process: the system goes on, and its cache still holds all writes."""
+        """Simulate the end of the process: the operating system continues, and its cache still holds all writes."""
         self.boots += 1
         self.errors = self._new_errors()
         self._dead = False
         self._crash_at = None
 
     def settle(self) -> None:
-        """Make everything written durable, even if syncs were false."""
+        """Make everything written durable, even if earlier syncs were false."""
         self._pending.clear()
         self._durable_names = dict(self._names)
         for inode in self._names.values():
@@ -320,7 +321,7 @@ class MemoryDisk:
         return bytes(self._names[name].data)
 
     def durable(self, name: str) -> bytes:
-        """Return what a loss of power leaves of a file for certain."""
+        """Return the part of a file that certainly survives a loss of power."""
         inode = self._durable_names.get(name)
         return b"" if inode is None else inode.durable()
 
@@ -353,7 +354,7 @@ class MemoryDisk:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let a checker read what is on the disk: it meets no failure, uses up none, and its calls do not count."""
+        """Let a checker read the disk without injected failures, and without counting its calls."""
         kept = self.errors, self._failures, dict(self.counts)
         self.errors, self._failures = self._new_errors(), {}
         try:

@@ -57,9 +57,9 @@ class Inode:
     # -- crash ------------------------------------------------------------------------------------
 
     def crash(self, loss: PowerLoss | None, keep: bool) -> None:
-        """Lose power. Durable changes stay; `loss` decides what stays of the others.
+        """Lose power. Durable changes stay, and `loss` decides which parts of the others stay.
 
-        Without it all are lost, or kept if `keep` is true.
+        Without `loss` all others are lost, or kept if `keep` is true.
         """
         pending, self.pending = self.pending, []
         self.in_doubt = False
@@ -75,7 +75,7 @@ class Inode:
                 self._redo(offset, new, size)
 
     def durable(self) -> bytes:
-        """Return what a loss of power leaves for certain."""
+        """Return the part that certainly survives a loss of power."""
         copy = self.clone()
         copy.crash(None, keep=False)
         return bytes(copy.data)

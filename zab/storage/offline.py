@@ -1,4 +1,4 @@
-"""Changes to the directory of a stopped server: found a history, give one up, replace the remembered membership.
+"""Change the directory of a stopped server: begin or give up a history, or replace the stored membership.
 
 The membership is part of the history and changes with it. Replace it only if all servers are stopped and the members
 of the old membership cannot return to their addresses.
@@ -36,7 +36,7 @@ def found_history(disk: Disk, zxid: Zxid, chunks: Iterable[bytes], epoch: Epoch 
     """
     epoch = Epoch(max(epoch, epoch_of(zxid)))
     if is_ours(disk):
-        raise ConfigError(f"there is a history already: one that begins at {show(zxid)} needs a directory of its own")
+        raise ConfigError(f"there is a history already: begin the history at {show(zxid)} in an empty directory")
     writer = SnapshotWriter(disk, zxid, NO_DIGEST)
     try:
         for chunk in chunks:
@@ -59,7 +59,8 @@ class GivenUp:
 def give_up_history(disk: Disk) -> GivenUp | None:
     """Mark the history as damaged: the server does not vote until a snapshot has taken its place.
 
-    Promises and membership stay, and so do the files until then. Return None if the history is marked already.
+    Promises and membership stay. The files stay until the snapshot arrives. Return None if the history is marked
+    already.
     """
     storage, recovered = Storage.open(disk, StorageSettings(autocreate=False))
     try:

@@ -1,7 +1,7 @@
-"""The fate of changes on a memory disk that no sync has confirmed, when power is lost.
+"""Policies of a simulated power failure: they decide which unsynced changes of a memory disk survive.
 
-Both policies lose all of them, keep all of them, keep the oldest, or keep any sectors. They differ in one sector that
-was written more than once, and in how names survive. Scripts of simulated runs depend on the choices of their policy.
+Both policies lose all of these changes, keep all, keep the oldest, or keep any sectors. They differ for a sector that
+was written more than once, and for names. Scripts of simulated runs depend on the choices of their policy.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from attrs import define
 from zab.storage.disk import SECTOR
 
 Choose: TypeAlias = Callable[[int], int]
-"""`choose(n)` picks from range(n): chance, or a script. `random.Random(seed).randrange` is one."""
+"""`choose(n)` returns a number from range(n), at random or from a script, as `random.Random(seed).randrange` does."""
 Piece: TypeAlias = tuple[int, bytes | None, int]
-"""What is left of a change: offset, bytes, and the least size of the file; or, without bytes, its exact size."""
+"""The surviving part of a change: offset, bytes, and the least size of the file; or, without bytes, its exact size."""
 
 
 @define
@@ -60,12 +60,12 @@ class PowerLoss(Protocol):
         ...
 
     def pieces(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
-        """Decide what survives of each change of one file, oldest first."""
+        """Decide which parts survive of each change of one file, oldest first."""
         ...
 
 
 class OrderedSectors:
-    """A sector is a moment in time: one that misses a write misses all later writes, too."""
+    """Each sector keeps its writes up to some point in time: if it loses a write, it loses all later writes, too."""
 
     def __init__(self, choose: Choose) -> None:
         self._choose = choose
@@ -115,7 +115,7 @@ class OrderedSectors:
 
 
 class AnySectors:
-    """Each sector of each change, and each change of a name, survives or not by itself."""
+    """Each sector of each change, and each change of a name, survives or is lost independently."""
 
     def __init__(self, choose: Choose) -> None:
         self._choose = choose

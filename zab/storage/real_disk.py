@@ -86,7 +86,7 @@ class RealFile:
                 except OSError as error:
                     if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                         raise
-            os.ftruncate(self._fd, size)  # no reservation here, but the same zeros
+            os.ftruncate(self._fd, size)  # without a reservation of space, but the same zeros
 
     def truncate(self, size: int) -> None:
         with named("truncate", self._where, self._errors):
@@ -108,8 +108,8 @@ class RealFile:
 class RealDisk:
     """A directory, created if it is missing, that belongs to one process until `close`.
 
-    `errors` that remember the first failure get a disk that raises it at every call, even if the directory could not
-    be opened at all. `reserve` descriptors are kept for calls that find the process without any.
+    If `errors` remembers the first failure, every call raises it, even if the directory could not be opened at all.
+    `reserve` descriptors are kept for calls that are made while the process has no other left.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class RealDisk:
             except BlockingIOError:
                 owner = os.pread(self._lock, 32, 0).decode(errors="replace").strip()
                 raise self.errors.in_use(self.where, owner) from None
-            with suppress(OSError):  # a full disk may still be read, and emptied
+            with suppress(OSError):  # a full disk must still be opened, to read it and to free space
                 os.ftruncate(self._lock, 0)
                 os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 

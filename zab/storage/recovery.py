@@ -30,7 +30,7 @@ from zab.storage.segment import FILE_HEAD, PREFIX, Segment, scan
 from zab.storage.snapshot_files import INSTALL, SNAPSHOT
 from zab.storage.transaction_log import rewrite
 
-REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
+REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; its files become {ASIDE}*"
 """The remedy, appended to each line of damage. It does not help a single server, whose operator needs a backup."""
 
 
@@ -41,7 +41,7 @@ class Recovery:
     epochs     the epochs record in force
     recovered  the start state of the core
     newest     the newest sound snapshot, or None
-    segments   the files of the log, oldest first; without any the log begins anew after `last`
+    segments   the files of the log, oldest first; without files the log continues after `last`
     last       the end of the history; UNKNOWN if it may be incomplete
     end        the offset after the last record of the newest file
     notes      findings and actions, for the log
@@ -240,7 +240,7 @@ def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
 
 
 def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: object) -> None:
-    """Raise `DamagedError` if the history may be incomplete and this server is the only voter: none can heal it.
+    """Raise `DamagedError` if the history may be incomplete and no other server can heal it: this is the only voter.
 
     `given` is the membership that the server was started with; a later one on the disk takes precedence.
     """
@@ -254,5 +254,5 @@ def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: obj
         how = f"save the consistent part of a store with `zab log repair {path} NEW_DIRECTORY`, "
     raise DamagedError(
         f"{path}: {what}. Server {me} is the only voter, so no other server can heal it: "
-        f"{how}restore the directory from a copy, or begin anew with an empty one"
+        f"{how}restore the directory from a copy, or start again with an empty one"
     )

@@ -50,7 +50,7 @@ class Segment:
     """The header of a file of the log."""
 
     first: Zxid
-    """The first zxid in the file, and its name."""
+    """The first zxid in the file; the file is named after it."""
     previous: Zxid
     """The last zxid before the file; less than `first`."""
     allocated: int

@@ -39,8 +39,10 @@ _DATA_KIND: Final = 1
 _END_KIND: Final = 2
 
 CHECKSUM_BYTES: Final = 16
-"""The size of the checksum by which two servers compare the beginnings of their files. A CRC-32 would be too weak: a
-false match would mix two states."""
+"""The size of the checksum by which two servers compare the beginnings of their files.
+
+A CRC-32 would be too weak: a false match would mix two states.
+"""
 
 _GATHER_BYTES: Final = 256 << 10
 _SYNC_BYTES: Final = 8 << 20
@@ -90,7 +92,9 @@ class SnapshotFile:
             self._flush()
 
     def place(self, digest: int, name: str) -> None:
-        """End the file, make it durable, and rename it. After a crash the complete file has its name, or none has."""
+        """End the file, make it durable, and rename it. After a crash the complete file has the name, or no file has
+        it.
+        """
         self._put(_END.pack(_END_KIND, self._chunks, digest))
         self._put_sum()
         self._flush()
@@ -167,7 +171,7 @@ class SnapshotWriter:
 def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None, tuple[Zxid, int]]:
     """Yield each chunk after its checksum matched, then return the zxid and the history's digest.
 
-    Raise `DamagedError` at the first damage. To use nothing of a damaged file, `verify` it first.
+    Raise `DamagedError` at the first damage, after the chunks before it. `verify` checks the whole file first.
     """
     file = disk.open(name)
     try:
@@ -202,7 +206,7 @@ def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
             continue
         count, digest = chunk
         if count != chunks or not reader.at_end():
-            raise reader.damaged(f"{chunks} of {count} chunks, or something after the end")
+            raise reader.damaged(f"{chunks} of {count} chunks were read, or bytes follow the end")
         return zxid, digest
 
 

@@ -139,7 +139,7 @@ class Storage:
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
-        """Let the next epochs record say that everything up to `zxid` is committed. Any thread."""
+        """Store in the next epochs record that everything up to `zxid` is committed. Any thread."""
         self._epochs.committed = zxid
 
     @property
@@ -286,7 +286,7 @@ class Storage:
         """Begin a local snapshot, which any thread may write. Call in the thread of `perform`; `purge` later."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:
-            raise LocalProtocolError(f"a snapshot at {show(zxid)} of a history that ends at {show(self.last)}")
+            raise LocalProtocolError(f"no snapshot can be at {show(zxid)}: the history ends at {show(self.last)}")
         self._log.roll()
         self._unsound -= {zxid}
         if zxid == self.spare:

@@ -2,7 +2,7 @@
 
 A group of batches is gathered in memory and becomes one write and one sync, however many batches it has. Each file
 names the zxid before its first one (`previous`). The epochs record names a new file before the first record in it is
-acknowledged, so recovery notices a vanished file.
+acknowledged, so recovery notices a missing file.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TransactionLog:
         """Add a batch to the group. It is durable after the next `sync`."""
         last = self.last
         if not follows(batch.first, last):
-            raise LocalProtocolError(f"{show(batch.first)} does not follow {show(last)}: the log would have a hole")
+            raise LocalProtocolError(f"{show(batch.first)} does not follow {show(last)}: the log would have a gap")
         size = OVERHEAD + len(batch.body)
         if self._file is None or self._roll_next or self._end + size > self._segment_bytes:
             self._make_room(batch.first)
@@ -182,7 +182,7 @@ class TransactionLog:
         self.last = self.durable = zxid
 
     def reset(self, zxid: Zxid) -> None:
-        """Begin anew after `zxid`. The caller has made all files void or deleted them."""
+        """Restart as an empty log after `zxid`. The caller has made all files void or deleted them."""
         self._close_file()
         self._gathered.clear()
         self.segments = ()

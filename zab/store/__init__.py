@@ -1,1 +1,1 @@
-"""The coordination store as a pure machine: znodes, sessions, watches, ACLs. Time and chance are arguments."""
+"""The coordination store as a pure machine: znodes, sessions, watches, ACLs. Time and randomness are arguments."""

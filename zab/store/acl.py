@@ -1,7 +1,7 @@
 """Check the identities of a connection against the ACLs of nodes.
 
-ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the test for the open ACL
-compares two addresses. The cache is bounded; an evicted ACL costs memory, not correctness.
+ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the check for the open ACL
+is an `is` comparison. The cache is bounded; an evicted ACL costs memory, not correctness.
 
 An ACL with more than a few entries, or with networks, is compiled when it is interned (see `_Grants`), so the cost of a
 permission check does not depend on the length of the ACL. The request that sets the ACL pays for the compilation.
@@ -140,7 +140,7 @@ def intern(acl: Acl) -> Acl:
 
 
 def encode_identities(identities: Iterable[Identity]) -> bytes:
-    """Encode the identities of a connection: once, to be sent with each of its requests."""
+    """Encode the identities of a connection, once for all of its requests."""
     listed = tuple(identities)
     encoded: bytes = msgpack.packb(listed, unicode_errors=_LENIENT) if listed else b""
     return encoded
@@ -262,7 +262,7 @@ def _matches(scheme: str, name: str, identity: str, access: Access) -> bool:
 # -- compiled ACLs -------------------------------------------------------------------------------------
 
 _SCANNED_MAX: Final = 3
-"""The most entries of an ACL that is scanned, not compiled. An ACL with a network is always compiled."""
+"""The largest number of entries for which an ACL is scanned, not compiled. An ACL with a network is always compiled."""
 
 _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
 """(bits of an address, bits after the prefix, prefix -> permissions), one for each prefix length"""
@@ -302,7 +302,7 @@ class _Grants:
         return False
 
     def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, identity: str, access: Access) -> bool:
-        """Return whether an entry of the identity's scheme grants it a wanted permission. The result equals `_matches`.
+        """Return whether an entry of the identity's scheme grants it a wanted permission. Equivalent to `_matches`.
 
         Most schemes match an entry of the same name, as in ZooKeeper's `DigestAuthenticationProvider`, so one look-up
         decides. An address matches the networks that contain it (`IPAuthenticationProvider`). A scheme with a rule of
@@ -326,10 +326,10 @@ class _Grants:
 
 
 _COMPILED: Final[dict[int, _Grants]] = {}
-"""The compiled ACLs by the address of the ACL. `_Grants` holds the ACL, so no other ACL gets its address meanwhile.
+"""The compiled ACLs by `id()` of the ACL. `_Grants` references the ACL, so no other ACL gets its `id()` meanwhile.
 
-ACLs stay plain tuples: as instances of a subclass with an attribute, they would make the cyclic collector walk every
-node at each pass.
+ACLs stay plain tuples: if they were instances of a subclass with an attribute, the cyclic garbage collector would visit
+every node in each pass.
 """
 _COMPILED_BYTES_MIN: Final = 4 << 20
 _compiled_bytes = 0
@@ -422,7 +422,7 @@ def _authenticates(scheme: str, access: Access) -> bool:
 
 
 def masked(acl: Acl) -> Acl:
-    """Hide the digests for a client that may read an ACL but not change it: a digest is open to a dictionary attack."""
+    """Mask digests for a client that may read but not change the ACL: a digest is open to a dictionary attack."""
     return tuple(
         (perms, scheme, f"{name.partition(':')[0]}:x" if scheme == "digest" else name) for perms, scheme, name in acl
     )

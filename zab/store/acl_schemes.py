@@ -109,7 +109,7 @@ def address_of(identity: str) -> tuple[int, int] | None:
 
 
 def host_id(host: str) -> str:
-    """Return an address as Java writes it: ACLs made elsewhere and the replies to `whoAmI` contain that form."""
+    """Return an address as Java writes it, because ACLs made by ZooKeeper and replies to `whoAmI` use that form."""
     address = _v6(host.partition("%")[0])
     if address is None:
         mapped = host.removeprefix("::ffff:")
@@ -157,7 +157,7 @@ def x509_is_valid(name: str) -> bool:
 def _is_der(value: bytes) -> bool:
     """Return whether this is exactly one DER value: a tag, a length, and content of that length.
 
-    Java's `X500Principal` checks as much of a value in hexadecimal and does not decode the content.
+    Java's `X500Principal` makes the same check for a value in hexadecimal, and does not decode the content.
     """
     if len(value) < 2:
         return False

@@ -22,7 +22,7 @@ CHECKPOINT_EVERY: Final = 4096
 HISTORY_LENGTH: Final = 1024
 """Checkpoints that are kept."""
 CHANGED_MAX: Final = 1024
-"""Changed nodes after which the sum is brought up to date. One multi changes thousands of nodes."""
+"""The number of changed nodes at which the sum is brought up to date: one multi may change thousands of nodes."""
 
 KNOWN_MAX: Final = 4096
 """Nodes whose CRCs are remembered."""
@@ -34,7 +34,7 @@ _BELOW_SYSTEM: Final = SYSTEM + "/"
 
 
 def digest_of(path: str, node: Znode) -> int:
-    """Return the summand of one node, which is 0 below /zookeeper: the statistics of quotas are not transactions."""
+    """Return the summand of one node. It is 0 below /zookeeper: the statistics of quotas are not transactions."""
     if path.startswith(_BELOW_SYSTEM):
         return 0
     return _continued(0 if path == ROOT else crc32(path.encode()), node)

@@ -1,15 +1,16 @@
 """The times at which silent sessions expire, rounded up to a grid.
 
-The grid has one bucket for each tick, so thousands of sessions are checked at once. A sign of life within one tick of
-the last one costs one comparison. ZooKeeper's ExpiryQueue does the same.
+The grid has one bucket for each tick, so thousands of sessions are checked at once. A request or ping within one tick
+of the last one costs one comparison. ZooKeeper's ExpiryQueue does the same.
 """
 
 from __future__ import annotations
 
 
 class ExpiryQueue:
-    """The expiry times of sessions. The leader has a queue of all sessions, and each server has one of its local
-    sessions.
+    """The expiry times of sessions.
+
+    The leader has a queue of all sessions, and each server has a queue of its local sessions.
     """
 
     def __init__(self, tick_ms: int) -> None:

@@ -24,8 +24,9 @@ BYTES_HARD: Final = "byteHardLimit"
 
 
 PARSED_BYTES_MAX: Final = 1_024
-"""The longest data that is parsed: several times as much as ZooKeeper's clients write. Each change below a limited path
-parses these nodes.
+"""The longest data that is parsed: several times as long as ZooKeeper's clients write.
+
+Each change below a limited path parses the data of the quota nodes.
 """
 
 
@@ -140,7 +141,7 @@ class Quotas:
         return None
 
     def exceeded(self, path: str, nodes: int, size: int) -> bool:
-        """Return whether a hard limit forbids this change. Outstanding transactions are not counted yet."""
+        """Return whether a hard limit forbids this change. Outstanding transactions do not count."""
         limited = self.covering(path)
         if limited is None:
             return False

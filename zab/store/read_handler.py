@@ -49,8 +49,9 @@ _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
 
 
 TOO_LARGE: Final[ReadResult] = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""The answer to a multiRead whose reply would exceed its limit. Compared by identity: an unreadable request has the
-same code.
+"""The answer to a multiRead whose reply would exceed its limit.
+
+Compared by identity, because an unreadable request has the same code.
 """
 
 NO_ROOM: Final[ReadResult] = (int(ErrorCode.QUOTA_EXCEEDED), None)

@@ -67,15 +67,16 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""The measured nodes for each millisecond of pause before the next measurement, so that measuring takes at most a tenth
-of the time."""
+"""The number of nodes measured for each millisecond of the following pause: measuring takes at most a tenth of the
+time.
+"""
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
 class CurrentRequest:
     """The request that a preparer works on: its sender, its time and its bytes.
 
-    A preparer has one such object and fills it anew for each request, because a new object would cost more.
+    A preparer reuses one such object for all requests, because a new object for each would cost more.
     """
 
     __slots__ = ("body_at", "cxid", "local", "now_ms", "raw", "server", "session")
@@ -116,9 +117,9 @@ class AppliedState:
 
 
 class RequestPreparer:
-    """Prepares one request after the other. Its own state, beyond the applied one, is valid for one epoch.
+    """Prepares one request after the other. All state except the applied state is valid for one epoch.
 
-    Some of its attributes are parts of others, held directly, because every request reads them.
+    Some attributes refer to parts of other attributes, because every request reads them.
     """
 
     __slots__ = (
@@ -193,7 +194,7 @@ class RequestPreparer:
         }
 
     def switch_to(self, tree: Tree, sessions: SessionTable, quotas: Quotas) -> None:
-        """Use another applied state, after which the next request starts an epoch."""
+        """Use another applied state. The next request then starts an epoch."""
         self._applied = AppliedState(tree, sessions)
         self._nodes = tree.nodes
         self._quotas = quotas if self._settings.enforce_quota else None
@@ -204,8 +205,8 @@ class RequestPreparer:
     def prepare(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         """Return the transaction for a request. A request that fails becomes a transaction with the error.
 
-        In ZooKeeper's order: the operation must be one that this sender may request, the session must be attached to
-        the sender, the body must decode; the checks of the operation follow.
+        The checks are in ZooKeeper's order: the sender may request the operation, the session is attached to the
+        sender, the body can be decoded; then the checks of the operation.
         """
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if epoch != self._epoch:
@@ -268,7 +269,7 @@ class RequestPreparer:
         return self._nodes.get(path) if record is None else record[1]
 
     def _look_up_valid(self, path: str) -> Znode:
-        """Look up a node. If the path is invalid, that is the error, not the missing node."""
+        """Look up a node. An invalid path raises the error of the path, not that of the missing node."""
         record = self._records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
@@ -313,7 +314,7 @@ class RequestPreparer:
         record = records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
-            self._look_up_valid(path)  # raises the right error
+            self._look_up_valid(path)  # raises the error for the path
             raise AssertionError(f"{path} was looked up twice with two results")
         old, acl, czxid, _, ctime, _, version, cversion, aversion, owner, pzxid, children = node
         if acl is not OPEN:
@@ -505,8 +506,10 @@ class RequestPreparer:
         return txn
 
     def _measure(self, path: str) -> None:
-        """Limit requests that make every server count a subtree: after each, refuse others for a time that grows with
-        the count."""
+        """Limit the requests that make every server count a subtree.
+
+        After each of them, others are refused for a time that grows with the count.
+        """
         now_ms = self._current.now_ms
         if 0 < self._measure_from_ms - now_ms <= MEASURE_PAUSE_MS_MAX:
             raise RequestFailed(ErrorCode.THROTTLED_OP)
@@ -553,7 +556,7 @@ class RequestPreparer:
                 raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
             operations = tuple([_as_decoded(op, sub_fields) for op, sub_fields in fields])
             if sum([op in CREATES and starts_measuring(sub_fields[0]) for op, sub_fields in operations]) > 1:
-                raise RequestFailed(ErrorCode.BAD_ARGUMENTS)  # each would walk a subtree when it is applied
+                raise RequestFailed(ErrorCode.BAD_ARGUMENTS)  # each of them would make every server walk a subtree
         if len(operations) > self._settings.multi_ops_max:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         current, handlers, prepared = self._current, self._handlers, []
@@ -603,7 +606,7 @@ class RequestPreparer:
         """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
 
         A leader that expires a session puts its epoch into the close. If it loses its leadership before the close is
-        applied, the next leader refuses the close, because it may have received later signs of life.
+        applied, the next leader refuses the close, because it may have received later pings of the session.
         """
         if fields and fields[0] != self._epoch:
             raise RequestFailed(ErrorCode.SESSION_MOVED)

@@ -61,7 +61,7 @@ _EVERY: Final = 7
 
 
 LONG_PATH: Final = 256
-"""A watch counts once more against the limits for each multiple of this length in its path, which may have a megabyte.
+"""A watch counts once more against the limits for each multiple of this length in its path. A path may have a megabyte.
 """
 
 
@@ -198,9 +198,9 @@ class ServerWatches:
         self._child = _WatchTable()
         """Watches for the deletion of a node and for its list of children."""
         self.per_watcher_max = per_watcher_max
-        """The most entries of one watcher in both tables, long paths counted several times; None: no limit."""
+        """The limit of one watcher's entries in both tables, long paths counted several times; None: no limit."""
         self.total_max = total_max
-        """The most entries of all watchers, counted in the same way; None: no limit."""
+        """The limit of all watchers' entries, counted in the same way; None: no limit."""
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path
         """The dicts of both tables. They stay the same objects, so that a change can test quickly whether any watch
@@ -232,7 +232,7 @@ class ServerWatches:
         return True
 
     def add(self, path: str, watcher: Watcher, mode: int) -> bool:
-        """Add a persistent watch, or return False, and add nothing, if there is no room.
+        """Add a persistent watch. Return False, and add nothing, if the limits leave no room.
 
         A recursive watch receives no events about lists of children, so only the data table contains it.
         """
@@ -252,7 +252,7 @@ class ServerWatches:
         persistent: Iterable[str],
         recursive: Iterable[str],
     ) -> None:
-        """Add one-time watches of both kinds, and persistent ones, after `has_room` was asked for all of them."""
+        """Add one-time watches of both kinds, and persistent ones. Call it only if `has_room` allows all of them."""
         add_data, add_child = self._data.add, self._child.add
         for path in data:
             add_data(path, watcher, STANDARD)
@@ -336,8 +336,8 @@ class ServerWatches:
     def _notify(self, watchers: Iterable[Watcher], event: EventType, path: str, acl: Acl, zxid: int) -> None:
         access = self._access
         if acl is not OPEN and not access.skip:
-            # A client without permission to read a node must not learn from an event that the node exists. A one-time
-            # watch is used up all the same.
+            # A client without permission to read a node must not learn from an event that the node exists. Its one-time
+            # watch is removed nevertheless.
             listed = [watcher for watcher in watchers if allows(acl, READ, watcher.identities, access)]
         else:
             listed = list(watchers)
@@ -348,8 +348,9 @@ class ServerWatches:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """The numbers of watches, of watched paths and of connections with watches. A watch in both tables counts
-        twice.
+        """The numbers of watches, of watched paths and of connections with watches.
+
+        A watch in both tables counts twice.
         """
         paths = self.data_paths.keys() | self.child_paths.keys()
         return self.count, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())
@@ -362,7 +363,7 @@ class ServerWatches:
     def recursive_roots(self) -> list[str]:
         if not self._data.recursive:
             return []
-        # Copies: `restore` runs this in a thread, while ending connections remove their watches.
+        # Iterate over copies: `restore` runs this in a thread while closed connections remove their watches.
         return [
             path
             for path, watchers in list(self.data_paths.items())

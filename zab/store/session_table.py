@@ -46,7 +46,7 @@ class SessionIds:
     def __init__(self, server: int, now_ms: int) -> None:
         top = server & 0xFF
         if top == 0xFF:
-            top = 0  # as first byte 0xff marks a TTL, and 0 is no server's id
+            top = 0  # a first byte of 0xff would mark a TTL node, and no server has the id 0
         first = (top << 56) | ((now_ms << 16) & 0x00FF_FFFF_FFFF_0000)
         self._next = first
 

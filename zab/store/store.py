@@ -50,7 +50,7 @@ class LeaderView(Protocol):
 
 @frozen
 class Mismatch:
-    """The digests of two trees that differ at one zxid: the leader's and this server's. Both servers go on."""
+    """A zxid at which the digest of the leader's tree differs from this server's. Both servers continue."""
 
     zxid: int
     leaders: int
@@ -65,7 +65,7 @@ _BETWEEN_CHECKPOINTS: Final = CHECKPOINT_EVERY - 1
 
 
 class Store:
-    """The replicated state of the coordination store, with what the leader needs to prepare requests for it."""
+    """The replicated state of the coordination store, and the leader's state for the preparation of requests."""
 
     kind: Final = "store"
     """The kind of this machine, as data directories record it."""
@@ -138,10 +138,10 @@ class Store:
     # -- for a machine around this store -----------------------------------------------------------
 
     def state_replaced(self) -> None:
-        """Hook: the tree, the sessions and the handlers are new objects, at the start and after each `restore`."""
+        """Hook: called at the start and after each `restore`, when tree, sessions and handlers are new objects."""
 
     def checkpointed(self) -> None:
-        """Hook: a digest checkpoint is due after the transaction that was just applied."""
+        """Hook: called when a digest checkpoint is due, after the transaction was applied."""
 
     def wrap_handler(self, kind: int, wrap: Callable[[Handler], Handler]) -> None:
         """Replace the handler of a kind of transaction until the state is replaced."""
@@ -154,7 +154,7 @@ class Store:
         return self.prepare_at(request, view.zxid, view.epoch, view.now_ms)
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
-        """Do the same without an object for the view, because this is called for each request."""
+        """Do the same as `prepare`, without a view object, because this is called for each request."""
         if self._outstanding_since != self.zxid:
             self._outstanding_since = self.zxid
             self._outstanding.applied(self.zxid)
@@ -180,7 +180,7 @@ class Store:
         # Only after the whole transaction: a read that reports this zxid must see all parts of a multi.
         self.zxid = zxid
         if self._records and zxid >= self._preparer.zxid:
-            self._outstanding.clear()  # at once: they hold data, and `prepare` may never be called again
+            self._outstanding.clear()  # frees their data now, because `prepare` may never be called again
         if not zxid & _BETWEEN_CHECKPOINTS:
             self._checkpoint(zxid)
         elif len(self._unsettled) > CHANGED_MAX:
@@ -193,7 +193,7 @@ class Store:
             transactions.decode(txn)
         except DamagedError as error:
             raise DamagedError(
-                f"transaction {show(Zxid(zxid))} was not written by a store ({error}). See it "
+                f"transaction {show(Zxid(zxid))} was not written by a store ({error}). Inspect it "
                 "with `zab log dump DATA`, and save the state before it with `zab log repair DATA NEW`"
             ) from wrong
 
@@ -220,7 +220,7 @@ class Store:
     def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
         """Store the membership in force. It comes from the consensus, on every server, and is not a transaction.
 
-        `applied`: `zxid` is its place in the history, and everything before it has been applied.
+        `applied` is True if everything before `zxid`, the membership's place in the history, has been applied.
         """
         if applied and zxid > self.zxid:
             self.zxid = zxid

@@ -14,8 +14,9 @@ from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 @checks_arguments
 @frozen
 class StoreSettings:
-    """Settings of the store. `enforce_quota`, `extended_types` and `access` are ZooKeeper's, and only the leader uses
-    them.
+    """Settings of the store.
+
+    `enforce_quota`, `extended_types` and `access` are settings of ZooKeeper, and only the leader uses them.
 
     checkpoints          keep the tree's digest, and compare it among the servers
     acl_entries_max      entries of an ACL that a client sets, with `auth` expanded; a longer ACL that is in the state

@@ -152,10 +152,10 @@ def read_head(chunk: bytes) -> tuple[int, SessionTable]:
 
 
 def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Znode]] | int:
-    """Return the nodes of a chunk after the first, without counting their children; or the digest, if it is the last
-    chunk.
+    """Return the nodes of a chunk after the first, or the digest if it is the last chunk.
 
-    `lists` holds the ACLs of the chunks before and grows by those of this one, even if the nodes are not consumed.
+    The children of the nodes are not counted yet. `lists` holds the ACLs of the earlier chunks; those of this chunk are
+    added, even if the nodes are not consumed.
     """
     first, second = msgpack.unpackb(chunk, use_list=False)
     if type(first) is int:
@@ -190,7 +190,7 @@ def _read(chunks: Iterator[bytes]) -> tuple[Tree, SessionTable, int, int]:
         count += len(second)
         load = tree.load
         for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in second:
-            # Most numbers are equal and stay in memory for long, so let equal numbers share one object.
+            # Many numbers are equal and stay in memory for long, so let equal numbers share one object.
             load(path, (
                 data, lists[number], czxid, czxid + mzxid if mzxid else czxid, ctime, ctime + mtime if mtime else ctime,
                 version, cversion, aversion, owner, czxid + pzxid if pzxid else czxid, 0,

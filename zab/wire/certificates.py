@@ -77,7 +77,8 @@ def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
 def _value_encoding(attribute: x509.NameAttribute[str | bytes]) -> bytes:
     """Return the DER encoding of an attribute's value.
 
-    The library encodes only a whole name: three headers, the attribute's type, and the value. So cut off the rest.
+    The library encodes only a whole name: three headers, the attribute's type, and the value. All but the value is cut
+    off.
     """
     from cryptography import x509
 

@@ -17,7 +17,7 @@ from zab.wire.disk_source import Source
 
 CHUNK_BYTES: Final = 1 << 16
 SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
-"""ZooKeeper writes blocks of 32 KiB. A larger announced size than this is damage."""
+"""ZooKeeper writes blocks of 32 KiB. A block that announces more than this is damaged."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD_BYTES: Final = 16
@@ -45,8 +45,8 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 else:
                     chunk = stream.unconsumed_tail
     except zlib.error as error:
-        raise DamagedError(f"not gzip, or incomplete: {error}") from error
-    # A truncated stream needs no error here: the snapshot in it has no end, and its reader reports that.
+        raise DamagedError(f"the gzip stream is damaged or incomplete: {error}") from error
+    # A truncated stream needs no error here: the reader of the snapshot reports the missing end.
 
 
 def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -60,11 +60,11 @@ def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
             source.take(_SNAPPY_HEAD_BYTES - _BLOCK.size)
             continue
         if len(length) < _BLOCK.size:
-            raise DamagedError(f"at {source.offset}: a Snappy stream cut short")
+            raise DamagedError(f"at {source.offset}: the Snappy stream is cut short")
         (size,) = _BLOCK.unpack(length)
         block = source.take(size)
         if len(block) < size:
-            raise DamagedError(f"at {source.offset}: a Snappy stream cut short")
+            raise DamagedError(f"at {source.offset}: the Snappy stream is cut short")
         yield unsnappy_block(block)
 
 
@@ -75,7 +75,7 @@ def unsnappy_block(block: bytes) -> bytes:
     """
     size, at = _varint(block)
     if size > SNAPPY_BLOCK_BYTES_MAX:
-        raise DamagedError(f"a Snappy block of {size} bytes")
+        raise DamagedError(f"a Snappy block of {size} bytes is too large")
     out = bytearray()
     try:
         while at < len(block):
@@ -90,7 +90,7 @@ def unsnappy_block(block: bytes) -> bytes:
                 out += block[at : at + length + 1]
                 at += length + 1
                 if at > len(block):
-                    raise DamagedError("a literal beyond the end of its Snappy block")
+                    raise DamagedError("a literal reaches beyond the end of its Snappy block")
                 continue
             if kind == 1:
                 length, distance = 4 + (length & 7), (tag >> 5) << 8 | block[at]
@@ -100,7 +100,7 @@ def unsnappy_block(block: bytes) -> bytes:
                 length, distance = length + 1, _little_endian(block, at, extra)
                 at += extra
             if not 0 < distance <= len(out):
-                raise DamagedError("a copy from before the start of a Snappy block")
+                raise DamagedError("a copy refers to bytes before the start of its Snappy block")
             start = len(out) - distance
             run = out[start : start + length]
             # A copy may overlap its own output, which then repeats.
@@ -108,9 +108,9 @@ def unsnappy_block(block: bytes) -> bytes:
             if len(out) > size:
                 break
     except IndexError:
-        raise DamagedError("a Snappy block cut short") from None
+        raise DamagedError("a Snappy block is cut short") from None
     if len(out) != size:
-        raise DamagedError(f"a Snappy block became {len(out)} bytes, not {size}")
+        raise DamagedError(f"a Snappy block has {len(out)} bytes decompressed, not {size}")
     return bytes(out)
 
 
@@ -126,4 +126,4 @@ def _varint(block: bytes) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * at
         if byte < 0x80:
             return value, at + 1
-    raise DamagedError("a Snappy block without a size")
+    raise DamagedError("a Snappy block has no valid size")

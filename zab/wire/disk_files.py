@@ -1,4 +1,4 @@
-"""The other files of a ZooKeeper data directory, and the meaning of their names.
+"""The names of all files in a ZooKeeper data directory, and the content of the small ones.
 
 <dataDir>/myid                       <dataDir>/version-2/snapshot.<zxid>[.gz|.snappy]
 <dataDir>/version-2/acceptedEpoch    <dataLogDir>/version-2/log.<zxid of its first transaction>
@@ -86,7 +86,7 @@ def decode_number(raw: bytes) -> int:
     """Decode an epoch or a server id: the first line, in decimal digits."""
     match = _NUMBER.fullmatch(raw.decode("latin-1").partition("\n")[0])
     if match is None:
-        raise DamagedError(f"no number: {raw[:40]!r}")
+        raise DamagedError(f"not a number: {raw[:40]!r}")
     return int(match[1])
 
 

@@ -50,7 +50,7 @@ class LogReader:
             raise DamagedError("not a transaction log of ZooKeeper: it does not begin with ZKLG")
         _, version, _ = _FILE_HEAD.unpack(head)
         if version != VERSION:
-            raise DamagedError(f"a transaction log of version {version}, not {VERSION}")
+            raise DamagedError(f"a transaction log of version {version}; only version {VERSION} can be read")
         while True:
             self.end = source.offset
             head = source.take(_RECORD_HEAD.size)
@@ -62,7 +62,7 @@ class LogReader:
                 self.torn = checksum != 0 or not source.only_zeros_behind()
                 return
             if length < HEAD.size:
-                raise DamagedError(f"at {self.end}: a record of {length} bytes")
+                raise DamagedError(f"at {self.end}: a record of {length} bytes is too short")
             record = source.take(length + 1)
             if len(record) <= length or not record.endswith(_END):
                 self.torn = True
@@ -85,7 +85,7 @@ def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
             return reader._source.offset
         if txn.zxid > zxid:
             break
-    raise DamagedError(f"no transaction {zxid:#x} in this log")
+    raise DamagedError(f"this log has no transaction {zxid:#x}")
 
 
 def encode_record(txn: FileTxn) -> bytes:
@@ -94,8 +94,10 @@ def encode_record(txn: FileTxn) -> bytes:
 
 
 def log_chunks(txns: Iterable[FileTxn], padded_to_bytes: int = 0) -> Iterator[bytes]:
-    """Yield a whole file. Zeros up to `padded_to_bytes` imitate ZooKeeper's preallocation; ZooKeeper also reads a file
-    without them."""
+    """Yield a whole file.
+
+    Zeros up to `padded_to_bytes` imitate ZooKeeper's preallocation. ZooKeeper also reads a file without them.
+    """
     written = len(FILE_HEAD)
     yield FILE_HEAD
     for txn in txns:

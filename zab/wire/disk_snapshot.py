@@ -43,8 +43,10 @@ OPEN_KEY: Final = -1
 """The number of the open ACL in every file."""
 
 PersistedStat: TypeAlias = tuple[int, ...]
-"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid. cversion and the owner are as
-stored, not as clients see them: cversion counts created children, and the owner tells containers and TTL nodes apart.
+"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid, as they are stored.
+
+In the stats of clients cversion and owner differ. Stored, cversion counts created children only, and the owner tells
+containers and TTL nodes apart.
 """
 
 
@@ -86,7 +88,7 @@ class SnapshotReader:
         if magic != MAGIC:
             raise DamagedError("not a snapshot of ZooKeeper: it does not begin with ZKSN")
         if version != VERSION:
-            raise DamagedError(f"a snapshot of version {version}, not {VERSION}")
+            raise DamagedError(f"a snapshot of version {version}; only version {VERSION} can be read")
         self.sessions: dict[int, int] = dict(self._read_sessions())
         """Timeout in milliseconds by session."""
         self.acls: dict[int, Acl] = dict(self._read_acls())
@@ -138,7 +140,7 @@ class SnapshotReader:
         left = len(source.take(with_digest + with_zxid + 1))
         source.position -= left
         if left not in (0, with_digest, with_zxid, with_digest + with_zxid):
-            raise DamagedError(f"at {source.offset}: {left} bytes after the first checksum")
+            raise DamagedError(f"at {source.offset}: {left} bytes after the first checksum fit no known format")
         if left >= with_digest:
             self.digest = FileDigest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
             self._check_seal()
@@ -156,10 +158,10 @@ class SnapshotReader:
             raise DamagedError(f"at {offset}: the end mark is missing")
 
     def _count(self) -> int:
-        """Read a count. A false one costs no memory, because the items are read one by one."""
+        """Read a count. A wrong count costs no memory, because the items are read one by one."""
         (count,) = INT.unpack(self._exactly(4))
         if count < 0:
-            raise DamagedError(f"at {self._source.offset - 4}: {count} entries")
+            raise DamagedError(f"at {self._source.offset - 4}: {count} entries is not a valid number")
         return int(count)
 
     def _exactly(self, count: int) -> bytes:
@@ -183,7 +185,7 @@ def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
         return None, stop
     (data_length,) = INT.unpack_from(data, stop)
     if length < 0 or data_length < -1:
-        raise DamagedError(f"a node with lengths {length} and {data_length}")
+        raise DamagedError(f"a node has the lengths {length} and {data_length}, which are not valid")
     data_start = stop + 4
     data_stop = data_start + data_length if data_length > 0 else data_start
     key, *stat = _KEY_AND_STAT.unpack_from(data, data_stop)
@@ -246,7 +248,7 @@ def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable
         raw = path.encode()
         yield INT.pack(len(raw)) + raw + (INT.pack(-1) if data is None else INT.pack(len(data)) + data)
         yield _KEY_AND_STAT.pack(acl_key, *stat)
-    assert not expected_root, "a tree has a root"
+    assert not expected_root, "the first node must be the root"
     yield _NODES_END
 
 

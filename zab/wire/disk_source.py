@@ -13,7 +13,7 @@ from typing import Final
 from zab.core.errors import DamagedError
 
 RECORD_BYTES_MAX: Final = 64 << 20
-"""A greater length of a record is damage: `jute.maxbuffer` is 1 MiB."""
+"""A record with a greater length is damaged: `jute.maxbuffer` is 1 MiB."""
 
 
 class Source:
@@ -36,12 +36,13 @@ class Source:
         return self._passed + self.position
 
     def more(self) -> bool:
-        """Read more, or return False at the end. Each call doubles the unconsumed bytes, so a large record is copied
-        rarely.
+        """Read more, or return False at the end.
+
+        Each call doubles the unconsumed bytes, so a large record is copied rarely.
         """
         kept = self.data[self.position :]
         if len(kept) > self._bytes_max:
-            raise DamagedError(f"at {self.offset}: a record of more than {self._bytes_max} bytes")
+            raise DamagedError(f"at {self.offset}: a record has more than {self._bytes_max} bytes")
         parts, size, wanted = [kept], len(kept), 2 * len(kept) + 1
         for chunk in self._chunks:
             parts.append(chunk)
@@ -59,7 +60,7 @@ class Source:
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes, or fewer at the end of the file."""
         if count > self._bytes_max:
-            raise DamagedError(f"at {self.offset}: a record of {count} bytes")
+            raise DamagedError(f"at {self.offset}: a record of {count} bytes is too large")
         while len(self.data) - self.position < count and self.more():
             pass
         taken = self.data[self.position : self.position + count]

@@ -30,12 +30,14 @@ from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReade
 from zab.wire.disk_txn import FileTxn
 
 NOBODY: Final[Acl] = ((0, "world", "anyone"),)
-"""Replaces an ACL that the snapshot lacks because it was added while the snapshot was written. The replay of the log
-brings the real one. If the log lacks it as well, no client gets access, which is safer than access for all.
+"""Replaces an ACL that the snapshot lacks because it was added while the snapshot was written.
+
+The replay of the log sets the real ACL. If the log lacks it as well, no client gets access, which is safer than access
+for all.
 """
 
 NO_SERVER: Final = 0
-"""The server of imported sessions: none. A returning client can attach at any server."""
+"""The server of imported sessions: none. Each client can attach its session to any server."""
 
 
 # -- from ZooKeeper's files ----------------------------------------------------------------------------
@@ -50,7 +52,7 @@ class Arrival:
 
 
 def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
-    """Convert a snapshot file. `zxid` is the one in its name, where the replay begins.
+    """Convert a snapshot file. `zxid` is the zxid in the file's name, where the replay begins.
 
     ZooKeeper derives session passwords from ids alone. Ours need `secret`, so clients' old passwords become invalid.
     """
@@ -94,9 +96,7 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply the transactions that are newer than the store. Compare the last digest only, because it covers the whole
-    tree.
-    """
+    """Apply the transactions that are newer than the store, and compare the last digest of the log with the tree's."""
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
@@ -105,7 +105,7 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
             continue
         says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
         if not says and found is None:
-            found = store.digest.value  # before this transaction changes the tree: it has no digest
+            found = store.digest.value  # the tree before a transaction without a digest
         store.apply(txn.zxid, store_txn(txn, store.tree))
         applied += 1
         if txn.digest is not None and says:
@@ -123,7 +123,7 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
     """Translate one operation. Raise `DamagedError` unless its kind and fields are those that `FileTxn` lists."""
     who = txn.session, txn.cxid, txn.time_ms
     if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
-        raise DamagedError(f"transaction {txn.zxid:#x}: {kind} of {fields[0]!r:.100}")
+        raise DamagedError(f"transaction {txn.zxid:#x}: operation {kind} on {fields[0]!r:.100} is not possible")
     match kind, fields:
         case ((Op.CREATE | Op.CREATE2), (str(path), data, acl, ephemeral, int(cversion))):
             return _created(kind, who, path, data, acl, txn.session if ephemeral else 0, cversion, tree)
@@ -151,7 +151,7 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
             return _multi(who, parts, txn, tree)
         case _:
             pass
-    raise DamagedError(f"transaction {txn.zxid:#x}: {kind} {fields!r:.100}")
+    raise DamagedError(f"transaction {txn.zxid:#x}: operation {kind} with fields {fields!r:.100} is not valid")
 
 
 def _is_changeable(kind: int, path: str) -> bool:
@@ -180,7 +180,7 @@ def _created(
 ) -> bytes:
     assert data is None or isinstance(data, bytes)
     if cversion == -1 and ROOT in path:
-        # A log from a version that stored no number here. Then no other child was created in between.
+        # Logs of old versions lack this number. There it is one more than the parent's.
         parent = tree.nodes.get(parent_of(path))
         cversion = 0 if parent is None else parent[CVERSION] + 1
     return transactions.create(kind, *who, path, data, _list(acl), owner, cversion)
@@ -207,9 +207,10 @@ def departure(store: Store) -> Iterator[bytes]:
 
 
 def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a snapshot file from a snapshot of our store, which may be large, so it is read twice.
+    """Yield a snapshot file from a snapshot of our store. The snapshot is read twice, because it may be large.
 
-    `again()` returns its chunks from the beginning. The first pass numbers the ACLs, because the file begins with them.
+    `again()` returns the snapshot's chunks from the beginning. The first pass numbers the ACLs, because the file begins
+    with them.
     """
     zxid, sessions, lists, digest = 0, SessionTable(), list[Acl](), 0
     for index, chunk in enumerate(again()):

@@ -26,7 +26,7 @@ DIGEST_VERSION: Final = 2
 
 @frozen
 class FileTxn:
-    """`fields` by kind:
+    """A transaction of ZooKeeper's log. `fields` by kind:
 
         create session            timeout in ms
         close session             the paths of its ephemeral nodes; `None` in logs of versions without that list
@@ -40,7 +40,7 @@ class FileTxn:
         multi                     its parts, each a kind and fields
         check                     path, version; only as a part of multi
 
-    `digest` is its version and the digest of the tree.
+    `digest` is the pair of the digest's version and the digest of the tree.
     """
 
     session: int
@@ -64,8 +64,11 @@ def _encode_number(fields: Fields) -> bytes:
 
 
 def _decode_closed(body: bytes, at: int) -> tuple[Fields, int]:
-    """Decode the list of paths, which logs of old versions lack. In these the digest may follow at once. It cannot be
-    taken for a list, because as a list it would have two empty paths."""
+    """Decode the list of paths, which logs of old versions lack.
+
+    In an old log the digest may follow at once. It cannot be mistaken for a list, because as a list it would have two
+    empty paths.
+    """
     left = len(body) - at
     if left == 0 or (left == DIGEST.size and body.startswith(INT.pack(DIGEST_VERSION), at)):
         return (None,), at
@@ -164,7 +167,7 @@ KINDS: Final = frozenset(_BODIES)
 def _body_of(bodies: Mapping[int, Body], kind: int) -> Body:
     body = bodies.get(kind)
     if body is None:
-        raise WireError(f"no transaction is of type {kind}")
+        raise WireError(f"unknown transaction type {kind}")
     return body
 
 
@@ -181,9 +184,9 @@ def decode_txn(payload: bytes) -> FileTxn:
             version, value = DIGEST.unpack_from(payload, at)
             digest = version, value
         elif left:
-            raise WireError(f"{left} bytes after it")
+            raise WireError(f"{left} bytes are left over")
     except STRUCT_ERRORS as error:
-        raise DamagedError(f"no transaction: {error}") from error
+        raise DamagedError(f"not a valid transaction: {error}") from error
     return FileTxn(session, cxid, zxid, time_ms, kind, fields, digest)
 
 

@@ -32,7 +32,7 @@ class Kind:
 
 
 def whole(low: int, high: int) -> Kind:
-    """An integer in [low, high]. A bool is refused, although it is an `int` in Python."""
+    """Return the kind of an integer in [low, high]. A bool is refused, although it is an `int` in Python."""
 
     def unpack(value: object) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -54,7 +54,7 @@ def exactly(wanted: type) -> Kind:
 def bytes_of(length: int) -> Kind:
     def unpack(value: object) -> bytes:
         if type(value) is not bytes or len(value) != length:
-            raise ValueError(f"no {length} bytes")
+            raise ValueError(f"not exactly {length} bytes")
         return value
 
     return Kind(unpack)
@@ -82,7 +82,7 @@ def optional(kind: Kind) -> Kind:
 
 
 def listing(kind: Kind, count_max: int) -> Kind:
-    """A tuple of one kind."""
+    """Return the kind of a tuple whose items are all of one kind."""
     inner = kind.pack
 
     def unpack(value: object) -> tuple[Any, ...]:
@@ -110,7 +110,7 @@ def listing_of_bytes(count_max: int) -> Kind:
 
 
 def row(*kinds: Kind) -> Kind:
-    """A tuple with one kind for each place. No kind may have a `pack`."""
+    """Return the kind of a tuple with one kind for each place. No kind may have a `pack`."""
     assert all(kind.pack is None for kind in kinds)
 
     def unpack(value: object) -> tuple[Any, ...]:
@@ -129,13 +129,13 @@ def _unpack_state(value: object) -> State:
 
 def _unpack_ensemble(value: object) -> Ensemble:
     if type(value) is not str:
-        raise ValueError("a membership is text")
+        raise ValueError("a membership must be text")
     try:
         ensemble = Ensemble.parse(value)
     except ConfigError as error:
-        raise ValueError(f"no membership: {error}") from error
+        raise ValueError(f"not a valid membership: {error}") from error
     if not 0 <= ensemble.version <= ZXID_MAX:
-        raise ValueError(f"a membership of version {ensemble.version}")
+        raise ValueError(f"a membership has the invalid version {ensemble.version}")
     return ensemble
 
 
@@ -146,16 +146,16 @@ def _pack_ensemble(value: Ensemble) -> str:
 def _unpack_batch(value: object) -> Batch:
     """Check a batch. Its body goes to the log unchanged, so only the header of the body is read."""
     if type(value) is not list or len(value) != 4:
-        raise ValueError("a batch has four parts")
+        raise ValueError("a batch must have four parts")
     first, count, body, config = value
     if type(first) is not int or not 0 < first <= ZXID_MAX or not counter_of(Zxid(first)):
-        raise ValueError("a batch begins with the zxid of a transaction")
+        raise ValueError("a batch must begin with the zxid of a transaction")
     if type(count) is not int or not 0 < count <= COUNTER_MAX - counter_of(Zxid(first)) + 1:
-        raise ValueError("a batch ends in the epoch in which it begins")
+        raise ValueError("a batch must end in the epoch in which it begins")
     if type(body) is not bytes or type(config) is not bool:
-        raise ValueError("a batch is a zxid, a count, bytes and a flag")
+        raise ValueError("a batch must be a zxid, a count, bytes and a flag")
     if not body.startswith(_array_head(count)):
-        raise ValueError(f"the body of a batch of {count} has another count")
+        raise ValueError(f"the body of a batch of {count} transactions has another number of them")
     return Batch(Zxid(first), count, body, config)
 
 

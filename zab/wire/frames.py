@@ -34,7 +34,7 @@ class PartialFrame:
         """The largest allowed frame without its length. A server may raise it once a client has logged in."""
         self._bytes_min = frame_bytes_min
         self._held = bytearray()
-        """The received bytes of the partial frame. Between two calls they are fewer than the frame has."""
+        """The received bytes of the partial frame. Between two calls, fewer bytes than the whole frame."""
         self._needed = HEADER_BYTES
         """The size that `_held` must have before the frame, or at least its length, can be read."""
 

@@ -15,7 +15,7 @@ from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 
 VERSION: Final = 2
-"""The version of the frames. It is raised if an old server could misread a new one; a new tag alone does not raise it.
+"""The version of the frames. It grows if an old server could misread a new one; a new tag alone needs no new version.
 
 It is the first field of `Hello` and `Welcome` in every version, so every version can read it.
 """
@@ -77,7 +77,7 @@ def accept(greeting: object, wanted: ServerId) -> None:
     """Check the reply at the dialling server. Raise `WrongPeer` unless it is the `Welcome` of server `wanted`."""
     match greeting:
         case Unwelcome(reason=reason):
-            raise WrongPeer(f"refused there: {reason}")
+            raise WrongPeer(f"it refused this server: {reason}")
         case Welcome(server=server) if server != wanted:
             raise WrongPeer(f"server {server} answers at the address of server {wanted}")
         case Welcome():

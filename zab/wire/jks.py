@@ -68,7 +68,7 @@ class _JksReader:
 
     def certificate(self, version: int) -> bytes:
         if version == 2 and (kind := self.text()) != "X.509":
-            raise WireError(f"a certificate of kind {kind!r}")
+            raise WireError(f"a certificate is of kind {kind!r}, not X.509")
         return self.take(self.number())
 
     @property
@@ -93,7 +93,7 @@ def decode_jks(data: bytes, password: str) -> Jks:
     version, count = reader.number(), reader.number()
     if version not in (1, 2) or not 0 <= count <= ENTRIES_MAX:
         raise WireError(
-            f"the key store has version {version} and {count} entries: readable are 1 and 2 with {ENTRIES_MAX} at most"
+            f"the key store has version {version} and {count} entries, not version 1 or 2 and at most {ENTRIES_MAX}"
         )
     keys: list[KeyEntry] = []
     trusted: list[bytes] = []
@@ -104,13 +104,13 @@ def decode_jks(data: bytes, password: str) -> Jks:
             protected = reader.take(reader.number())
             certificates = reader.number()
             if not 0 <= certificates <= ENTRIES_MAX:
-                raise WireError(f"a chain of {certificates} certificates")
+                raise WireError(f"a chain of {certificates} certificates is too long")
             chain = tuple(reader.certificate(version) for _ in range(certificates))
             keys.append(KeyEntry(alias, _decrypt_key(protected, secret), chain))
         elif kind == _CERTIFICATE:
             trusted.append(reader.certificate(version))
         else:
-            raise WireError(f"an entry of kind {kind}")
+            raise WireError(f"an entry has the unknown kind {kind}")
     if not reader.done:
         raise WireError("there are bytes after the last entry")
     return Jks(tuple(keys), tuple(trusted))
@@ -140,7 +140,7 @@ def _decrypt_key(protected: bytes, secret: bytes) -> bytes:
 
 
 def _der_content(data: bytes, tag: int) -> bytes:
-    """Return the content of the one DER value that `data` must be."""
+    """Return the content of `data`, which must be exactly one DER value."""
     if len(data) < 2 or data[0] != tag:
         raise WireError(f"a protected key lacks a value of tag {tag:#x}")
     start, length = 2, data[1]

@@ -51,8 +51,8 @@ def lenient(raw: bytes) -> str:
     Java's writer encodes the two surrogates of a character separately (CESU-8); they are joined. Every other mistake
     becomes U+FFFD, as in Java's reader, so the result can always be encoded again.
 
-    Error handlers of Python cost half a microsecond for each surrogate, half a second for a request of a megabyte. So
-    surrogates are found and joined together.
+    Python's error handlers would take half a microsecond for each surrogate, which is half a second for a request of a
+    megabyte. So all surrogates are found and joined in one step.
     """
     pieces = _PAIR.split(_LONE.sub(_REPLACEMENT, raw))
     if len(pieces) > 1:
@@ -187,7 +187,7 @@ class Reader:
         if count == -1:
             return None
         if count < 0 or count * element_bytes_min > self.remaining:
-            raise WireError(f"at {self.position - 4}: {count} elements in {self.remaining} bytes")
+            raise WireError(f"at {self.position - 4}: {count} elements do not fit into {self.remaining} bytes")
         return count
 
     def vector(self, read: Callable[[], T], element_bytes_min: int) -> tuple[T, ...]:
@@ -202,10 +202,10 @@ class Reader:
                 start = at + 4
                 at = start + unpack(data, at)[0]
                 if not start <= at <= end:
-                    raise WireError(f"at {start - 4}: {at - start} bytes announced, {end - start} there")
+                    raise WireError(f"at {start - 4}: {at - start} bytes are announced, but {end - start} remain")
                 found.append(text_of(data[start:at]))
         except struct.error:
-            raise WireError(f"at {at}: 4 bytes announced, {end - at} there") from None
+            raise WireError(f"at {at}: 4 bytes are announced, but {end - at} remain") from None
         self.position = at
         return tuple(found)
 
@@ -231,4 +231,4 @@ class Reader:
         return value
 
     def _short(self, wanted: int) -> WireError:
-        return WireError(f"at {self.position}: {wanted} bytes announced, {self.remaining} there")
+        return WireError(f"at {self.position}: {wanted} bytes are announced, but {self.remaining} remain")

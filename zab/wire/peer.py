@@ -56,13 +56,13 @@ from zab.wire.relay_messages import (
 PeerMessage: TypeAlias = Message | Relay | Greeting
 
 REQUESTS_MAX: Final = 16_384
-"""The requests in one `Forward` or `Refusals`. More requests go into more frames."""
+"""The requests in one `Forward` or `Refusals`. More requests are divided among several frames."""
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
 """An upper bound for a frame's bytes beside its body, requests or chunk."""
 ITEM_BYTES_MAX: Final = 5
-"""The bytes that msgpack puts in front of bytes."""
+"""The largest header that msgpack puts before a bytes value."""
 
 
 class Channel(IntEnum):
@@ -179,9 +179,9 @@ def decode(channel: Channel, payload: bytes) -> Any:
             payload, use_list=True, max_array_len=REQUESTS_MAX, max_map_len=0, max_ext_len=0, strict_map_key=True
         )
     except Exception as error:
-        raise WireError(f"a frame that does not unpack: {error!r:.200}") from error
+        raise WireError(f"a frame does not unpack: {error!r:.200}") from error
     if type(parts) is not list or not parts or type(parts[0]) is not int:
-        raise WireError("a frame is a list that begins with a tag")
+        raise WireError("a frame must be a list that begins with a tag")
     shape = _BY_TAG[channel].get(parts[0])
     if shape is None:
         raise WireError(f"tag {parts[0]} is not allowed on this link ({channel.name.lower()})")

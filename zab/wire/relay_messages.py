@@ -67,8 +67,9 @@ class MemberMessage:
 
 @frozen
 class Refusals:
-    """Requests of the receiver that the leader refused. The receiver reports them once it has applied `after`: then it
-    has the state because of which they were refused.
+    """Requests of the receiver that the leader refused.
+
+    The receiver reports them once it has applied `after`: then its state includes everything that the leader checked.
     """
 
     epoch: Epoch
@@ -86,7 +87,7 @@ class CatchUpPoint:
 
 @frozen
 class ReconfigureReply:
-    """The change is in the log at `zxid`. Without a `zxid` it was refused: `error` is the kind, `reason` the text."""
+    """The change is in the log at `zxid`, or it was refused: then `error` is the kind and `reason` the text."""
 
     number: int
     zxid: Zxid | None

@@ -3,7 +3,7 @@
 The password is not sent, and both sides prove that they know it: only a server that knows the password can compute its
 answer, `rspauth`. Only `qop=auth` is implemented, so use TLS to protect the bytes that follow.
 
-An exchange is an empty token and three others. Chance is an argument, because a nonce must never be used twice.
+An exchange consists of an empty token and three others. Nonces are arguments; a nonce must never be used twice.
 
     client                                server
     b""                        ->
@@ -148,7 +148,7 @@ class DigestServer:
         host: str = HOST,
     ) -> None:
         self.user: str | None = None
-        """The user, once it is proved; None before."""
+        """The user; None until the password is proved."""
         self._nonce = nonce
         self._password_of = password_of
         self._realm = realm
@@ -191,13 +191,13 @@ class DigestServer:
             raise SaslError("only qop=auth is supported")
         realm = _text(_one(directives, "realm", b""))
         if realm != self._realm:
-            raise SaslError(f"realm {realm!r} is not ours")
+            raise SaslError(f"the realm is {realm!r}, not this server's")
         uri = _one(directives, "digest-uri")
         if uri.lower() != self._uri.lower():
-            raise SaslError(f"meant for {_text(uri)!r}, not for {self._uri.decode()!r}")
+            raise SaslError(f"the response is for {_text(uri)!r}, not for {self._uri.decode()!r}")
         cnonce, response, authzid = _one(directives, "cnonce"), _one(directives, "response"), None
         if not cnonce or not _HEX.fullmatch(response):
-            raise SaslError("no cnonce, or no response of 32 digits")
+            raise SaslError("the response lacks a cnonce or a hash of 32 digits")
         if "authzid" in directives:
             authzid = _one(directives, "authzid")
         user = _text(_one(directives, "username"))
@@ -217,7 +217,10 @@ class DigestServer:
 
 
 class DigestClient:
-    """One exchange with one server; it begins with an empty token. `complete`: the server knows the password, too."""
+    """One exchange with one server. It begins with an empty token.
+
+    `complete` is True once the server has proved that it knows the password, too.
+    """
 
     def __init__(
         self,
@@ -235,7 +238,7 @@ class DigestClient:
         self._expected: bytes | None = None
 
     def step(self, token: bytes) -> bytes:
-        """Return the response to the server's challenge, or nothing to its proof."""
+        """Return the response to the server's challenge, or empty bytes after its proof."""
         if self.complete:
             raise SaslError("the exchange is over")
         if self._expected is None:
@@ -250,7 +253,7 @@ class DigestClient:
         directives = parse_directives(challenge, CHALLENGE_BYTES_MAX)
         nonce = _one(directives, "nonce")
         if not nonce or _one(directives, "algorithm").lower() != b"md5-sess":
-            raise SaslError("no nonce, or another algorithm than md5-sess")
+            raise SaslError("the challenge lacks a nonce or the algorithm md5-sess")
         if b"auth" not in set(_listed(directives.get("qop", [b"auth"]))):
             raise SaslError("the server does not offer qop=auth")
         utf_8 = _one(directives, "charset", b"").lower() == b"utf-8"

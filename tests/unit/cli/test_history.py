@@ -231,7 +231,7 @@ def test_of_a_log_that_was_cut_short_all_that_is_left_is_saved(data: Path, tmp_p
 def test_where_nothing_can_be_saved_nothing_is_begun(data: Path, tmp_path: Path) -> None:
     for file in data.glob("log.*"):
         file.write_bytes(bytes(file.stat().st_size))
-    assert "nothing of it can be read" in run("log", "repair", data, tmp_path / "saved", status=1)
+    assert "nothing can be read" in run("log", "repair", data, tmp_path / "saved", status=1)
     assert not (tmp_path / "saved").exists()
 
 
@@ -329,7 +329,7 @@ def test_invalid_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(b"noise")
     assert "not a snapshot" in run("import", tmp_path / "noise", tmp_path / "x", status=2)
     (tmp_path / "empty" / "version-2").mkdir()
-    assert "a snapshot is needed" in run("import", tmp_path / "empty", tmp_path / "x", status=1)
+    assert "recovery needs a snapshot" in run("import", tmp_path / "empty", tmp_path / "x", status=1)
     assert not (tmp_path / "x").exists()
 
 
@@ -352,12 +352,12 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(data: Path, tmp_pa
     files = tmp_path / "theirs" / "version-2"
     (files / "snapshot.200000010").write_bytes((files / "snapshot.200000009").read_bytes()[:-7])
     said = run("import", tmp_path / "theirs", tmp_path / "x")
-    assert "an older one is taken" in said
+    assert "an older snapshot is used" in said
     assert "as of 2/9" in said
     (files / "snapshot.200000009").rename(files / "snapshot.200000009x")
     said = run("import", tmp_path / "theirs", tmp_path / "y", status=1)
     assert "none that can be used" in said
-    assert "an older one is taken" not in said
+    assert "an older snapshot is used" not in said
     assert "undamaged snapshot file" not in said
     assert "ignored, because the name is not snapshot.<zxid in hexadecimal>: snapshot.200000009x" in said
 

@@ -103,7 +103,7 @@ def test_errors_are_printed_and_the_shell_continues(tmp_path: Path) -> None:
             "set -v 7 /a y": "version No is not valid : /a",
             "removewatches /a": "/a: no watcher",
             "ls": "ls: too few words. Usage: ls [-s] [-w] [-R] path",
-            "ls a": "'a': bad arguments (a path begins with /)",
+            "ls a": "'a': bad arguments (a path must begin with /)",
             "bogus": "Command not found: bogus. `help` lists the commands",
             "addWatch -m SOMETIMES /a": "'SOMETIMES' is not a mode of watches: use PERSISTENT or PERSISTENT_RECURSIVE",
             "addauth kerberos x": "auth failed",
@@ -189,7 +189,7 @@ def test_quotas(tmp_path: Path) -> None:
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         for command in ("listquota", "delquota"):
             assert await typing(f"{command} /none") == ["quota for /none does not exist."]
-        assert "which limit?" in (await typing("setquota /a"))[0]
+        assert "give a limit" in (await typing("setquota /a"))[0]
 
     run(tmp_path, story)
 
@@ -204,7 +204,7 @@ def test_several_in_one(tmp_path: Path) -> None:
             "/a = 2", "/none: no node", "/a/n-0000000000 = one two",
         ]  # fmt: skip
         assert "cannot be a part of a multi" in (await typing("multi 'get /a'"))[0]
-        assert "a version is a number" in (await typing("multi 'check /a x'"))[0]
+        assert "a version must be a number" in (await typing("multi 'check /a x'"))[0]
 
     run(tmp_path, story)
 

@@ -147,10 +147,10 @@ def test_survivor_that_stays_out_does_not_judge_the_others() -> None:
     ]
     found = judge([_from_overview({"members": members, "warnings": [{"server": 3, "text": "veto: why"}]}, "a")])
     assert found.problems == (
-        "server 3 at h:2890: it stays out of the ensemble; the others may serve, which it cannot see: ask them",
+        "server 3 at h:2890: it stays out of the ensemble, and cannot see whether the others serve: ask them",
         "server 3: veto: why",
     )
-    assert "as far as a server can tell that stays out" in text_of(found)
+    assert "as seen by a server that stays out" in text_of(found)
 
 
 def text_of(health: Health) -> str:
@@ -205,7 +205,7 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     ("reply", "problem"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "JSON of another kind"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "unexpected JSON"),
         (b"220 mail.example ESMTP\r\n", "it says '220 mail.example ESMTP"),
     ],
 )

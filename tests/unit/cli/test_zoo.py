@@ -154,7 +154,7 @@ def test_ports_that_speak_tls(folder: Path) -> None:
     assert made.quorum_tls is not None
     assert made.client_ports.tls is None
     (warning,) = plan(folder, client).warnings
-    assert "without effect: neither secureClientPort nor client.portUnification" in warning
+    assert "without effect: neither secureClientPort nor client.portUnification is set" in warning
     assert "ssl.keyStore.location is missing" in problems(folder, "secureClientPort=2281\n")
     assert "ssl.quorum.keyStore.location is missing" in problems(folder, "sslQuorum=true\n")
     (warning,) = plan(folder, "ssl.keystore.location=x\n").warnings
@@ -418,7 +418,7 @@ def test_all_mistakes_of_a_membership_are_reported_together(folder: Path) -> Non
     lines = "server.1=a:1:2\nserver.2=a:1:3\ngroup.1=1:2\ngroup.2=2\nweight.1=-1\n"
     told = problems(folder, lines + "initLimit=5\nsyncLimit=5\n", myid="1")
     for line, what in (
-        (4, "servers 1 and 2 both claim a:1"),
+        (4, "servers 1 and 2 have the same address, a:1"),
         (6, "server 2 is in more than one group"),
         (7, "weight.1=-1: a weight"),
     ):

@@ -43,7 +43,7 @@ def test_the_users_of_a_section() -> None:
     ("Server { a.DigestLoginModule required user_bob=1 }", "an option is missing"),
     ("Server { a.DigestLoginModule required user_bob=1; }", "';' is missing"),
     ("Server {\n a.DigestLoginModule required user_bob=\"1; };", "line 2: .* is not closed"),
-    ("Server { a.DigestLoginModule required user_bob=1; }; Server {};", "a second section of the same name"),
+    ("Server { a.DigestLoginModule required user_bob=1; }; Server {};", "there are two sections of this name"),
     ("Server { a.DigestLoginModule required user_bob=\"${password}\"; };", "a Java property"),
     ("Server", "'{' is missing"),
 ])  # fmt: skip

@@ -197,8 +197,8 @@ def test_one_id_one_server() -> None:
         (groups_of((1, 2, 3, 4)), {}, "server 4 is in a group but is not a participant"),
         (groups_of((1, 2), (3,)), {1: 0, 2: 0, 3: 0}, "every group has weight 0"),
         (groups_of((1, 2), (3,)), {9: 1}, "there is no server.9"),
-        (groups_of((1, 2), (3,)), {1: -1}, "a weight is not negative"),
-        ((), {1: 1}, "weights have a meaning only together with groups"),
+        (groups_of((1, 2), (3,)), {1: -1}, "a weight must not be negative"),
+        ((), {1: 1}, "there are weights but no groups"),
         (
             (Group(1, (ServerId(1),)), Group(1, (ServerId(2), ServerId(3)))),
             {},
@@ -214,7 +214,7 @@ def test_groups_and_weights_that_contradict(groups: tuple[Group, ...], weights: 
 def test_two_members_do_not_share_an_address() -> None:
     Ensemble(plain_servers(3)).check_addresses()
     shared = Ensemble.parse("server.1=a:1:2\nserver.2=a:2:3")
-    with pytest.raises(ConfigError, match="servers 1 and 2 both claim a:2"):
+    with pytest.raises(ConfigError, match="servers 1 and 2 have the same address, a:2"):
         shared.check_addresses()
 
 
@@ -328,7 +328,7 @@ def test_unknown_server_cannot_leave() -> None:
 
 def test_an_ensemble_with_groups_is_changed_as_a_whole() -> None:
     ensemble = Ensemble(plain_servers(2), groups=groups_of((1,), (2,)))
-    with pytest.raises(ConfigError, match="changed as a whole"):
+    with pytest.raises(ConfigError, match="replaced as a whole"):
         ensemble.changed(leaving=[ServerId(1)])
 
 

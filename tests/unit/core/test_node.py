@@ -408,10 +408,10 @@ def test_a_second_new_leader_is_one_too_many() -> None:
     assert node.state is State.LOOKING
 
 
-def test_only_a_learner_sends_signs_of_life_during_a_restore() -> None:
-    assert a_node_in_synchronization().signs_of_life() == (Envelope(THREE, ALIVE),)
-    assert a_leader().signs_of_life() == ()
-    assert a_node(1, ensemble(1, 2, 3)).signs_of_life() == ()
+def test_only_a_learner_sends_keep_alives_during_a_restore() -> None:
+    assert a_node_in_synchronization().keep_alives() == (Envelope(THREE, ALIVE),)
+    assert a_leader().keep_alives() == ()
+    assert a_node(1, ensemble(1, 2, 3)).keep_alives() == ()
 
 
 def test_unexpected_replies_are_ignored() -> None:

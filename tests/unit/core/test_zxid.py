@@ -59,7 +59,7 @@ def test_text_of_the_special_ones() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "/", "1/", "/1", "-1/2", "1/-2", "1/2/3", "a/b", "0x1/2", "1 /2", "Unknown"])
 def test_text_that_is_no_zxid(text: str) -> None:
-    with pytest.raises(ValueError, match="a zxid looks like 2/1"):
+    with pytest.raises(ValueError, match="expected a zxid like 2/1"):
         parse(text)
 
 

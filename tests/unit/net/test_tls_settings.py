@@ -80,7 +80,7 @@ def test_settings_of_each_key(key: str, value: str, field: str, expected: object
     ("ssl.ocsp", "true", "ssl.ocsp=true: OCSP is not available"),
     ("ssl.context.supplier.class", "a.B", "a Java class is not available"),
     ("ssl.crl", "sure", "ssl.crl=sure: true or false"),
-    ("ssl.handshakeDetectionTimeoutMillis", "soon", "a whole number is expected"),
+    ("ssl.handshakeDetectionTimeoutMillis", "soon", "expected a whole number"),
 ])  # fmt: skip
 def test_invalid_arguments_are_reported(key: str, value: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):

@@ -235,12 +235,12 @@ async def test_a_dial_that_fails_is_down_without_having_been_up() -> None:
 
 async def test_a_dial_that_ends_with_a_stranger_is_somebodys_fault() -> None:
     async def stranger() -> trio.abc.Stream:
-        raise WrongPeer("refused there: it belongs to another ensemble")
+        raise WrongPeer("it refused this server: it belongs to another ensemble")
 
     link, room = Link(ServerId(3), dialled=True, limits=Limits()), inbox()
     await link.run(stranger, LinkUp(dialled=True), room)
     assert link.at_fault
-    assert "refused there" in link.reason
+    assert "it refused this server" in link.reason
 
 
 async def test_a_dial_may_be_given_up() -> None:

@@ -57,7 +57,7 @@ class Nothing(zab.Passive):
 @pytest.mark.parametrize("server_id", ["1", 1.0, True])
 @pytest.mark.parametrize("ensemble", [None, Ensemble.parse("server.1=127.0.0.1:1:2, server.2=127.0.0.1:3:4")])
 def test_server_id_of_another_type_is_named(tmp_path: Path, server_id: Any, ensemble: Ensemble | None) -> None:
-    with pytest.raises(TypeError, match=f"server_id is a number, like 1, not {type(server_id).__name__}"):
+    with pytest.raises(TypeError, match=f"server_id must be a number, like 1, not {type(server_id).__name__}"):
         zab.Member(Nothing(), tmp_path, server_id=server_id, ensemble=ensemble)
 
 

@@ -63,7 +63,7 @@ async def test_both_sides_of_a_refusal_know_why() -> None:
     assert isinstance(called, WrongPeer)
     assert isinstance(answered, WrongPeer)
     assert str(answered) == "it belongs to the ensemble 'zab', this server to 'other'"
-    assert str(called) == f"refused there: {answered}"
+    assert str(called) == f"it refused this server: {answered}"
 
 
 async def test_answering_server_must_have_the_expected_id() -> None:

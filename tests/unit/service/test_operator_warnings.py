@@ -103,6 +103,9 @@ def test_warnings_come_in_the_order_of_urgency() -> None:
         "the loop driver is dead",
         "damaged: log.1 is cut off",
         "the disk is going bad: log.3 does not read",
-        "the tree differs from the leader's at zxid 0x20: one of them is wrong; compare /commands/hash of the servers",
+        (
+            "the tree differs from the leader's at zxid 0x20: one of the two is wrong; "
+            "compare /commands/hash of the servers"
+        ),
         "the link to server 3 is slow: 9 MiB wait to be sent",
     ]

@@ -159,7 +159,7 @@ def test_zeros_are_written_ahead_in_a_preallocated_file() -> None:
 @pytest.mark.parametrize(
     ("writes", "why"),
     [
-        ([append("1/4", b"a")], "1/4 does not follow 1/2: the log would have a hole"),
+        ([append("1/4", b"a")], "1/4 does not follow 1/2: the log would have a gap"),
         ([append("1/2", b"a")], "1/2 does not follow 1/2"),
         ([append("2/1", b"a")], "an epoch that this server has not accepted"),
         ([epochs(0, 0)], "epochs never decrease"),
@@ -315,7 +315,7 @@ def test_failed_snapshot_changes_nothing() -> None:
 def test_snapshot_beyond_the_durable_log_is_refused() -> None:
     _disk, storage = begun()
     storage.perform([append("1/1", b"a")])
-    with pytest.raises(LocalProtocolError, match="a snapshot at 1/2 of a history that ends at 1/1"):
+    with pytest.raises(LocalProtocolError, match="at 1/2: the history ends at 1/1"):
         storage.snapshot_writer(z("1/2"), 0)
 
 

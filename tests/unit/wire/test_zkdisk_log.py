@@ -152,8 +152,8 @@ def record(payload: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("payload", "why"),
     [
-        (HEAD.pack(1, 2, 3, 4, 99), "no transaction is of type 99"),
-        (HEAD.pack(1, 2, 3, 4, Op.CHECK) + bytes(8), "no transaction is of type 13"),
+        (HEAD.pack(1, 2, 3, 4, 99), "unknown transaction type 99"),
+        (HEAD.pack(1, 2, 3, 4, Op.CHECK) + bytes(8), "unknown transaction type 13"),
         (HEAD.pack(1, 2, 3, 4, Op.ERROR), "no transaction"),
         (encode_txn(TXNS[0]) + b"?", "1 bytes after it"),
     ],

@@ -131,7 +131,7 @@ def test_a_record_beyond_the_bound_is_not_collected() -> None:
             consumed += 1000
             yield bytes(1000)
 
-    with pytest.raises(DamagedError, match="a record of more than"):
+    with pytest.raises(DamagedError, match="a record has more than"):
         list(SnapshotReader(endless(), record_bytes_max=100_000))
     assert consumed < 1_000_000
 

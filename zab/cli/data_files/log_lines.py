@@ -65,7 +65,7 @@ def moment(ms: int) -> str:
 
 
 def readable(data: bytes | None) -> str | None:
-    """Return UTF-8 text as it is, and other bytes as `base64:...`."""
+    """Return UTF-8 text unchanged, and other bytes as `base64:...`."""
     if data is None:
         return None
     try:
@@ -107,7 +107,7 @@ def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
 def first_foreign(txns: Iterable[tuple[Zxid, bytes]], *, mixed: bool) -> Zxid | None:
     """Return the zxid of the first transaction that was not written by a store, or None.
 
-    `mixed`: return None, too, if none of them was written by a store.
+    If `mixed`, return None also if no transaction was written by a store.
     """
     foreign, own = None, not mixed
     for zxid, txn in txns:

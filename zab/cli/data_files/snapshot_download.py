@@ -25,7 +25,7 @@ def streamed(url: str, auth: str | None) -> Iterator[bytes]:
     """Yield the file piece by piece. A download that ends early is an error, not a shorter file."""
     where = urlsplit(url)
     if where.hostname is None:
-        raise ConfigError(f"{url}: an admin port looks like http://127.0.0.1:8080")
+        raise ConfigError(f"{url}: expected the URL of an admin port, like http://127.0.0.1:8080")
     secure = where.scheme == "https"
     make = HTTPSConnection if secure else HTTPConnection
     connection = make(where.hostname, where.port or (443 if secure else 80), timeout=PATIENCE_S)
@@ -53,7 +53,7 @@ def _headers(auth: str | None) -> dict[str, str]:
         return {}
     scheme, colon, credentials = auth.partition(":")
     if not colon or not scheme:
-        raise ConfigError("--auth is SCHEME:CREDENTIALS, like digest:user:password")
+        raise ConfigError("--auth must be SCHEME:CREDENTIALS, like digest:user:password")
     return {"Authorization": f"{scheme} {credentials}"}
 
 

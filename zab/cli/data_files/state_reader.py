@@ -38,11 +38,13 @@ from zab.wire.disk_txn import FileTxn
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
-"""The most transactions in a row that leave no trace in a snapshot. A date in a name, taken for a zxid, is far larger.
+"""The largest number of consecutive transactions that leave no trace in a snapshot.
+
+A date in a file's name, if it is taken for a zxid, is far larger.
 """
 EPOCHS_AHEAD_MAX: Final = 1_000
 NAMED_MAX: Final = 5
-"""The most ignored files that an error names."""
+"""The number of ignored files that an error message names."""
 Progress: TypeAlias = Callable[[int], object]
 """Receives the number of bytes of each read."""
 
@@ -132,7 +134,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
     if not salvage and (fatal := [line for line in found.damage if line != found.lost]):
         raise DamagedError(f"{where}: " + "; ".join(fatal))
     if found.damage and found.newest is None and found.last == NOTHING:
-        raise DamagedError(f"{where}: nothing of it can be read: " + "; ".join(found.damage))
+        raise DamagedError(f"{where}: nothing can be read: " + "; ".join(found.damage))
     store = Store()
     if found.newest is not None:
         store.restore(snapshot_files.read_chunks(disk, snapshot_files.name_of(found.newest)))
@@ -140,7 +142,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
     try:
         for zxid, txn in transactions_of(found.batches):
             if salvage:
-                transactions.decode(txn)  # before anything of it is applied
+                transactions.decode(txn)  # before any part of it is applied
             store.apply(zxid, txn)
     except DamagedError as error:
         if not salvage or not store.zxid:
@@ -194,8 +196,8 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
             unusable.append(str(error))
     if store is None:
         found = f"none that can be used: {'; '.join(unusable)}" if unusable else "none"
-        raise NoSnapshotError(f"{files}: a snapshot is needed to begin with, and there is {found}{_ignored(names)}")
-    notes += [f"{each}; an older one is taken" for each in unusable]
+        raise NoSnapshotError(f"{files}: recovery needs a snapshot, and there is {found}{_ignored(names)}")
+    notes += [f"{each}; an older snapshot is used" for each in unusable]
     missing = logs_behind(logs, store.zxid)
     outcome = replay(store, _their_log(log_files, [file.name for file in missing], progress, notes))
     if not outcome.digest_agrees:

@@ -64,7 +64,10 @@ def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file durably; it gets its name only when it is complete. A file beside it is never overwritten."""
+    """Write a file durably. The file gets its name only when it is complete.
+
+    An existing temporary file is not overwritten.
+    """
     temporary = path.with_name(path.name + ".tmp")
     if temporary.exists():
         raise disk_error("write", str(temporary), errno.EEXIST)

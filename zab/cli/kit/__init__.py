@@ -1,4 +1,4 @@
 """The parts that all commands share: errors, log options, signals, tables, and the generated reference page.
 
-The commands of the controller and of the broker use it as well.
+The commands of the controller and of the broker use this package as well.
 """

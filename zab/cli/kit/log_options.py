@@ -45,7 +45,7 @@ def level_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., A
         type=click.Choice(LEVELS),
         default=default,
         show_default=True,
-        help="The least level that is written to stderr.",
+        help="The lowest level that is logged to stderr.",
     )
 
 

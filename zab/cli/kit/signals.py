@@ -52,4 +52,4 @@ def notify_systemd(word: str) -> None:
         try:
             out.sendto(word.encode(), "\0" + address[1:] if address.startswith("@") else address)
         except OSError as error:
-            click.echo(f"cannot tell {address} {word}: {error}", err=True)
+            click.echo(f"cannot notify {address} of {word}: {error}", err=True)

@@ -18,7 +18,7 @@ H = TypeVar("H", bound=Handler)
 
 
 class Verbs(click.Group):
-    """`connect` opens what every verb works on; `common` are the options that all verbs take."""
+    """Commands that share the `common` options, and whose connection `connect` opens."""
 
     def __init__(
         self, *arguments: Any, connect: Connect, common: Callable[[], Sequence[click.Parameter]], **options: Any

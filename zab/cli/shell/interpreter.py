@@ -80,7 +80,7 @@ class Shell:
 
     @property
     def watch(self) -> Watch:
-        assert self._watch is not None, "there is a session, and its watch with it"
+        assert self._watch is not None, "a session is open, and so is its watch"
         return self._watch
 
     def say(self, *lines: str) -> None:
@@ -91,7 +91,7 @@ class Shell:
         """Replace the session by one with these servers, or with the same servers."""
         await self.close()
         self.servers = servers or self.servers
-        assert self._nursery is not None, "a shell works in a block"
+        assert self._nursery is not None, "a shell connects only inside its block"
         self._left = trio.Event()
         self._leave = trio.CancelScope()
         await self._nursery.start(self._hold, self._leave)
@@ -142,7 +142,7 @@ class Shell:
         return f"[zk: {self.servers}({state}) {len(self.history)}] "
 
     async def line(self, line: str) -> bool:
-        """Run a line. Return False, after a complaint, if it failed."""
+        """Run a line. Return False if it failed, after printing the error."""
         line = line.strip()
         if not line or line.startswith("#"):
             return True
@@ -198,7 +198,8 @@ class Shell:
         """Return the possible completions of the last word of this line.
 
         The first word is a command. A later word that begins with a dash is an option of that command; one that begins
-        with a slash is a path, completed by the children of its parent. A path has none while the store is unreachable.
+        with a slash is a path, completed by the children of its parent. A path has no completions while the store is
+        unreachable.
         """
         words = line.split()
         if not words or (len(words) == 1 and not line.endswith(" ")):

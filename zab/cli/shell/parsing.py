@@ -22,7 +22,7 @@ def split(line: str) -> list[str]:
 
 @frozen
 class ParsedLine:
-    """The words and options of a command; options may stand anywhere, in any order."""
+    """The words and options of a command; options may be anywhere, in any order."""
 
     words: tuple[str, ...]
     flags: frozenset[str] = frozenset()

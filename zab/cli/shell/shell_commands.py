@@ -209,7 +209,7 @@ async def _multi(shell: ShellContext, line: ParsedLine) -> None:
             try:
                 operations.check(found.words[0], int(found.words[1]))
             except ValueError:
-                raise BadLine(f"{part!r}: a version is a number") from None
+                raise BadLine(f"{part!r}: a version must be a number") from None
     for part, did in zip(line.words, await shell.session.multi(operations), strict=True):
         shell.say(f"Created {did}" if isinstance(did, str) else f"Done: {part}")
 
@@ -330,7 +330,7 @@ async def _print_watches(shell: ShellContext, line: ParsedLine) -> None:
     elif line.words[0] in ("on", "off"):
         shell.prints_watches = line.words[0] == "on"
     else:
-        raise BadLine(f"on or off, not {line.words[0]!r}")
+        raise BadLine(f"expected on or off, not {line.words[0]!r}")
 
 
 def _kind(line: ParsedLine) -> WatchKind:
@@ -354,7 +354,7 @@ def _watch(shell: ShellContext, line: ParsedLine) -> Watch | None:
 async def _set_quota(shell: ShellContext, line: ParsedLine) -> None:
     limits = {key: number for option, key in quotas.KEYS.items() if (number := line.number(f"-{option}")) is not None}
     if not limits:
-        raise BadLine("which limit? -n or -N nodes, -b or -B bytes; the capitals are enforced")
+        raise BadLine("give a limit: -n or -N for nodes, -b or -B for bytes; -N and -B are enforced")
     await quotas.set_quota(shell.session, line.words[0], limits)
     if line.value("-N") or line.value("-B"):  # a client cannot see whether its server enforces quotas
         shell.say("note: -N and -B are enforced by servers with enforceQuota=true, and by no others")

@@ -1,4 +1,4 @@
-"""The view that a shell command has of the shell it runs in."""
+"""The part of a shell that its commands use."""
 
 from __future__ import annotations
 

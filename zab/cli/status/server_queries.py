@@ -1,6 +1,6 @@
 """Queries for the state of servers, at any of their ports: servers of zab and of ZooKeeper.
 
-HTTP is tried first. The admin port of zab reports all members, that of ZooKeeper its own server. A client port reads
+HTTP is tried first. The admin port of zab reports all members; ZooKeeper's reports its own server. A client port reads
 HTTP as a frame that is too long, and closes the connection; then four-letter words are tried.
 """
 
@@ -23,8 +23,8 @@ from zab.service.health.ensemble_health import UNKNOWN, VETOING
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 _MISSING: Final = "it does not take part"
-_NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes it; its admin port reports which"
-_VETOING: Final = "it stays out of the ensemble; the others may serve, which it cannot see: ask them"
+_NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes the leader; its admin port shows which"
+_VETOING: Final = "it stays out of the ensemble, and cannot see whether the others serve: ask them"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 
@@ -54,7 +54,7 @@ class ServerRow:
 
 @frozen
 class Followers:
-    """How many servers the membership has, and how many follow, as a leader reports it; None where it does not."""
+    """The numbers of servers in the membership and of followers, as a leader reports them; None if it does not."""
 
     voters: int | None = None
     synced_followers: int | None = None
@@ -93,7 +93,7 @@ class ServerReport:
     """At a leader that reports its own row only: the counts of its followers."""
 
     def with_members(self, members: Membership) -> ServerReport:
-        """Add what the membership tells about the followers of a leader."""
+        """Add the numbers of voters and observers from the membership to a leader's counts."""
         if self.followers is None:
             return self
         voters = self.followers.voters or members.voters
@@ -226,7 +226,7 @@ async def _words(where: str, host: str, port: int) -> ServerReport:
         return ServerReport((ServerRow(where, mode="looking", problem=_NO_LEADER),), by_words=True)
     lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
     if lines.get("Mode") not in _MODES:
-        raise ValueError(f"it says {summary[:60]!r}")
+        raise ValueError(f"it answers {summary[:60]!r}")
     row = ServerRow(
         where,
         None,
@@ -303,5 +303,5 @@ async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
 def _object(body: bytes) -> dict[str, Any]:
     value = json.loads(body)
     if not isinstance(value, dict):
-        raise ValueError("it answers with JSON of another kind")
+        raise ValueError("it answers with unexpected JSON")
     return value

@@ -87,7 +87,7 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
 
 
 def _unnamed(report: ServerReport, rows: Sequence[ServerRow]) -> str | None:
-    """Return the problem of a leader some of whose members were not asked: one of them may not follow.
+    """Return a problem if members of a leader were not asked, because one of them may not follow.
 
     Members that were asked are judged by their own rows, so only the others are counted.
     """
@@ -124,7 +124,7 @@ def _newest(rows: Iterable[ServerRow]) -> int:
 
 
 def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow, ...]:
-    """Add the lag of servers that were asked one by one: such a server does not report it."""
+    """Add the lag of servers that were asked one by one, because such a server does not report its lag."""
     newest = _newest(rows) if newest is None else newest
     return tuple(
         evolve(row, lag=max(0, newest - row.zxid))
@@ -189,7 +189,7 @@ def as_table(health: Health, width: int = SCRIPT_WIDTH) -> Group:
         epoch = "" if leader.epoch is None else f", epoch {leader.epoch}"
         text.append(f"   {who} {what}{epoch}", style="default")
     elif any(row.mode == VETOING for row in health.rows) and not any(row.serving for row in health.rows):
-        text.append("   as far as a server can tell that stays out of the ensemble", style="default")
+        text.append("   as seen by a server that stays out of the ensemble", style="default")
     names, lines = _fitting([_cells(row) for row in health.rows], width)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in names:
@@ -202,7 +202,7 @@ def as_table(health: Health, width: int = SCRIPT_WIDTH) -> Group:
 
 
 def _cells(row: ServerRow) -> dict[str, str]:
-    """The columns of one server, by their headings."""
+    """Return the columns of one server, by their headings."""
     return {
         "": "★" if row.mode in ("leader", "standalone") else "●" if row.serving else "✕",
         "server": _shown(row.id),

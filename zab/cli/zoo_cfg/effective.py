@@ -16,7 +16,7 @@ def effective(plan: ServerPlan) -> str:
 
 
 def _lines(plan: ServerPlan) -> Iterator[str]:
-    """Yield each line: the addresses, the keys that are no settings, the keys of the table, the membership.
+    """Yield each line: the addresses, the keys that are not settings, the keys of the table, the membership.
 
     The table of keys names the field that holds the value of each, so a key is shown with its value in force, whether
     the file or a default set it. A key without a value is left out, and so is the version of the membership.

@@ -35,7 +35,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
             elif entry.key.startswith("server."):
                 servers.append(parse_server(_first_address(source, entry)))
             elif TABLE.family_of(entry.key) is None:
-                source.problem(entry.key, "a number follows the dot, as in group.1=1:2:3 and weight.1=2")
+                source.problem(entry.key, "a number must follow the dot, as in group.1=1:2:3 and weight.1=2")
             else:
                 _, _, found_groups, found_weights = parts(f"{entry.key}={entry.value}")
                 groups += found_groups
@@ -46,7 +46,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
         for entry in lines:
             source.problem(entry.key, "it belongs to no server.N line")
         return None
-    if len(source.problems) == before:  # other problems may follow from these
+    if len(source.problems) == before:  # earlier problems may cause others here
         found = [*faults(servers, groups, weights), *shared_addresses(servers)]
         if not any(server.role is Role.PARTICIPANT for server in servers):
             found.append("no server.N line has a participant: at least one server has to vote")
@@ -59,12 +59,13 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
 
 
 def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
-    """Return the place of the line that a fault is about: the line it names, or the last one of its server or
-    groups.
+    """Return the place of the line that a fault is about.
+
+    This is the line that the fault names, or the last line of its server or groups.
     """
     if named := _LINE.match(fault):
         return next((entry.place for entry in lines if entry.key == named[0]), None)
-    sids = set(_NUMBER.findall(fault.partition(" both ")[0]))
+    sids = set(_NUMBER.findall(fault.partition(" have ")[0]))
     if "group" in fault:
         mine = [entry for entry in lines if entry.key.startswith("group.")]
         found = [entry.place for entry in mine if sids & set(entry.value.split(":"))]
@@ -91,7 +92,7 @@ def _version(source: ZooSource) -> int | None:
     source.add_file(path)
     for name in set(source.entries) - before:
         if TABLE.family_of(name) is None or not name.startswith(MEMBERSHIP):
-            source.problem(name, "only server.N, group.N and weight.N stand in a dynamic configuration file")
+            source.problem(name, "only server.N, group.N and weight.N are allowed in a dynamic configuration file")
             del source.entries[name]
     return dynamic_version(path.name)
 
@@ -106,7 +107,7 @@ def _first_address(source: ZooSource, entry: ConfigEntry) -> str:
 
 
 def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, saved: Ensemble | None) -> int:
-    """Return the number in `myid`, which names this server in the ensemble. A standalone server may do without."""
+    """Return the number in `myid`, which names this server in the ensemble. A standalone server needs none."""
     if data is None:
         return 1
     file = data / "myid"
@@ -132,7 +133,7 @@ def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, sav
             f"{file}: this is server {sid}, but there is no line server.{sid}; there are {known}{removed(saved, sid)}"
         )
     elif ensemble is None and not 0 < sid < 1 << 63:
-        source.problems.append(f"{file}: {sid} is not a valid server number: they begin with 1")
+        source.problems.append(f"{file}: {sid} is not a valid server number: server numbers begin with 1")
     return sid
 
 
@@ -147,4 +148,4 @@ def check_peer_type(source: ZooSource, ensemble: Ensemble | None, sid: int) -> N
         return
     server = ensemble.by_id.get(ServerId(sid))
     if server is not None and server.role.value != asked:
-        source.warn(entry.key, f"server.{sid} is listed as {server.role.value}, and that counts")
+        source.warn(entry.key, f"server.{sid} is listed as {server.role.value}, which takes precedence")

@@ -23,8 +23,9 @@ _SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl
 
 
 def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSettings | None:
-    """Return the TLS settings of the secure port, or of the plain port if it accepts both; None if neither
-    speaks TLS.
+    """Return the TLS settings of the secure port, or of the plain port if it accepts both kinds of clients.
+
+    Return None if neither port speaks TLS.
     """
     wanted = "secureClientPort" in source.entries or source.value("client.portUnification", False)
     tls = TlsPortSettings.from_properties(properties)
@@ -32,7 +33,7 @@ def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSetti
         if tls is not None:
             source.warn(
                 "ssl.keyStore.location",
-                "without effect: neither secureClientPort nor client.portUnification",
+                "without effect: neither secureClientPort nor client.portUnification is set",
             )
         return None
     if tls is None:
@@ -154,8 +155,9 @@ def check_clashes(source: ZooSource, ports: Iterable[ListenAddress]) -> None:
 
 
 def http_ports(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:
-    """Return the settings of the admin port if it is enabled, and of the metrics' own port if Prometheus is
-    configured.
+    """Return the settings of the HTTP ports.
+
+    These are the admin port if it is enabled, and the metrics' own port if Prometheus is configured.
     """
     provider = source.text("metricsProvider.className", None)
     prometheus = provider is not None and provider.endswith("PrometheusMetricsProvider")

@@ -26,10 +26,10 @@ def settle(
 ) -> tuple[Ensemble | None, bool]:
     """Return the ensemble to start with, and whether it is to replace the stored one.
 
-    The stored membership is part of the committed history, so it counts, and a file that differs is a problem. The file
-    replaces it in two cases: this server is the only one, or the operator demands it (`from_file`). A difference is
-    only a warning if this server is no member, or if reconfigurations are on, since the file is then expected to be
-    old.
+    The stored membership is part of the committed history, so it takes precedence, and a file that differs is a
+    problem. The file replaces it in two cases: this server is the only one, or the operator demands it (`from_file`). A
+    difference is only a warning if this server is not a member, or if reconfigurations are on, since the file is then
+    expected to be old.
     """
     if saved is None:
         if from_file:

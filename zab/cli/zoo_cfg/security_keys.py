@@ -82,7 +82,7 @@ def _sasl_users(source: ZooSource) -> Mapping[str, str]:
         return {}
     text, section = _read_text(path, LOGIN_FILE), source.value("sasl.serverconfig")
     if section is None and SERVER not in parse_jaas(text, path):
-        return {}  # as in the original: the file may be for clients, or for other programs
+        return {}  # as in ZooKeeper: the file may be for clients, or for other programs
     users = digest_users(text, section or SERVER, path)
     password = source.value("SASLAuthenticationProvider.superPassword")
     if password is not None and "super" in users:
@@ -100,7 +100,7 @@ def _read_text(path: str, key: str) -> str:
 
 
 def _providers(source: ZooSource) -> tuple[set[str], dict[str, Provider]]:
-    """`authProvider.N=...`: one of ZooKeeper's classes, an entry point of this Python, or `module:name`."""
+    """Read the keys `authProvider.N`: one of ZooKeeper's classes, an entry point of this Python, or `module:name`."""
     schemes: set[str] = set()
     providers: dict[str, Provider] = {}
     for key, entry in source.entries.items():

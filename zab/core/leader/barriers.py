@@ -1,4 +1,4 @@
-"""A leader's barriers: points in the history after every write acknowledged before the request.
+"""A leader's barriers. A barrier is a zxid at or after every write that was acknowledged before the request for it.
 
 A leader that was deposed without noticing must not answer. So the leader first proves its leadership: it sends a ping
 after the request, and a quorum has to answer it. All requests of one turn share a ping.
@@ -30,7 +30,7 @@ class PendingBarrier:
     number: int
     zxid: Zxid
     ping: int | None = None
-    """The ping that was sent after the request, once it is sent."""
+    """The number of the ping that was sent after the request; None until it is sent."""
 
 
 class Barriers:

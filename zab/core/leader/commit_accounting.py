@@ -31,21 +31,20 @@ class CommitAccounting:
         """The learners that are linked to the leader, with the last zxid that each has acknowledged."""
         self._epoch = epoch
         self.joint: tuple[Ensemble, Zxid] | None = None
-        """The former membership, and the last zxid that needs a quorum of it. None once a quorum has acknowledged that.
-        """
+        """The former membership, and the last zxid that needs a quorum of it. None if no zxid needs it any more."""
 
     def reached(self) -> Zxid | None:
         """Return the newest zxid that can be committed now, or None if there is none after the committed one.
 
         Also end `joint` once a quorum of the former membership has acknowledged its last zxid.
 
-        - A pending change commits by itself: up to the zxid before it the active membership decides alone, and from
-          its own zxid on both memberships decide. Proposals after it follow in the next commit, once it is in force.
-        - Counter 0 names no transaction: it is the beginning of an epoch. A result with it lies before the first
-          proposal of this epoch, and acknowledgements alone never decide zxids of older epochs.
+        - A pending change is committed separately. Zxids before it need a quorum of the active membership only; the
+          change and later zxids need quorums of both. Proposals after the change are committed once it is in force.
+        - No transaction has counter 0; that zxid is the beginning of an epoch. A result with counter 0 is before the
+          first proposal of this epoch, and acknowledgements alone never commit zxids of older epochs.
         """
         log_state = self._log_state
-        # A comprehension instead of a call per learner, because each acknowledgement asks.
+        # A comprehension instead of a call per learner, because this runs for each acknowledgement.
         acked = {sid: each.acked for sid, each in self._learners.items() if each.step is _SYNCED and not each.forgotten}
         acked[log_state.me] = log_state.durable
         reached = log_state.ensemble.quorum_zxid(acked)

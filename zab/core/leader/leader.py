@@ -74,7 +74,7 @@ class Leader:
     # -- links -------------------------------------------------------------------------------------
 
     def link_up(self, source: ServerId, now: Millis) -> None:
-        # Forget the old link: the disk's answer to its question must not count for the new one.
+        # Drop the state of the old link: an answer of the disk for the old link must not count for the new one.
         self.link_down(source, now)
         self.learners[source] = LearnerState(source, now + self._settings.init_ms + self._sync_ms)
 
@@ -112,7 +112,7 @@ class Leader:
             self._out.note("ignored", "debug", source=source, message=kind.__name__)
             return
         if handler is None:
-            raise RemoteProtocolError(f"{kind.__name__} in {self.phase.name}")
+            raise RemoteProtocolError(f"{kind.__name__} is not allowed in {self.phase.name}")
         until = now + self._sync_ms
         if until > learner.silent_until:
             learner.silent_until = until
@@ -128,7 +128,7 @@ class Leader:
             self.handshake.take_found(learner, question, found)
 
     def progress(self, source: ServerId, moved: int, now: Millis) -> None:
-        """Record the bytes of a synchronization that a link has sent so far. Newly sent bytes are a sign of life."""
+        """Record the bytes of a synchronization that a link has sent so far. Newly sent bytes are progress."""
         learner = self.learners.get(source)
         if learner is not None and moved > learner.moved:
             learner.moved = moved
@@ -173,7 +173,7 @@ class Leader:
 
     def _open_phase(self) -> LeaderPhase:
         if self.over is not None:
-            raise NotLeader("not established as leader")
+            raise NotLeader("this server is not an established leader")
         return self.phase
 
     def barrier(self, token: int) -> None:
@@ -195,14 +195,15 @@ class Leader:
     # -- the handshake with each learner, the same in every phase --------------------------------------
 
     def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
-        """Take a learner in, unless it is ahead of this leader.
+        """Accept a learner, unless it has promised a newer epoch or has a newer membership.
 
         A voter that has promised a newer epoch can never follow this leader, but a quorum may need it. So the attempt
-        to lead ends, and the next leader chooses a still newer epoch. A membership of a newer epoch proves a promise.
+        to lead ends, and the next leader chooses a still newer epoch. A membership with a newer epoch proves that a
+        newer epoch was promised.
 
-        A learner with a newer membership is refused before the initial history is decided. Afterwards this history
-        contains every membership that was in force before the epoch, unless a majority of the disks lost what was on
-        them. Then the learner is taken in, so that it receives the comparison of the histories, and can veto.
+        A learner with a newer membership is refused before the initial history is decided. Afterwards the initial
+        history contains every membership that was in force before the epoch, unless a majority of the disks lost their
+        data. So the learner is then accepted: it compares the histories, and can veto.
         """
         learner.require(LearnerStep.CONNECTED, message)
         log_state, phase, membership = self.log_state, self.phase, message.ensemble_version

@@ -106,7 +106,7 @@ class LeaderBroadcast(LeaderPhase):
         """Propose the same membership again, to readmit healed servers that had lost their promises.
 
         The membership is decided without the votes of these servers, and its commit voids their forgotten promises. An
-        observer that a change made a voter first opens a new link.
+        observer that a change of membership made a voter has to reconnect first.
         """
         waiting = [
             learner.sid
@@ -116,7 +116,7 @@ class LeaderBroadcast(LeaderPhase):
         log_state = self._log_state
         if log_state.pending is None and any(self._role.quorums.may_vote(sid) for sid in waiting):
             self._out.note("readmitting", peers=waiting)
-            with suppress(NotLeader):  # the counter may be used up; the next epoch readmits
+            with suppress(NotLeader):  # the counter may be used up: then the next leader readmits them
                 self._propose_membership(log_state.ensemble, now)
 
     def check_quorum(self) -> None:
@@ -125,7 +125,7 @@ class LeaderBroadcast(LeaderPhase):
         if not quorums.has(following):
             self._role.end("a quorum no longer follows")
         elif joint is not None and not joint[0].is_quorum([*following, self._log_state.me]):
-            # Outstanding proposals need servers that left the membership and are gone. The next epoch does not.
+            # Outstanding proposals need quorums of the former membership, whose servers are gone. A new epoch does not.
             self._role.end("a quorum of the former membership no longer follows")
 
     # -- proposals -----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class LeaderBroadcast(LeaderPhase):
         if expect is not None and expect != log_state.ensemble.version:
             raise WrongVersion(f"the membership is at version {show(log_state.ensemble.version)}, not {show(expect)}")
         if not ensemble.voters:
-            raise ConfigError("a membership without voters could never decide anything again")
+            raise ConfigError("a membership needs at least one voter")
         ensemble.check_addresses()
         synced = [sid for sid in quorums.counting() if not self._learners[sid].observer]
         if not ensemble.is_quorum([*synced, log_state.me]):
@@ -197,24 +197,24 @@ class LeaderBroadcast(LeaderPhase):
     def _on_ack(self, learner: LearnerState, message: Ack, now: Millis) -> None:
         last = self._log_state.history.last
         if learner.step is not _SYNCED or message.zxid > last:
-            raise RemoteProtocolError(f"acknowledged {show(message.zxid)}; proposed so far is {show(last)}")
+            raise RemoteProtocolError(f"acknowledged {show(message.zxid)}, but the last proposal is {show(last)}")
         if message.zxid <= learner.acked:
             return
         learner.acked = message.zxid
         behind = learner.behind
         if behind is not None:
-            # An acknowledgement of older proposals is a sign of life, too.
+            # An acknowledgement of older proposals is progress, too.
             awaited = behind[0] if message.zxid < behind[0] else last
             learner.behind = (awaited, now) if message.zxid < awaited else None
-        if message.zxid > self._log_state.committed:  # a quorum has everything before that
+        if message.zxid > self._log_state.committed:  # older zxids are committed already
             self._count()
 
     def _count(self) -> None:
-        """Commit all that quorums of every membership concerned have on disk."""
+        """Commit everything that a quorum of each applicable membership has on disk."""
         commits = self._commits
         reached = commits.reached()
         while reached is not None:
-            # This commit may put another membership into force, under which more is decided.
+            # This commit may put another membership into force, under which later zxids may be committed, too.
             again = commits.asks_others
             left = self._commit(reached)
             if left or not (again or commits.joint is not None):
@@ -231,7 +231,7 @@ class LeaderBroadcast(LeaderPhase):
         log_state = self._log_state
         before = log_state.committed
         observers = [learner for learner in self._learners.values() if learner.observer]
-        decided = log_state.history.after(before, zxid) if observers else []  # before a commit shortens the memory
+        decided = log_state.history.after(before, zxid) if observers else []  # the commit may trim it from memory
         activated = self._commits.commit(zxid)
         while self._outstanding and self._outstanding[0][0] <= zxid:
             _, count, size = self._outstanding.popleft()
@@ -266,7 +266,9 @@ class LeaderBroadcast(LeaderPhase):
         return activated and self._leave_if_removed(designated)
 
     def _designate(self, zxid: Zxid) -> ServerId:
-        """Return the leader under the membership just activated: this server, or the voter that acknowledged most."""
+        """Return the leader for the membership just activated: this server, or the voter with the newest
+        acknowledgement.
+        """
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
             return log_state.me

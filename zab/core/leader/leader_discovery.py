@@ -23,9 +23,9 @@ class LeaderDiscovery(LeaderPhase):
         self.epoch = None
         self.until = now + role.log_state.settings.init_ms
         self._membership = role.log_state.ensemble
-        """The active membership, with its first version once the epoch is chosen."""
+        """The active membership. If it had no version, the chosen epoch gives it its first one."""
         self._promise: Ticket | None = None
-        """The write of this server's own promise, as long as it is not durable."""
+        """The pending write of this server's own promise."""
         self._promise_durable = False
         """True once this server's own promise is durable. No `LeaderInfo` is sent before."""
         self._promises: set[ServerId] = set()

@@ -16,7 +16,7 @@ from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
 
 
 class LeaderRole(Protocol):
-    """The leader, as its phases see it."""
+    """The part of a leader that its phases use."""
 
     log_state: LogState
     learners: dict[ServerId, LearnerState]
@@ -36,11 +36,11 @@ class LeaderPhase:
 
     name: ClassVar[str]
     synchronizes: ClassVar[bool] = True
-    """False as long as learners that have promised the epoch wait for a quorum of promises."""
+    """False in discovery: a learner that has promised the epoch waits there for a quorum of promises."""
     decided: ClassVar[bool] = False
     """True once a quorum has adopted the initial history: no other transaction can have been committed before."""
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
-    """Messages that only this phase takes."""
+    """The handlers of the messages that only this phase accepts."""
 
     epoch: Epoch | None
     """The epoch of this leader, once it is chosen."""
@@ -61,16 +61,16 @@ class LeaderPhase:
         raise NotImplementedError
 
     def introduced(self, learner: LearnerState, now: Millis) -> None:
-        """`FollowerInfo` of the learner has arrived."""
+        """Handle `FollowerInfo` of a learner."""
 
     def promised(self, learner: LearnerState, now: Millis) -> None:
-        """`AckEpoch` of the learner has arrived."""
+        """Handle `AckEpoch` of a learner."""
 
     def progressed(self, learner: LearnerState, now: Millis) -> None:
-        """The synchronization of the learner has made progress."""
+        """Handle progress in the synchronization of a learner."""
 
     def synced(self, learner: LearnerState, now: Millis) -> None:
-        """The learner has acknowledged NEWLEADER."""
+        """Handle a learner's acknowledgement of NEWLEADER."""
 
     def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
         """Handle the disk's report: writes up to `ticket` are durable. `grew` is True if they include transactions."""
@@ -82,7 +82,7 @@ class LeaderPhase:
         """Act at the end of a turn of the node."""
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
-        raise NotLeader("not established as leader")
+        raise NotLeader("this server is not an established leader")
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        raise NotLeader("not established as leader")
+        raise NotLeader("this server is not an established leader")

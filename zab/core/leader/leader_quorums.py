@@ -21,7 +21,7 @@ class LeaderQuorums:
         """The learners that are linked to the leader, by id. The leader adds and removes them."""
 
     def has(self, sids: Collection[ServerId], *, with_leader: bool = True) -> bool:
-        """Return whether these servers are a quorum of each membership; the leader is one of them by default."""
+        """Return whether these servers are a quorum of each membership; the leader counts as one of them by default."""
         counted = [*sids, self._log_state.me] if with_leader else sids
         return all(view.is_quorum(counted) for view in self._log_state.views)
 

@@ -29,7 +29,7 @@ from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid, counter_of, ep
 
 
 class LearnerHandshake:
-    """Takes the learners of one leader through the steps, and sends each what its history lacks."""
+    """Takes the learners of one leader through the steps, and sends each learner the history that it lacks."""
 
     def __init__(self, log_state: LogState) -> None:
         self._log_state = log_state
@@ -54,7 +54,7 @@ class LearnerHandshake:
     def take_held(self, learner: LearnerState, message: SnapHeld) -> None:
         learner.require(LearnerStep.ASKED, message)
         if not learner.resumes or learner.held is not None:
-            raise RemoteProtocolError("a SnapHeld that this server did not ask for")
+            raise RemoteProtocolError("SnapHeld from a learner that was not asked for it")
         learner.held = message
 
     def take_promise(self, learner: LearnerState, message: AckEpoch) -> None:
@@ -66,12 +66,12 @@ class LearnerHandshake:
     # -- the synchronization -------------------------------------------------------------------------
 
     def take_found(self, learner: LearnerState, question: FindSnapshot, found: FoundSnapshot | None) -> None:
-        """Take the disk's answer. Ignore it if the learner has a new link by now, which did not ask for it."""
+        """Take the disk's answer. Ignore it if the question was asked for an earlier link of the learner."""
         if learner.question is not question:
             return
         history = self._log_state.history
         if found is not None and history.digest_at(question.held.zxid) not in (None, found.digest):
-            found = None  # of another history
+            found = None  # a file of another history
         learner.question, learner.found = None, found
         if found is None:
             learner.held = None
@@ -92,20 +92,21 @@ class LearnerHandshake:
     def _synchronize(self, learner: LearnerState, epoch: Epoch, membership: Ensemble, now: Millis) -> None:
         """Send the learner the history that it lacks, then NEWLEADER. From here on it receives every proposal.
 
-        This is one step, so that there is no gap between the history and the proposals after it. The rule is that of
-        Zab's synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
+        This is one step, so that there is no gap between the history and the proposals after it. The rule is Zab's
+        synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
 
         - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
-        - If the learner holds the beginning of a snapshot, only the rest is sent, once the disk has found its file.
-        - If the learner's history ends with transactions that the leader lacks, TRUNC comes first, also before a
-          snapshot: so the learner can compare them with the transactions that it knows to be committed.
+        - If the learner holds the beginning of a snapshot, only the rest is sent, once this server's disk has found the
+          file.
+        - If the learner's history ends with transactions that the leader lacks, TRUNC is sent first, even before a
+          snapshot: the learner can then veto if it knows them to be committed.
         - Transactions before the window in memory are read from the log; after them the digests are compared again.
-        - An observer receives decided transactions only: the initial history, and then the committed ones.
+        - An observer receives only decided transactions: the initial history, and then the committed ones.
         """
         ack = learner.ack_epoch
         assert ack is not None
         log_state, history, sid, last = self._log_state, self._log_state.history, learner.sid, ack.last
-        # An epoch has one leader. If another one gave the learner transactions of it, promises were lost with disks.
+        # An epoch has one leader. If another server gave the learner transactions of it, disks with promises were lost.
         foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given
         how = plan(history, log_state.applied, last, self._settings, foreign)
         held, rest = learner.held, None
@@ -136,7 +137,8 @@ class LearnerHandshake:
             stop = min(history.base, until)
             self._out.send(sid, SendLog(start, stop))
             if digest is None and stop == history.base:
-                # The leader knows the digest here, which it does not know for `how.common`: so compare the contents.
+                # The leader may not know the digest at `how.common`, but it knows this one, so the learner compares
+                # here.
                 self._out.send(sid, Diff(stop, history.digest_at(stop)))
             start = stop
         for batch in history.after(start, until):

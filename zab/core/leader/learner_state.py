@@ -21,7 +21,7 @@ class LearnerStep(IntEnum):
     """
 
     CONNECTED = 0
-    """The link is up, and nothing but signs of life has arrived."""
+    """The link is up, and no message but `ALIVE` has arrived."""
     INTRODUCED = 1
     """`FollowerInfo` has arrived."""
     ASKED = 2
@@ -56,11 +56,11 @@ class LearnerState:
     resumes: bool = False
     """True if the learner holds part of a snapshot, and asked whether the leader can send the rest."""
     held: SnapHeld | None = None
-    """The part of a snapshot that the learner holds; None if it reported none, or if the disk here has no such file."""
+    """The part of a snapshot that the learner holds; None without one, or if this server's disk has no such file."""
     question: FindSnapshot | None = None
-    """The question to the disk that the synchronization waits for."""
+    """The question to the disk whose answer the synchronization waits for."""
     found: FoundSnapshot | None = None
-    """The snapshot file here that begins with `held`."""
+    """The snapshot file on this server's disk that begins with `held`."""
     sync_began: Millis = 0
     """The time at which history was sent. Valid from SYNCHRONIZING on."""
     synced_until: Zxid = NOTHING
@@ -78,11 +78,11 @@ class LearnerState:
 
     @property
     def counts(self) -> bool:
-        """True if the learner is part of quorums, as far as the membership gives it a vote."""
+        """True if the learner may count in quorums. The membership decides whether it has a vote."""
         return self.step is _SYNCED and not self.forgotten
 
     def require(self, step: LearnerStep, message: object) -> None:
-        """Raise RemoteProtocolError unless the learner is at the one step at which it may send this message."""
+        """Raise RemoteProtocolError unless the learner is at `step`, the only step at which it may send `message`."""
         if self.step is not step:
             raise RemoteProtocolError(
                 f"{type(message).__name__} from a learner in step {self.step.name}; it belongs to step {step.name}"

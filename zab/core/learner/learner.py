@@ -59,7 +59,7 @@ class Learner:
         self._silent_until = now + self._init_ms
         """The learner leaves the leader at this time, unless a message or progress extends it."""
         self._barriers: dict[int, tuple[int, Zxid | None]] = {}
-        """The barriers on their way, by number: the token of the caller, and the zxid once the leader has replied."""
+        """The pending barriers by number: the token of the caller, and the zxid once the leader has replied."""
         self._barrier_number = 0
         """The number of the last barrier."""
         self.enter(LearnerDialling(self))
@@ -106,7 +106,7 @@ class Learner:
             self.end(f"link to leader {self.leader} lost in {self.phase.name}")
 
     def leave(self) -> None:
-        """Hang up and fail all barriers: nothing of this attempt outlives it, except what the disk was handed."""
+        """Hang up and fail all barriers. Only the writes that were handed to the disk outlive this attempt."""
         self.log_state.partial.keep()
         if self._dialled:
             self._out.links.append(HangUp(self.leader, dialled=True))
@@ -131,7 +131,7 @@ class Learner:
             self._out.note("ignored", "debug", source=source, message=kind.__name__)
             return
         if handler is None:
-            raise RemoteProtocolError(f"{kind.__name__} in {phase.name}")
+            raise RemoteProtocolError(f"{kind.__name__} is not allowed in {phase.name}")
         self._silent_until = now + phase.silence_ms
         if phase.receiving:
             phase.progressed = True
@@ -165,7 +165,7 @@ class Learner:
     def saved(self, ticket: Ticket, grew: bool) -> None:
         self.phase.saved(ticket, grew)
 
-    # -- messages that every phase takes, and those that are a proposal and a commit in one ------------
+    # -- messages that every phase accepts, and combined proposals and commits -------------------------
 
     def _on_commit_and_activate(self, message: CommitAndActivate) -> None:
         self.phase.on_commit(Commit(message.zxid))

@@ -24,7 +24,9 @@ class _AdoptedPhase(LearnerPhase):
         self.silence_ms = role.log_state.settings.sync_ms
         self._epoch = epoch
         self._brought = brought
-        """The newest zxid known from NEWLEADER: the end of the history before it, or the version of its membership."""
+        """The newest zxid that the synchronization brought: the history's end at NEWLEADER, or its membership's
+        version.
+        """
         self._acked = acked
         """The newest zxid that was acknowledged to the leader. Never beyond what is durable."""
         self._observer = role.observer
@@ -34,7 +36,7 @@ class _AdoptedPhase(LearnerPhase):
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
         batch = message.batch
         if batch.first >> 32 != self._epoch:
-            raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
+            raise RemoteProtocolError(f"{show(batch.first)} does not belong to epoch {self._epoch}")
         self._log_state.append(batch)
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
@@ -55,7 +57,7 @@ class LearnerAcknowledged(_AdoptedPhase):
     ) -> None:
         super().__init__(role, epoch, brought, acked)
         self._membership = membership
-        """The membership of the epoch, in force once it is established."""
+        """The membership of the epoch, in force once the epoch is established."""
         self._commit_seen = commit_seen
         """The newest commit so far. Its transactions are applied after UPTODATE."""
 
@@ -83,7 +85,8 @@ class LearnerBroadcast(_AdoptedPhase):
     def __init__(self, role: LearnerRole, epoch: Epoch, brought: Zxid, acked: Zxid, serve_from: Zxid) -> None:
         super().__init__(role, epoch, brought, acked)
         self._serve_from = serve_from
-        """This server serves once it has applied up to here: what was committed when it joined."""
+        """The committed zxid when this server joined. The server serves once it has applied everything up to this zxid.
+        """
 
     @property
     def serving(self) -> bool:
@@ -106,8 +109,8 @@ class LearnerBroadcast(_AdoptedPhase):
         """Regain the vote when a membership is decided that was proposed after this server was healed.
 
         The membership was decided without this server's vote, so a quorum has it in the history. A candidate to which
-        this server once made a promise needs a member of that quorum, finds there a history newer than its own, and
-        gives up. So the forgotten promises are void.
+        this server once made a promise needs a member of that quorum. That member has a newer history than the
+        candidate, so the candidate gives up. So the forgotten promises are void.
 
         The membership must be newer than the leader's history at NEWLEADER: the candidate may have that history, too.
         An observer does not regain a vote, because it receives no proposals.

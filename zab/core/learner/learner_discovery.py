@@ -37,13 +37,13 @@ class LearnerDiscovery(LearnerPhase):
         super().__init__(role)
         self.may_redial = True
         self._epoch: Epoch | None = None
-        """The epoch of the leader, once it has announced it."""
+        """The leader's epoch; None until `LeaderInfo` arrives."""
         self._promise: Ticket | None = None
-        """The write of the promise, as long as it is not durable."""
+        """The pending write of the promise."""
         self._counts = False
         """True if this server promises the epoch for the first time, so that the leader may count the promise."""
         self.resumes = False
-        """True if the leader can send the rest of a snapshot."""
+        """True if the leader can send the rest of a partly received snapshot."""
 
     def _on_barrier_reply(self, message: BarrierReply) -> None:
         if message == RESUMES:
@@ -56,7 +56,7 @@ class LearnerDiscovery(LearnerPhase):
         promised = log_state.accepted
         if message.epoch < promised:
             leader = self._role.leader
-            self._role.end(f"leader {leader} proposes epoch {message.epoch}; {promised} was promised already")
+            self._role.end(f"leader {leader} proposes epoch {message.epoch}; epoch {promised} was promised already")
             return
         # This server may have given the same promise to another leader before: it must not be counted twice.
         self._counts = message.epoch > promised and not log_state.forgotten

@@ -12,7 +12,7 @@ from zab.core.zxid import NEVER, Millis, ServerId, Ticket
 
 
 class LearnerRole(Protocol):
-    """The learner, as its phases see it."""
+    """The part of a learner that its phases use."""
 
     leader: ServerId
     observer: bool
@@ -34,15 +34,15 @@ class LearnerPhase:
 
     name: ClassVar[str]
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
-    """Messages that only this phase takes."""
+    """The handlers of the messages that only this phase accepts."""
     synchronizes: ClassVar[bool] = False
     """True while the history of the leader arrives."""
     may_redial: bool = False
     """True if the learner may dial again after a broken link, because the leader has not asked for a promise yet."""
     receiving: bool = False
-    """True if each message from the leader is progress of a synchronization."""
+    """True if each message from the leader counts as progress of a synchronization."""
     progressed: bool = False
-    """True if the synchronization has made progress that was not reported to the leader."""
+    """True if the synchronization has made progress that is not reported to the leader yet."""
     due: Millis = NEVER
     """The time of the next `tick`."""
     silence_ms: Millis
@@ -59,20 +59,20 @@ class LearnerPhase:
         return False
 
     def tick(self, now: Millis) -> bool:
-        """Act at `due`. Return whether the leader gets its whole time limit again."""
+        """Act at `due`. Return True to restart the time limit of the leader's silence."""
         return False
 
     def on_progress(self, moved: int, now: Millis) -> None:
-        """Bytes have arrived from the leader: `moved` since the link opened."""
+        """Handle the arrival of bytes from the leader; `moved` counts them since the link opened."""
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
-        """Everything up to `ticket` is durable; `grew` says that it includes transactions."""
+        """Handle the disk's report: writes up to `ticket` are durable. `grew` is True if they include transactions."""
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
-        raise RemoteProtocolError(f"a transaction in {self.name}")
+        raise RemoteProtocolError(f"unexpected transaction in {self.name}")
 
     def on_commit(self, message: Commit) -> None:
-        raise RemoteProtocolError(f"a commit in {self.name}")
+        raise RemoteProtocolError(f"unexpected commit in {self.name}")
 
     def check_role(self) -> None:
-        """Leave if a membership that is now in force has changed the role of this server."""
+        """Leave the leader if a membership that is now in force has changed the role of this server."""

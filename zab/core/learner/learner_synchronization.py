@@ -1,7 +1,6 @@
 """Synchronization (Zab, phase 2): take over the leader's history, then its epoch.
 
-The dangerous moment is NEWLEADER: implementations lost data there, because they acknowledged the epoch before the
-history was durable. Here the order is fixed: the writes go to the disk in the order in which they were decided, the
+The dangerous moment is NEWLEADER: other implementations have lost data because they acknowledged the epoch before the
 epoch after the history, and the acknowledgement is made only when the disk has reported the epoch durable.
 """
 
@@ -64,15 +63,17 @@ class LearnerSynchronization(LearnerPhase):
         self._acked = NOTHING
         """The end of the history that came before NEWLEADER; `AckNewLeader` acknowledges that, too."""
         self._brought = NOTHING
-        """The newest zxid known from NEWLEADER: `_acked`, or the version of its membership if that is newer."""
+        """The newest zxid that the synchronization brought: `_acked`, or the version of NEWLEADER's membership if
+        newer.
+        """
         self._sync_progress: SyncProgress | None = None
-        """The log lines about this synchronization; None before its first bytes, and before a snapshot resumes."""
+        """The log lines about this synchronization; None until bytes arrive, and again when a snapshot resumes."""
         self._resumed: tuple[int, ...] = ()
-        """If a snapshot resumes: the bytes that were held, and those of the whole."""
+        """If a snapshot resumes: the bytes that this server held, and the bytes of the whole snapshot. Else empty."""
         self._commit_seen = NOTHING
         """The newest commit after NEWLEADER. Its transactions are applied after UPTODATE."""
 
-    # -- signs of life -------------------------------------------------------------------------------
+    # -- progress ------------------------------------------------------------------------------------
 
     def tick(self, now: Millis) -> bool:
         """Report progress to the leader, if there was any."""
@@ -125,9 +126,9 @@ class LearnerSynchronization(LearnerPhase):
     def _agree(self, common: Zxid, digest: int | None) -> bool:
         """Return whether both histories are the same up to `common`; if not, leave the leader.
 
-        The zxids must be the same, and the contents, by their digest. If they differ, truncate the batches that came
-        from this leader. Then refuse the leader's history if this server knows transactions to be committed, else
-        distrust its own.
+        Both the zxids and the digests of the contents must be equal. If they differ, truncate the batches that came
+        from this leader. Then refuse the leader's history if this server knows committed transactions, else distrust
+        its own history.
         """
         log_state, history = self._log_state, self._log_state.history
         why = "the histories of this server and the leader have diverged"
@@ -180,11 +181,11 @@ class LearnerSynchronization(LearnerPhase):
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
         """Log a transaction of the history, or one that was proposed after NEWLEADER."""
         if self._snapshot is not None:
-            raise RemoteProtocolError(f"a transaction in {self.name}")
+            raise RemoteProtocolError(f"a transaction in the middle of a snapshot, in {self.name}")
         batch = message.batch
         epoch = epoch_of(batch.first)
         if epoch > self._epoch or (self._adoption is not None and epoch != self._epoch):
-            raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
+            raise RemoteProtocolError(f"{show(batch.first)} does not belong to epoch {self._epoch}")
         if self._received is None:
             self._log_state.append(batch)
         else:
@@ -200,21 +201,21 @@ class LearnerSynchronization(LearnerPhase):
     def _on_snap_begin(self, message: SnapBegin) -> None:
         self._require_history(message)
         if self._snapshot is not None or self._received is not None:
-            raise RemoteProtocolError("a snapshot within or after a snapshot")
+            raise RemoteProtocolError("a second snapshot in one synchronization")
         self._snapshot = (message.zxid, message.digest)
         self._log_state.partial.begin(message.zxid)
 
     def _on_snap_resume(self, message: SnapResume) -> None:
         """Resume the part of a snapshot on the disk: the leader has a file with the same beginning.
 
-        The two parts together are the leader's file, so the digest that the leader reports belongs to it.
+        The two parts together equal the leader's file, so the digest that the leader reports belongs to the whole.
         """
         self._require_history(message)
         held = self._offered
         if self._snapshot is not None or self._received is not None:
-            raise RemoteProtocolError("a snapshot within or after a snapshot")
+            raise RemoteProtocolError("a second snapshot in one synchronization")
         if held is None or (message.zxid, message.size) != (held.zxid, held.size):
-            raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
+            raise RemoteProtocolError(f"SnapResume at {show(message.zxid)}, but this server holds no such part")
         self._snapshot = (message.zxid, message.digest)
         self._log_state.partial.resume(held)
         self._sync_progress, self._resumed = None, (held.size, message.total)
@@ -236,7 +237,7 @@ class LearnerSynchronization(LearnerPhase):
         """Install the snapshot. Call it only once NEWLEADER has brought the membership.
 
         A snapshot replaces the transactions that changed the membership. A server with the new state and the old
-        membership could help to elect a server that is no member any more.
+        membership could help to elect a server that is not a member any more.
         """
         if self._received is None:
             return
@@ -251,12 +252,12 @@ class LearnerSynchronization(LearnerPhase):
     def _on_new_leader(self, message: NewLeader) -> None:
         """Adopt history, membership and epoch, in this order on the disk.
 
-        A membership whose version has a counter is in force already. It is activated before the snapshot is installed,
-        because the snapshot may have replaced the transaction that would activate it. A first version (counter 0)
-        comes into force when its epoch is established, that is at UPTODATE.
+        A membership whose version has a counter above 0 is in force already. It is activated before the snapshot is
+        installed, because the snapshot may have replaced the transaction that would activate it. A first version
+        (counter 0) comes into force when its epoch is established, that is at UPTODATE.
 
-        The leader may lack a change of the membership that is in force here, if a majority of the disks lost what was
-        on them. Then this server vetoes if its history contains the change, or takes the leader's membership.
+        The leader may lack a change of the membership that is in force here, if a majority of the disks lost their
+        data. Then this server vetoes if its history contains the change; otherwise it takes the leader's membership.
 
         The order of the steps must not change. The membership enters the disk queue before the snapshot, which replaces
         the transactions that led to it. The current epoch follows both: with a new epoch and an old history, this

@@ -23,8 +23,9 @@ _AES: Final = re.compile(r"AES-(128|256)")
 
 
 def openssl_name(name: str) -> str:
-    """Translate a name: `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`. Leave others as they
-    are.
+    """Translate a name: `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`.
+
+    Other names are returned unchanged.
     """
     if not name.startswith(("TLS_", "SSL_")):
         return name
@@ -43,7 +44,7 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
     """
     for version in versions:
         if version not in VERSIONS:
-            raise ConfigError(f"{version!r} is not a supported version of TLS: {', '.join(VERSIONS)} are")
+            raise ConfigError(f"{version!r} is not a supported version of TLS; supported are {', '.join(VERSIONS)}")
     chosen = sorted({VERSIONS[version] for version in versions})
     if chosen[-1] - chosen[0] >= len(chosen):
         raise ConfigError(f"versions of TLS with a gap between them are not supported: {', '.join(versions)}")

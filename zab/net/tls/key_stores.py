@@ -46,7 +46,7 @@ class StoreFile:
 
     @property
     def _convert(self) -> str:
-        return f"This makes one that can be read: {_CONVERT.format(path=self.path)}"
+        return f"Convert it with: {_CONVERT.format(path=self.path)}"
 
     def load_key(self, context: ssl.SSLContext) -> None:
         """Load the key and the certificates that the context will present."""
@@ -65,7 +65,7 @@ class StoreFile:
             return (self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data))[1][0]
         begin, stop = data.find(_CERTIFICATE), data.find(_CERTIFICATE_ENDS)
         if not 0 <= begin < stop:
-            raise ConfigError(f"{self.path}: there is no certificate in PEM format in it")
+            raise ConfigError(f"{self.path}: it contains no certificate in PEM format")
         try:
             return ssl.PEM_cert_to_DER_cert(data[begin : stop + len(_CERTIFICATE_ENDS)].decode("ascii"))
         except ValueError as error:
@@ -84,7 +84,7 @@ class StoreFile:
             if trusted:
                 context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
         if not context.cert_store_stats()["x509"]:
-            raise ConfigError(f"{self.path}: there is no certificate in it to be trusted")
+            raise ConfigError(f"{self.path}: it contains no trusted certificate")
 
     # -- PEM ---------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class StoreFile:
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
         if len(data) > STORE_BYTES_MAX:
-            raise ConfigError(f"{self.path}: larger than {STORE_BYTES_MAX} bytes: this is no key store")
+            raise ConfigError(f"{self.path}: larger than {STORE_BYTES_MAX} bytes: too large for a key store")
         if data.startswith(_JCEKS):
             raise ConfigError(f"{self.path}: a key store of type JCEKS is not supported. {self._convert}")
         return data
@@ -115,7 +115,7 @@ class StoreFile:
     def _jks_key(self, data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
         keys = self._jks(data).keys
         if not keys:
-            raise ConfigError(f"{self.path}: there is no key in it")
+            raise ConfigError(f"{self.path}: it contains no key")
         return keys[0].key, keys[0].chain
 
     # -- PKCS#12 -----------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class StoreFile:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         if held.key is None or held.cert is None:
-            raise ConfigError(f"{self.path}: there is no key with a certificate in it")
+            raise ConfigError(f"{self.path}: it contains no key with a certificate")
         key = held.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         certificates = [held.cert, *held.additional_certs]
         return key, tuple(each.certificate.public_bytes(Encoding.DER) for each in certificates)
@@ -154,7 +154,7 @@ def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Load a certificate and its key from two files in PEM format."""
     for path, what, mark in ((certificate, "certificate", b"CERTIFICATE-----"), (key, "key", b"PRIVATE KEY-----")):
         if mark not in StoreFile(path).read():
-            raise ConfigError(f"{path}: there is no {what} in PEM format in it")
+            raise ConfigError(f"{path}: it contains no {what} in PEM format")
     _load_chain(context, certificate, key, None, f"{key} with {certificate}")
 
 

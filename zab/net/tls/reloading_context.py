@@ -1,4 +1,4 @@
-"""The TLS context of a port. It is made anew when its files have changed, so that a new certificate needs no restart.
+"""The TLS context of a port. It is loaded again when its files change, so that a new certificate needs no restart.
 
 Established connections stay as they are. If the new files have an error, the old context stays in use, and the log
 gives the reason.

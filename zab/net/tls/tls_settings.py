@@ -18,7 +18,7 @@ from zab.net.tls.key_stores import StoreFile
 
 
 class ClientAuth(Enum):
-    """The demand for a client certificate."""
+    """Whether a client certificate is required, requested, or not requested."""
 
     NEED = "need"
     WANT = "want"
@@ -41,7 +41,7 @@ class TlsPortSettings:
     client_auth         whether a client must show a certificate
     versions            the enabled versions of TLS
     cipher_suites       by Java's or OpenSSL's names; none: OpenSSL's default
-    verify_client_host  whether a client's certificate must name the address it comes from; between servers, the host of
+    verify_client_host  whether a client's certificate must name the client's address; between servers, the host of
                         the server that it claims to be. None: for servers as in `verify_server_host`, for clients no
     reverse_lookup      accept a certificate that names the host name of that address in DNS instead
     verify_server_host  whether the certificate of a dialled peer must name its host
@@ -74,7 +74,7 @@ class TlsPortSettings:
     def __attrs_post_init__(self) -> None:
         for name in ("detection_ms", "handshake_ms", "handshakes_max", "reload_ms"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"TlsPortSettings.{name} = {getattr(self, name)}: 1 or more is allowed")
+                raise ConfigError(f"TlsPortSettings.{name} = {getattr(self, name)}: must be 1 or more")
         if self.client_auth is not ClientAuth.NONE and self.trust_store is None:
             needs = f"client certificates are requested (ssl.clientAuth={self.client_auth.value})"
             raise ConfigError(f"{needs}, and there is no ssl.trustStore.location to check them with")
@@ -163,7 +163,7 @@ class _Keys:
     def _truth(self, key: str, default: bool) -> bool:
         text = self._properties.get(key, "").lower()
         if text not in ("", "true", "false", "yes", "no"):
-            raise ConfigError(f"{key}={text}: true or false is expected")
+            raise ConfigError(f"{key}={text}: expected true or false")
         return text in ("true", "yes") if text else default
 
     def _number(self, key: str, default: int) -> int:
@@ -174,7 +174,7 @@ class _Keys:
         try:
             number = int(text)
         except ValueError:
-            raise ConfigError(f"{key}={text}: a whole number is expected") from None
+            raise ConfigError(f"{key}={text}: expected a whole number") from None
         return number if number > 0 else default
 
     def _store(self, which: str) -> StoreFile | None:
@@ -207,7 +207,7 @@ class _Keys:
             return None
         auth = (self._text("clientAuth") or "need").lower()
         if auth not in {each.value for each in ClientAuth}:
-            raise ConfigError(f"{self._prefix}clientAuth={auth}: need, want or none is expected")
+            raise ConfigError(f"{self._prefix}clientAuth={auth}: expected need, want or none")
         verify = self._truth(f"{self._prefix}hostnameVerification", True)
         quorum = self._prefix == "ssl.quorum."
         # ZooKeeper checks a dialling server's address, but not in FIPS mode, which is its default. Here the

@@ -81,7 +81,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
             self._incoming.write_eof()
 
     async def _flush(self) -> None:
-        """Send what OpenSSL has written, in order, whichever task wrote it."""
+        """Send all bytes that OpenSSL has written, in order, for any task."""
         async with self._sending:
             while self._outgoing.pending:
                 await self.transport_stream.send_all(self._outgoing.read())

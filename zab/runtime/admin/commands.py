@@ -81,12 +81,12 @@ _ALL: Final = (
         "always null, because a configuration contains passwords",
     ),
     AdminCommand(
-        ("is_read_only", "isro"), ensemble_commands.is_read_only, "whether it serves only reads, without a leader"
+        ("is_read_only", "isro"), ensemble_commands.is_read_only, "whether the server is read-only, without a leader"
     ),
     AdminCommand(
-        ("last_snapshot", "lsnp"), statistics_commands.last_snapshot, "zxid and time of the last snapshot on its disk"
+        ("last_snapshot", "lsnp"), statistics_commands.last_snapshot, "zxid and time of the server's last snapshot"
     ),
-    AdminCommand(("leader", "lead"), ensemble_commands.leader, "whether it leads, and the leader's address"),
+    AdminCommand(("leader", "lead"), ensemble_commands.leader, "whether the server leads, and the leader's address"),
     AdminCommand(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
     AdminCommand(
         ("observer_connection_stat_reset", "orst"),
@@ -95,7 +95,7 @@ _ALL: Final = (
         changes=True,
     ),
     AdminCommand(("observers", "obsr"), ensemble_commands.observers, "the observers that follow this leader"),
-    AdminCommand(("ruok",), _nothing, "no error if it serves"),
+    AdminCommand(("ruok",), _nothing, "no error if the server serves"),
     AdminCommand(("server_stats", "srvr"), statistics_commands.server_stats, "version, counters and latency"),
     AdminCommand(
         ("stat_reset", "srst"),
@@ -120,7 +120,7 @@ _ALL: Final = (
     AdminCommand(
         ("watches_by_path", "wchp"), statistics_commands.watches_by_path, "the sessions with watches, by path"
     ),
-    AdminCommand(("zabstate",), ensemble_commands.zabstate, "its state in the protocol: addresses, epoch, phase"),
+    AdminCommand(("zabstate",), ensemble_commands.zabstate, "state in the protocol: addresses, epoch, phase"),
 )
 _BY_NAME: Final = {name: command for command in _ALL for name in command.names}
 SET_TRACE_MASK: Final = ("set_trace_mask", "stmk")

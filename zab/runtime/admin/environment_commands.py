@@ -1,4 +1,4 @@
-"""Commands about the machine of a server. The keys that name Java have the values of Python."""
+"""Commands about the machine of a server. Keys that mention Java have Python's values."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class MetricsSampler:
             self._tell()
 
     def _check_read_only(self) -> None:
-        """Log when the read-only mode begins or ends. It begins at a time, without an event, so it is polled."""
+        """Log when the read-only mode begins or ends. No event announces its beginning, so it is polled."""
         server = self._server
         if server.clients.leader.read_only is self._read_only:
             return

@@ -106,8 +106,8 @@ METRICS: Final = (
         "mean time from the arrival of a batch of requests to the last of its replies",
         lambda seen: round(seen.latency[1], 4),
     ),
-    _gauge("min_latency", "the shortest of these times", lambda seen: seen.latency[0]),
-    _gauge("max_latency", "the longest of these times", lambda seen: seen.latency[2]),
+    _gauge("min_latency", "the shortest time that counts in avg_latency", lambda seen: seen.latency[0]),
+    _gauge("max_latency", "the longest time that counts in avg_latency", lambda seen: seen.latency[2]),
     _counter("packets_received", "requests of clients on the client port", lambda seen: seen.received),
     _counter("packets_sent", "replies and events sent to clients", lambda seen: seen.sent),
     _gauge("num_alive_connections", "connections of clients", lambda seen: len(seen.server.clients.connections)),
@@ -128,7 +128,7 @@ METRICS: Final = (
     ),
     _counter(
         "sessionless_connections_expired",
-        "connections without a first request in time",
+        "connections closed because no first request arrived in time",
         lambda seen: seen.server.clients.counts.sessionless_connections_expired,
     ),
     _counter("bytes_received_count", "bytes of requests", lambda seen: seen.server.clients.counts.bytes_received),
@@ -316,7 +316,7 @@ METRICS: Final = (
     _counter("zab_logged_bytes", "bytes of transactions written to the log", lambda seen: seen.counters.logged_bytes),
     _counter(
         "zab_restores",
-        "snapshots received in place of a history that was too old",
+        "snapshots received from a leader in place of this server's history",
         lambda seen: seen.counters.restores,
     ),
     _counter("zab_snapshots", "snapshots taken", lambda seen: seen.counters.snapshots),

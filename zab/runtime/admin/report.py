@@ -14,8 +14,11 @@ from attrs import asdict, fields, frozen
 from zab.core.errors import WireError
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
-"""The version that the server reports. Tools derive from it which requests a server supports. Some require a date after
-it, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other form."""
+"""The version that the server reports. Tools derive from it which requests a server supports.
+
+Some tools require a date after the version, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other
+form.
+"""
 TEXT_CHARS_MAX: Final = 200
 TEXTS_MAX: Final = 5
 REPORT_BYTES_MAX: Final = 8 << 10
@@ -77,7 +80,7 @@ def decode_report(data: bytes) -> Report:
         elif kind is str and type(value) is str:
             value = value[:TEXT_CHARS_MAX]
         elif type(value) is not kind:
-            raise WireError(f"a report whose {name} is {value!r:.40}")
+            raise WireError(f"a report has the invalid {name} {value!r:.40}")
         known[name] = value
     return Report(**known)
 
@@ -93,18 +96,18 @@ def decode_reports(data: bytes) -> list[tuple[int, Report]]:
     found = []
     for row in rows:
         if type(row) is not list or len(row) != 2 or type(row[0]) is not int or type(row[1]) is not bytes:
-            raise WireError("a row of reports is an age and a report")
+            raise WireError("a row of reports must be an age and a report")
         found.append((row[0], decode_report(row[1])))
     return found
 
 
 def _unpack(data: bytes, bytes_max: int, kind: type[Any]) -> Any:
     if len(data) > bytes_max:
-        raise WireError(f"reports of {len(data)} bytes")
+        raise WireError(f"reports of {len(data)} bytes are too long")
     try:
         value = msgpack.unpackb(data, max_array_len=REPORTS_MAX, max_map_len=100, max_ext_len=0)
     except Exception as error:
-        raise WireError(f"a report that does not unpack: {error!r:.200}") from error
+        raise WireError(f"a report does not unpack: {error!r:.200}") from error
     if type(value) is not kind:
-        raise WireError(f"a report is a {kind.__name__}, not {type(value).__name__}")
+        raise WireError(f"a report must be a {kind.__name__}, not {type(value).__name__}")
     return value

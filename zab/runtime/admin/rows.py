@@ -1,4 +1,4 @@
-"""Bound the rows of one answer, because no client is served while it is made."""
+"""Bound the rows of one answer, because no client is served while the answer is made."""
 
 from __future__ import annotations
 

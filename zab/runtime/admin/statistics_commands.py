@@ -47,7 +47,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
 
 
 def _of_server(server: ServerRuntime) -> dict[str, object]:
-    """Return the server's values for keys of a connection, because a count for each would slow every request."""
+    """Return the server's totals for the keys of a connection: counts for each connection would slow every request."""
     low, mean, high = server.clients.totals.latency.milliseconds
     return {
         "last_zxid": server.machine.zxid,
@@ -71,7 +71,7 @@ def reset(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def directories(server: ServerRuntime) -> tuple[int, int]:
-    """Return the bytes in the directory of the snapshots, and in that of the log, which may be the same."""
+    """Return the bytes in the snapshots' directory and in the log's directory, which may be the same."""
     disk = server.member.disk_status()
     size = _bytes_in(disk.path)
     return size, size if disk.log_path == disk.path else _bytes_in(disk.log_path)

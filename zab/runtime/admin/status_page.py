@@ -62,7 +62,7 @@ def _head(view: dict[str, Any]) -> str:
     elif view["serving"]:
         who = f"Server {view['leader']} leads epoch {view['epoch']}"
     elif any(each["mode"] == VETOING for each in view["members"]):
-        who = "This server stays out; the others may serve, which it cannot see"
+        who = "This server stays out; it cannot see whether the others serve"
     else:
         who = "No leader, as far as this server can tell; writes wait"
     voters, known = len(view["voters"]), {each["id"]: each for each in view["members"]}
@@ -168,7 +168,7 @@ def _details(view: dict[str, Any]) -> str:
     ]
     return (
         '<div class="grid">'
-        + table("ElectionLinks", ("When", "Epoch", "Leader", "Without one"), elections, "none since the start")
+        + table("Elections", ("When", "Epoch", "Leader", "Without a leader"), elections, "none since the start")
         + pairs("Store", pairs_of_store)
         + pairs("Disk of this server", pairs_of_disk)
         + table(

@@ -56,7 +56,9 @@ class StoreSite:
                 if path.startswith(settings.commands_path + "/"):
                     return await self._command(path.removeprefix(settings.commands_path + "/"), request, host)
             if request.method == "POST":
-                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "this path takes no POST", (("Allow", "GET, HEAD"),))
+                raise HttpError(
+                    HTTPStatus.METHOD_NOT_ALLOWED, "this path does not accept POST", (("Allow", "GET, HEAD"),)
+                )
             if "metrics" in settings.parts and path == settings.metrics_path:
                 return AdminReply(exposition(store_samples(self._server)), CONTENT_TYPE)
             if "page" in settings.parts:

@@ -78,7 +78,7 @@ class Audit:
         self._logger, self._handler = logging.getLogger(LOGGER), None
         if settings.file is not None:
             try:
-                # This handler opens the file anew after it was moved, so that the log can be rotated.
+                # This handler reopens the file after it was moved, so that the log can be rotated.
                 handler = WatchedFileHandler(settings.file, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 raise ConfigError(f"audit.file={settings.file}: {error.strerror or error}") from error
@@ -107,8 +107,9 @@ class Audit:
         self._write("success" if held else "failure", **who, operation="authenticate", scheme=scheme)
 
     def reconfigured(self, session: int, identities: Iterable[Identity], ip: str, allowed: bool) -> None:
-        """Log a request to change the membership, and whether it was permitted. The servers' logs tell whether it came
-        into force.
+        """Log a request to change the membership, and whether it was permitted.
+
+        The servers' logs tell whether the change came into force.
         """
         who = {"session": _hex(session), "user": users(identities), "ip": ip}
         self._write("invoked" if allowed else "failure", **who, operation=_OPERATIONS[Op.RECONFIG])

@@ -26,7 +26,7 @@ DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 class ClientPortSettings:
     """Limits and behaviour of the client ports.
 
-    tick_ms                   the grid of session expiry; learners report signs of life twice as often
+    tick_ms                   the grid of session expiry; learners report active sessions twice as often
     timeout_ticks_min, _max   bounds of a session's timeout, in ticks
     session_ms_min, _max      the same in milliseconds; None: the bounds in ticks apply
     frame_bytes_max           one request (`jute.maxbuffer`)
@@ -65,7 +65,7 @@ class ClientPortSettings:
                               turn such a session into a global one when it first creates an ephemeral node
                               (`localSessionsUpgradingEnabled`); else that is refused
     read_only_mode_enabled    let clients that accept it read while there is no leader (`readonlymode.enabled`)
-    read_only_after_ms        how long there must be no leader before that
+    read_only_after_ms        how long there must be no leader before such reads
     reconfig_enabled          let clients with the permission change the membership (`reconfigEnabled`)
     standalone_enabled        whether a change must leave at least two voters (`standaloneEnabled`)
     super_digest              `user:hash` of the super user
@@ -140,8 +140,8 @@ class ClientPortSettings:
         unknown = self.words - frozenset(FOUR_LETTER_WORDS.values())
         if unknown:
             raise ConfigError(
-                f"ClientPortSettings.words: no {sorted(map(str, unknown))}; "
-                f"there are {sorted(FOUR_LETTER_WORDS.values())}"
+                f"ClientPortSettings.words: unknown words {sorted(map(str, unknown))}; "
+                f"known are {sorted(FOUR_LETTER_WORDS.values())}"
             )
 
     def timeout_ms(self, asked_ms: int) -> int:

@@ -124,5 +124,5 @@ def dirs(server: ServerRuntime) -> str:
 
 
 def proposals(server: ServerRuntime) -> str:
-    """Return the line about proposals that a leader adds. Batches do not compare with ZooKeeper's packets: -1."""
+    """Return a leader's line about proposals. The sizes are -1: a batch cannot be compared with ZooKeeper's packets."""
     return "Proposal sizes last/min/max: -1/-1/-1\n" if server.mode == "leader" else ""

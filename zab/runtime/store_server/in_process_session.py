@@ -41,16 +41,15 @@ from zab.store.znode import Stat, Znode, stat_of
 from zab.wire.client.requests import SHAPES
 
 HERE: Final = "127.0.0.1"
-"""The address of a session in this process: that of a client on this machine."""
+"""The address of a session in this process, as of a client on this machine."""
 
 HEAD_BYTES: Final = 8
 """The header of a request over a connection."""
 NARROW: Final = 8
-"""If a request has at most this part of the limit in our own format, it fits into a frame of the client protocol."""
+"""A request of at most 1/NARROW of the limit, in our own format, fits into a frame of the client protocol."""
 
 CLOSE_S: Final = 2.0
-"""The longest time that the end of a block waits until its session is closed. The session is closed later in any case.
-"""
+"""The longest time that the end of a block waits for the close of its session. The close itself is not given up."""
 
 
 class SessionHost(Protocol):
@@ -133,7 +132,7 @@ class InProcessSession(Session):
         self._check()
         given: object = credentials
         if not isinstance(given, (bytes, bytearray, memoryview)):
-            raise TypeError(f"credentials are text and bytes, like ('digest', b'user:password'): {scheme!r}")
+            raise TypeError(f"the credentials of scheme {scheme!r} must be bytes, like b'user:password'")
         await trio.lowlevel.checkpoint()
         if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
             why = f"refused the credentials of scheme {scheme!r}: {self._caller.why}"
@@ -168,7 +167,7 @@ class InProcessSession(Session):
         return error, value
 
     async def _in_order(self, op: Op, job: Callable[[], object]) -> Any:
-        """Do a job behind all earlier writes, also those of cancelled callers, and return its result."""
+        """Do a job after all earlier writes, including those of cancelled callers, and return its result."""
         waiter = Waiter()
         held = self._order.hold(op, partial(self._carry_out, job, waiter))
         try:
@@ -185,7 +184,7 @@ class InProcessSession(Session):
             return
         try:
             waiter.done(job())
-        except Exception as mistake:  # of this read: the turn of the member goes on
+        except Exception as mistake:  # of this read: the turn of the member continues
             waiter.done(None, mistake)
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:

@@ -171,7 +171,7 @@ def check_port(name: str, port: int | None) -> None:
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):
-        raise TypeError(f"{name}: a port is a number, or None, not {type(port).__name__}")
+        raise TypeError(f"{name}: a port must be a number, or None, not {type(port).__name__}")
     if not 0 <= port <= PORT_MAX:
         raise ConfigError(f"{name}: {port} is not a port: use 1 to {PORT_MAX}, 0 for any free port, None for none")
 

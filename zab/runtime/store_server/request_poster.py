@@ -19,8 +19,9 @@ from zab.service.overflow_queue import OverflowQueue
 from zab.store.apply import Result
 
 FLUSHED_AT_ONCE: Final = 1_000
-"""The number of connections that are flushed before other tasks run: a change that all clients watch has replies for
-all.
+"""The number of connections that are flushed before other tasks run.
+
+There is a limit because a change that all clients watch has events for all of them.
 """
 WRITE_SAMPLES: Final = 64
 """One of this many writes is timed."""
@@ -50,8 +51,9 @@ class RequestPoster:
     # -- requests ----------------------------------------------------------------------------------
 
     def post(self, request: bytes, done: Done) -> None:
-        """Submit a request. Requests keep the order of the calls. `done` is called in the event loop, maybe before this
-        returns.
+        """Submit a request. Requests keep the order of the calls.
+
+        `done` is called in the event loop, perhaps before this call returns.
         """
         self.post_many((request,), done)
 
@@ -65,8 +67,10 @@ class RequestPoster:
         self._submit(requests, done)
 
     async def ask(self, request: bytes) -> Result:
-        """Submit a request and await its result. If this call is cancelled before the request is carried out, no later
-        leader receives the request."""
+        """Submit a request and await its result.
+
+        If this call is cancelled before the request is carried out, no later leader receives the request.
+        """
         waiter = Waiter()
         asked = self._overflow.ask(request, waiter.done)
         try:
@@ -99,8 +103,9 @@ class RequestPoster:
         self._wakeup.ring()
 
     def _flush(self) -> None:
-        """Flush connections. Called at the end of each turn of the member, too, because most replies are made in a
-        turn.
+        """Flush connections.
+
+        Called at the end of each turn of the member, too, because most replies are made in a turn.
         """
         if self._dirty:
             dirty, self._dirty = self._dirty, []

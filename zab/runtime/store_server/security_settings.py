@@ -78,7 +78,7 @@ class SecuritySettings:
             "digest": self.digest and super_digest,
             "sasl": self.sasl_users and self.sasl_super,
             "x509": tls and self.x509_super is not None,
-            SUPER: self.providers,  # a scheme of your own may prove it in a way of its own
+            SUPER: self.providers,  # a user-defined provider may prove a super user in its own way
         }
         return evolve(
             access,

@@ -89,7 +89,7 @@ class ServerRuntime:
     # -- sessions in this process -----------------------------------------------------------------------------------
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
-        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes live as long."""
+        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes last as long."""
         return opened(self, self.settings.timeout_ms(timeout_of(timeout_ms)))
 
     # -- its tasks ---------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class ServerRuntime:
             await trio.sleep(max(0, due_ms - now_ms()) / 1000)
 
     def _spare_the_collector(self) -> None:
-        """Exempt a large tree from the collector, which would walk a million nodes for 0.1 s and free none."""
+        """Exempt a large tree from the garbage collector, which would visit a million nodes for 0.1 s and free none."""
         if len(self.machine.tree) >= self.settings.nodes_spared_min:
             self.machine.spare_the_collector()
 

@@ -47,15 +47,15 @@ class EventWatcher(Watcher, Protocol):
 
     def notify(self, change: ChangeEvent) -> None: ...
     def failed(self, mistake: Exception) -> None:
-        """The exception that `notify` raised."""
+        """Report the exception that `notify` raised."""
 
 
 class Observer(Protocol):
     def session_changed(self, session: int) -> None:
-        """The session was created, attached anew or closed: the table of sessions shows its state."""
+        """Called when the session was created, attached again or closed: the table of sessions shows its state."""
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
-        """The session is about to close, and its nodes with it."""
+        """Called when the session is about to close; `owned` are its ephemeral nodes."""
 
     def restore_begins(self) -> None: ...
     def restore_ended(self) -> None: ...
@@ -85,7 +85,7 @@ class StoreMachine(Store):
         """Notified of sessions and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
-        """Paths changed since the last checkpoint; None while the collector still walks this tree."""
+        """Paths changed since the last checkpoint; None while the garbage collector still visits this tree."""
         super().__init__(settings, tell, decode_fields, reconfigure, read_limits)
 
     def state_replaced(self) -> None:
@@ -142,16 +142,17 @@ class StoreMachine(Store):
 
     def checkpointed(self) -> None:
         if self._changed:
-            # The collector starts a round by the number of new objects, which does not grow when nodes are replaced.
-            # So after seconds of such changes, one round would hold up the loop for long.
+            # The garbage collector starts a round after a number of new objects, which does not grow when nodes are
+            # replaced. So after seconds of such changes, one round would hold up the loop for long.
             nodes = self.tree.nodes
             pass_all_by([nodes[path] for path in self._changed if path in nodes])
             self._changed.clear()
 
 
 def use_up(tree: Tree) -> None:
-    """Free a tree in slices, because freeing a million nodes at once would block the interpreter for a third of a
-    second.
+    """Free a tree in slices.
+
+    Freeing a million nodes at once would block the interpreter for a third of a second.
     """
     tables: Iterable[dict[str, Any]] = (tree.nodes, *tree.children.values())
     for table in tables:

@@ -41,9 +41,7 @@ class StoreServer:
 
     @property
     def client_port(self) -> int | None:
-        """The number of the port for ZooKeeper clients, which the system may have chosen; None if there is no such
-        port.
-        """
+        """The number of the port for ZooKeeper clients, which the system may have chosen; None without such a port."""
         return self._server.ports.client
 
     @property

@@ -1,1 +1,1 @@
-"""One connection of a client as a pure state machine. `client_connection` composes it of the other modules' parts."""
+"""One connection of a client as a pure state machine. `client_connection` composes the parts in the other modules."""

@@ -32,7 +32,7 @@ _VARYING: Final = re.compile(r"[-\d'\"]")
 
 
 class ClientConnection:
-    """One client's connection. It is the watcher in its client's watches, which end with the connection."""
+    """One client's connection. It is the `Watcher` of the client's watches, which end with the connection."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ClientConnection:
         self.authentication = ClientAuthentication(server.settings, host, proved, random_bytes)
         """The identities that the client has proved, and the SASL exchange."""
         self.phase = ConnectionPhase.FIRST_FRAME
-        """The one state of the connection."""
+        """The state of the connection."""
         self.deadline = clock() + server.settings.first_frame_ms / 1000
         """The time at which `tick` is due; infinite if there is none."""
         self.send_buffer = SendBuffer()
@@ -69,17 +69,17 @@ class ClientConnection:
         """True if the client only reads, from a server without a leader."""
         self._shell = shell
         self._opening = ConnectionOpening(server.settings.frame_bytes_max)
-        """Reads the first frame, and keeps the bytes behind it until SERVING."""
+        """Reads the first frame, and keeps the bytes after it until SERVING."""
         self._reader = RequestReader(server.settings.frame_bytes_max)
         """Splits the stream after the first frame into requests."""
         self._handshake: SessionHandshake | None = None
         """The handshake that is under way. Set in ARRIVING only."""
         self.pipeline: RequestPipeline | None = None
-        """The pipeline of requests. Set from SERVING on, if the connection got that far."""
+        """The pipeline of requests. Set from SERVING on; None if the connection ended before."""
         self._unsent_bytes_cut = server.settings.unsent_bytes_cut
-        """The most unsent bytes. Above that the connection is cut."""
+        """The connection is cut if more bytes than this are unsent."""
         self._receiving = False
-        """True while `receive` is running. The shell sends after it in any case."""
+        """True while `receive` is running. The shell sends afterwards in any case."""
         self.active = True
         """True if the client has sent something since the last call of `was_active`."""
 
@@ -94,7 +94,7 @@ class ClientConnection:
     # -- called by the shell -----------------------------------------------------------------------
 
     def receive(self, data: bytes | bytearray) -> bool:
-        """Handle bytes of the client. Return whether more may be read at once; if not, ask `advance`."""
+        """Handle bytes of the client. Return whether more may be read at once; if not, call `advance`."""
         self._receiving = True
         try:
             pipeline = self.pipeline
@@ -225,8 +225,9 @@ class ClientConnection:
         return active
 
     def ended(self, why: str) -> None:
-        """Disconnect the client: its session is over or has moved. If it closed the session itself, send its reply
-        first.
+        """Disconnect the client, because its session is over or has moved.
+
+        If the client closed the session itself, send the reply first.
         """
         if self.phase < ConnectionPhase.LEAVING:
             self.cut(why)
@@ -286,7 +287,7 @@ class ClientConnection:
         self.cut("an internal error")
 
     def contain(self, act: Callable[..., None], *values: Any) -> None:
-        """Call `act` outside of the connection's own task. A bug in it costs this connection, and not the server."""
+        """Call `act` outside of the connection's own task. A bug in `act` ends this connection, not the server."""
         try:
             act(*values)
         except Exception as mistake:

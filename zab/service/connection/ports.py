@@ -1,7 +1,7 @@
-"""The surroundings of a client connection: the server that it belongs to, and the shell that moves its bytes.
+"""The interfaces of a client connection: to the server that it belongs to, and to the shell that moves its bytes.
 
 `ServerPort` is shared by all connections of a server; `ShellPort` is one connection's own. In production the shell owns
-the socket and the tasks (`zab.runtime.store_server.connection_shell`), in simulation it is a wire on virtual time.
+the socket and the tasks (`zab.runtime.store_server.connection_shell`), in simulation it is a network on virtual time.
 Calls never block: an operation that takes longer calls a `Done` with its result.
 """
 
@@ -139,7 +139,7 @@ class RequestPort(Protocol):
 
 
 class ServerPort(Protocol):
-    """A server, as its connections use it: `ClientService`."""
+    """The part of a server that its connections use: `ClientService`."""
 
     ready: bool
     """True if the state may be read: see `ClientService`."""
@@ -192,7 +192,7 @@ class ShellPort(Protocol):
         """Wait until everything is applied here that was committed before the call."""
 
     def sync(self, session: int, done: Done) -> None:
-        """Wait for a barrier. Before it the leader receives a sign of life of the session."""
+        """Wait for a barrier. The leader first receives a report that the session is active."""
 
     def create_session(self, timeout_ms: int, done: Done) -> None:
         """Create a session. The result is its id. If the connection ends before that, close the session again."""

@@ -46,8 +46,10 @@ _AUTH: Final = int(Op.AUTH)
 _SASL: Final = int(Op.SASL)
 _SET_WATCHES: Final = (int(Op.SET_WATCHES), int(Op.SET_WATCHES2))
 _NEVER_REFUSED: Final = frozenset((_CLOSE, _AUTH, _SASL, *_SET_WATCHES))
-"""Requests that a throttle only delays. Clients ignore the refusal of credentials and of the watches that they set
-again after a reconnection: they would continue without them.
+"""Requests that a throttle only delays, and never refuses.
+
+Clients ignore the refusal of credentials and of the watches that they set again after a reconnection: they would
+continue without them.
 """
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
 _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
@@ -483,7 +485,7 @@ class RequestPipeline:
     # -- other requests ----------------------------------------------------------------------------
 
     def _ping(self, op: int, xid: int, body: bytes) -> None:
-        """Answer at once, ahead of pending replies."""
+        """Answer a ping at once, ahead of pending replies."""
         self._client.send(error_reply(PING_XID, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:

@@ -1,1 +1,1 @@
-"""The way of requests to the leader and back: forwarding, intake, proposals, barriers."""
+"""Carry requests to the leader, and their outcomes back: forwarding, intake, proposals, barriers."""

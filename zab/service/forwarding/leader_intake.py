@@ -127,7 +127,7 @@ class LeaderIntake:
     def reconfigure(self, request: ReconfigureRequest, now: Millis) -> ReconfigureReply:
         try:
             if self.queue.promised:
-                raise Overloaded("transactions that were prepared before wait for their place: try again")
+                raise Overloaded("earlier transactions are prepared but not proposed yet: try again")
             ensemble = requested_ensemble(request, self._node.ensemble)
             return ReconfigureReply(request.number, self._node.reconfigure(ensemble, request.expect, now))
         except ZabError as error:

@@ -35,7 +35,7 @@ def requested_ensemble(request: ReconfigureRequest, current: Ensemble) -> Ensemb
     """Return the requested membership, given the one in force."""
     if request.members is not None:
         if request.joining or request.leaving:
-            raise ConfigError("a change names all members, or those that join and leave: not both")
+            raise ConfigError("a change must name all members, or those that join and leave, not both")
         return evolve(Ensemble.parse(request.members), version=current.version)
     return current.changed([parse_server(line) for line in request.joining], request.leaving, version=current.version)
 
@@ -98,12 +98,13 @@ class MembershipChanges:
         self._asked.clear()
 
     def history_reached(self, epoch: Epoch) -> None:
-        """Fail the changes of older epochs that are not active, because everything that survived into `epoch` is
-        applied.
+        """Fail the changes of older epochs that are not active.
+
+        Everything that survived into `epoch` is applied here, so these changes are lost.
         """
         for zxid in [zxid for zxid in self._proposed if epoch_of(zxid) < epoch]:
             self._proposed.pop(zxid)(
-                ChangeLost("the leader that proposed it is gone, and the change with it: ask again")
+                ChangeLost("the leader that proposed the change was lost, and the change with it: ask again")
             )
 
     def jumped(self, zxid: Zxid) -> None:

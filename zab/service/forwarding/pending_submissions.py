@@ -193,7 +193,7 @@ class PendingSubmissions:
     def end(self) -> None:
         self._may_send = False
         self._catch_up = None
-        # The state of these refusals may never be reached. The requests are sent again.
+        # The state on which these refusals depend may never be reached. The requests are sent again.
         self._refusals.clear()
 
     # -- applied transactions ------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class PendingSubmissions:
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
         """Handle refusals based on the state at `after`.
 
-        Callers get them only when that state is applied here. Before, a read would not show the reason.
+        Callers get them only when that state is applied here. Otherwise a read would not show the reason.
         """
         self._refusals.append((after, refused))
 

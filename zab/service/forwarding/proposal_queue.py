@@ -29,15 +29,16 @@ BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """The bytes of a batch for each transaction, beside the transaction itself."""
 
 PREPARE_S: Final = 0.02
-"""The time after which a turn stops preparing and lets other tasks run, because large failing requests may take
-seconds.
+"""The time after which a turn stops preparing and lets other tasks run.
+
+There is a limit because large failing requests may take seconds.
 """
 SLOW_REQUEST_S: Final = 0.2
 """A request whose preparation takes longer is reported."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
-"""A maker of views, at a third of the cost of calling the class."""
+"""Makes views at a third of the cost of calling the class."""
 
 
 class StallWatch(Protocol):
@@ -61,7 +62,7 @@ NEVER_STALLS: Final = NeverStalls()
 
 
 class FailureLog(Protocol):
-    """The log of the server, as far as the queue uses it."""
+    """The part of the server's log that the queue uses."""
 
     def say(self, event: str, level: str = ..., /, **fields: object) -> None: ...
     def failed(self, event: str, error: Exception, /, **fields: object) -> None: ...
@@ -159,7 +160,7 @@ class ProposalQueue:
 
     @property
     def promised(self) -> bool:
-        """True if transactions were prepared, each for its zxid, that the node had no room for yet."""
+        """True if prepared transactions, whose zxids are fixed, still wait for room in the node."""
         return bool(self._prepared)
 
     # -- requests ----------------------------------------------------------------------------------
@@ -227,8 +228,9 @@ class ProposalQueue:
         return sum([len(batch.requests) for batch in self._batches]) - self._started
 
     def _fitting(self) -> int:
-        """Return the number of prepared transactions that fit into one frame. At least one fits: larger ones were
-        refused.
+        """Return the number of prepared transactions that fit into one frame.
+
+        At least one fits, because larger ones were refused.
         """
         prepared, room = self._prepared, self._body_bytes_max
         if sum(map(len, prepared)) + ITEM_BYTES_MAX * len(prepared) <= room:

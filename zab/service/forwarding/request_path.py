@@ -1,8 +1,8 @@
 """The path of requests through one server, from its callers to the leader and back.
 
-Composed of independent parts: the member's pending submissions, the forwarder to the leader, the leader's intake with
-its proposal queue, barriers, changes of the membership, and the side channel. This module only determines the
-leadership in force, begins and ends it for each part, and passes incoming messages to the parts.
+The path consists of independent parts: the member's pending submissions, the forwarder to the leader, the leader's
+intake with its proposal queue, barriers, changes of the membership, and the side channel. This module only determines
+the leadership in force, begins and ends it for each part, and passes incoming messages to the parts.
 
 It is pure: the driver of a server calls it, and so does the simulator.
 """
@@ -116,7 +116,7 @@ class RequestPath:
         self.intake.turn(now)
 
     def ask_barrier(self, now: Millis) -> None:
-        """Ask one barrier for all callers that wait for one. Called once a turn."""
+        """Request one barrier for all callers that wait for one. Called once a turn."""
         if self.barriers.waiting and self._leadership is not None:
             self.barriers.ask(self.side_channel, now)
 
@@ -174,8 +174,8 @@ class RequestPath:
     def reached(self, applied: Zxid) -> None:
         """Handle progress of the machine, which has applied everything up to `applied`.
 
-        Within a turn the node is ahead of the machine. With the node's `applied`, requests would be sent again, and
-        carried out twice.
+        Within a turn the node is ahead of the machine. If the node's `applied` were used, requests would be sent again
+        and carried out twice.
         """
         self._applied = applied
         self.queue.applied(applied)

@@ -35,7 +35,7 @@ class SideChannel:
         self._on_member_message = on_member_message
 
     def tell_leader(self, body: bytes) -> bool:
-        """Send to the current leader. Return False if there is none; the message is lost then."""
+        """Send a message to the leader. Return False if there is no leader: then the message is lost."""
         if self.leadership is None:
             return False
         link = self.leadership.link
@@ -46,7 +46,7 @@ class SideChannel:
         return True
 
     def tell_members(self, body: bytes) -> bool:
-        """Send to all synced members. Return False if this server does not lead; the message is lost then."""
+        """Send a message to all synced members. Return False if this server does not lead: then the message is lost."""
         if self.leadership is None or self.leadership.link is not None:
             return False
         frame = encode(MemberMessage(body))

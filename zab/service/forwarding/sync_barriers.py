@@ -19,7 +19,7 @@ BarrierDone: TypeAlias = Callable[[object, Exception | None], None]
 Confirmed: TypeAlias = Callable[[Zxid | None], None]
 """Called with the confirmed zxid; None: the leader was lost."""
 _Waiting: TypeAlias = tuple[BarrierDone, bytes]
-"""A caller, and a message that must reach the leader before the barrier; empty: none."""
+"""A caller, and a message that must reach the leader before the barrier; empty if there is none."""
 
 
 class SyncBarriers:
@@ -34,7 +34,7 @@ class SyncBarriers:
         self._asked: dict[int, list[_Waiting]] = {}
         """number of a barrier under way -> the callers that wait for it"""
         self._confirming: dict[int, Confirmed] = {}
-        """number of a barrier under way -> the callback, if this leader asked it for itself"""
+        """number of a barrier under way -> the callback, if this leader requested the barrier for itself"""
 
     def add(self, done: BarrierDone, ahead: bytes = b"") -> None:
         self.waiting.append((done, ahead))
@@ -44,7 +44,7 @@ class SyncBarriers:
             waiting[:] = [each for each in waiting if each[0] != done]
 
     def ask(self, side_channel: SideChannel, now: Millis) -> None:
-        """Ask one barrier for all callers that wait. Called only while there is a leader.
+        """Request one barrier for all callers that wait. Called only while there is a leader.
 
         The callers' messages go to the leader before the barrier, on the same link. So the reply to the barrier proves
         that the leader has received them. If a later leader has to confirm the barrier, they are sent again.

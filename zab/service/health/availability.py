@@ -1,6 +1,6 @@
-"""The times in which a server has no leader: how long it looks for one, and how long it does not serve.
+"""Measure the times without a leader: how long a server looks for one, and how long it does not serve.
 
-Pure: times are seconds of any clock that never goes back, unless a name says otherwise.
+The module is pure: times are seconds of a monotonic clock, unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Outages:
 
 
 class Availability:
-    """Begins with the start of a server, which looks for a leader then."""
+    """The outages of a server since its start, when it begins to look for a leader."""
 
     def __init__(self, now: float) -> None:
         self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
         """The last elections, the oldest first."""
         self._looking_since: float | None = now
-        """None while this server leads, follows or observes."""
+        """The time since which this server is LOOKING; None while it leads, follows or observes."""
         self._lost_since: float | None = now
-        """None while this server serves."""
+        """The time since which this server does not serve; None while it serves."""
 
     def role_changed(self, role: RoleChange, mode: str, now: float, wall_ms: int) -> Outages:
-        """Take the role of the server from now on. Return what has ended with it."""
+        """Record the server's new role. Return the outages that end with it."""
         election_ms = unavailable_ms = None
         if role.state is State.LOOKING:
             if self._looking_since is None:

@@ -18,9 +18,9 @@ HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 def takes_part(member: ServerId, status: Status, age_ms: Millis | None, epoch: int) -> bool:
     """Return whether a member takes part in the ensemble; `age_ms` and `epoch` are those of its last report.
 
-    A server takes part as it sees itself. The leader counts a member that is synchronized. Another server sees only
-    reports: it counts a member while the report is fresh and of the present epoch. A server that vetoes stays out: it
-    receives no reports, and counts itself only.
+    A server counts itself. The leader counts a member that is synchronized. Any other server sees only reports: it
+    counts a member while the report is fresh and of the present epoch. A server that vetoes stays out: it receives no
+    reports, and counts itself only.
     """
     role = status.role
     if member == status.server:
@@ -53,7 +53,7 @@ def is_fresh(age_ms: Millis | None) -> bool:
 
 def absence(age_ms: Millis | None) -> str:
     """Return the warning about a member that does not take part."""
-    seen = "never heard of" if age_ms is None else f"last heard of {age_ms // 1000} s ago"
+    seen = "no report so far" if age_ms is None else f"last report {age_ms // 1000} s ago"
     return f"it does not take part; {seen}"
 
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from zab.core.zxid import Epoch, Millis
 
 READABLE_MS_MIN: Final = 10
-"""The least time between two looks whether the state may be read."""
+"""The minimum interval between two checks whether the state may be read."""
 
 
 class ReadOnlySettings(Protocol):
@@ -42,7 +42,7 @@ class LeaderContact:
             self.lost_ms = None
         elif self.lost_ms is None:
             self.lost_ms = self._clock_ms()
-        assert self.leads is None or self.lost_ms is None, "who leads has a leader"
+        assert self.leads is None or self.lost_ms is None, "a server that leads has a leader"
 
     @property
     def readable(self) -> bool:
@@ -61,7 +61,7 @@ class LeaderContact:
 
     @property
     def unreadable_ms(self) -> Millis:
-        """The milliseconds after which to look again whether the state may be read, or only read; 0 if it may."""
+        """The milliseconds until the next check whether the state may be read, perhaps read-only; 0 if it may."""
         if self.readable or self.read_only:
             return 0
         since_ms = 0 if self.lost_ms is None else self._clock_ms() - self.lost_ms

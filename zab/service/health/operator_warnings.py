@@ -14,7 +14,7 @@ from zab.store.store import Mismatch
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
-"""The number of last fsyncs of which half must be slow for a warning: a single slow fsync means nothing."""
+"""The last fsyncs that are checked. Half of them must be slow for a warning: a single slow fsync means nothing."""
 QUEUED_BYTES: Final = 8 << 20
 QUORUM_MISSED_MS: Final = 3_000
 """After this time without a quorum, the log names each missing server and the reason."""
@@ -46,7 +46,7 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
     if mismatch is not None:
         found.append(
             f"the tree differs from the leader's at zxid {mismatch.zxid:#x}: "
-            "one of them is wrong; compare /commands/hash of the servers"
+            "one of the two is wrong; compare /commands/hash of the servers"
         )
     recent = sorted(disk.fsyncs_us[-SLOW_FSYNCS:])
     if len(recent) == SLOW_FSYNCS and recent[SLOW_FSYNCS // 2] > SLOW_FSYNC_MS * 1000:

@@ -12,7 +12,7 @@ _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBS
 
 
 class ServerRole:
-    """The role that the member reported last, by the clock of its event loop in milliseconds."""
+    """The role that the member reported last. Times are milliseconds of its event loop's clock."""
 
     def __init__(self, now: Millis) -> None:
         self.current: RoleChange | None = None
@@ -27,7 +27,7 @@ class ServerRole:
         self._led_epoch = Epoch(-1)
 
     def changed(self, role: RoleChange, now: Millis) -> None:
-        """Record a new role of the server. A new epoch begins both times anew."""
+        """Record a new role of the server. In a new epoch the times of serving and leading start again."""
         self.current = role
         if not role.serving:
             self.serving_since_ms = None

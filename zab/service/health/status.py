@@ -19,9 +19,7 @@ class RoleChange:
     epoch: Epoch
     leader: ServerId | None
     serving: bool
-    """True if the member is part of a quorum with a leader, and has applied everything that was committed when it
-    joined.
-    """
+    """True if the member is in a quorum with a leader, and has applied everything committed before it joined."""
     veto: Veto | None = None
     """Set while this server keeps committed history that its leader lacks, and therefore follows no leader."""
 
@@ -71,7 +69,7 @@ class Counters:
 
 @frozen
 class SnapshotStatus:
-    """The last snapshot that this member took, or found on its disk. Of a found one only the zxid is known.
+    """The last snapshot that this member took, or found on its disk. If it was found, only its zxid is known.
 
     at_ms              wall clock at its end
     taken              snapshots taken since the start of this member

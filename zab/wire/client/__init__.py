@@ -1,1 +1,1 @@
-"""ZooKeeper's client protocol: both ends of it, for our server and for our client. Pure, like all of wire."""
+"""Encode and decode ZooKeeper's client protocol, for our server and for our client. Without I/O, like all of `wire`."""

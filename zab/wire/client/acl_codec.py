@@ -25,7 +25,7 @@ def _entry(entry: AclEntry) -> bytes:
 
 
 def carried(entry: AclEntry) -> AclEntry:
-    """Return the entry as it travels on the wire.
+    """Return the entry as it is sent.
 
     The client port refuses entries that the encoding would change, but a store may hold older ones. They are still
     sent: the permission bits that have a meaning stay, and invalid characters are replaced.
@@ -59,10 +59,11 @@ def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
 
 
 def _read_entry(reader: Reader) -> AclEntry:
-    """Read an entry. Clients, kazoo among them, send null for an empty text; an id that names an identity must be
-    present.
+    """Read an entry. Some clients, kazoo among them, send null for an empty text.
+
+    An id that names an identity must not be null.
     """
     permissions, scheme, identity = reader.number(), reader.text_or_null() or "", reader.text_or_null()
     if identity is None and scheme in _SAY_WHO:
-        raise WireError(f"at {reader.position - 4}: an id of {scheme} that is null")
+        raise WireError(f"at {reader.position - 4}: the id of scheme {scheme} is null")
     return permissions, scheme, identity or ""

@@ -1,7 +1,7 @@
 """The frames of the client protocol, and the four-letter words that a client may send instead.
 
-One `feed` returns all messages that are complete. A single unpack reads the length and the header of a message: a
-second unpack for each of a hundred thousand requests a second would be too slow.
+One `feed` returns all messages that are complete. One unpack reads both the length and the header of a message: at a
+hundred thousand requests a second, another unpack for each would be too slow.
 
 A server reads the first bytes of a connection with `ConnectionOpening`, and all later ones with `RequestReader`. A
 client reads `FirstFrame`, then `ReplyReader`.
@@ -22,7 +22,7 @@ FRAME_BYTES_MAX: Final = 0xFFFFF
 """`jute.maxbuffer`, as ZooKeeper's servers and clients have it by default."""
 
 Request: TypeAlias = tuple[int, int, bytes]
-"""xid, opcode, body. The body is forwarded to the leader as it came."""
+"""xid, opcode, body. The body is forwarded to the leader unchanged."""
 
 Reply: TypeAlias = tuple[int, int, int, bytes]
 """xid, zxid, error, body."""
@@ -34,7 +34,7 @@ FOUR_LETTER_WORDS: Final = {
         "ruok", "srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs",
     )
 }  # fmt: skip
-"""Commands for people. A client sends one in place of the first frame's length: as a length, each is over a billion."""
+"""Commands for operators, sent in place of the first frame's length. As lengths they would be over a billion."""
 ARGUMENT_BYTES: Final = {"stmk": 8}
 """The size of a word's argument: `stmk` is followed by the mask that it sets."""
 
@@ -136,7 +136,9 @@ class FirstFrame(PartialFrame):
 
 @frozen
 class Command:
-    """A four-letter word in place of a ConnectRequest. The caller reads until the server closes the connection."""
+    """A four-letter word in place of a ConnectRequest. The client reads the answer until the server closes the
+    connection.
+    """
 
     word: str
     argument: bytes = b""

@@ -72,13 +72,13 @@ def encode_connect_response(response: ConnectResponse) -> bytes:
 
 def _unpack(layout: Struct, payload: bytes) -> tuple[int, ...]:
     if len(payload) < layout.size:
-        raise WireError(f"{len(payload)} bytes are too few to connect with")
+        raise WireError(f"a connect message of {len(payload)} bytes is too short")
     return layout.unpack_from(payload)
 
 
 def _password_and_flag(payload: bytes, start: int, length: int) -> tuple[bytes | None, bool | None]:
     if not -1 <= length <= len(payload) - start:
-        raise WireError(f"a password of {length} bytes in {len(payload) - start}")
+        raise WireError(f"a password of {length} bytes does not fit into {len(payload) - start} bytes")
     stop = start + max(length, 0)
     password = None if length == -1 else payload[start:stop]
     return password, payload[stop] != 0 if len(payload) > stop else None

@@ -25,7 +25,7 @@ Result: TypeAlias = tuple[int, Any]
 _ERROR: Final = int(Op.ERROR)
 _HEADER: Final = Struct(">iBi")
 _unpack_header: Final = Struct(">iB4x").unpack_from
-"""Reads a header without its error, which is redundant: the result has its own."""
+"""Read a header without its error code, because the result contains the code as well."""
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)

@@ -79,7 +79,7 @@ def stat_reply(xid: int, zxid: int, stat: StatFields) -> bytes:
 
 
 def node_reply(xid: int, zxid: int, node: Znode) -> bytes:
-    """Encode a reply with the stat of a node. Equal to `stat_reply` of its `stat_fields`, without the tuple between."""
+    """Encode a reply with the stat of a node: the same bytes as `stat_reply`, without the intermediate tuple."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     cversion += cversion - children
     if not INT_MIN <= cversion <= INT_MAX:

@@ -114,7 +114,7 @@ def decode_names(body: bytes, at: int = 0) -> tuple[list[str], int]:
     (count,) = INT.unpack_from(body, at)
     at += 4
     if not 0 <= count <= (len(body) - at) // 4:
-        raise WireError(f"{count} names in {len(body) - at} bytes")
+        raise WireError(f"{count} names do not fit into {len(body) - at} bytes")
     names: list[str] = []
     append, unpack, end = names.append, INT.unpack_from, len(body)
     for _ in range(count):
@@ -122,7 +122,7 @@ def decode_names(body: bytes, at: int = 0) -> tuple[list[str], int]:
         start = at + 4
         at = start + length
         if length < 0 or at > end:
-            raise WireError(f"a name of {length} bytes in {end - start}")
+            raise WireError(f"a name has {length} bytes, but {end - start} remain")
         try:
             append(body[start:at].decode())
         except UnicodeDecodeError:

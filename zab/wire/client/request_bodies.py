@@ -107,8 +107,9 @@ def _encode_path_and_number(fields: tuple[str, int]) -> bytes:
 
 
 def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, int]:
-    """Decode the common start of create and set. The caller decodes a field after it, which proves that the data is
-    complete.
+    """Decode the common start of create and set.
+
+    The caller decodes the field after it, which proves that the data is complete.
     """
     (length,) = _unpack_int(body, at)
     if length < 0:
@@ -130,7 +131,7 @@ def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, i
 
 
 def decode_set_data(body: bytes, at: int = 0) -> tuple[tuple[str, bytes | None, int], int]:
-    """Do the same as `decode_path_and_data` and read the version, without the call: set is the most frequent write."""
+    """Decode path, data and version. `decode_path_and_data` is inlined, because set is the most frequent write."""
     (length,) = _unpack_int(body, at)
     if length < 0:
         raise _no_length(length)
@@ -158,7 +159,7 @@ def encode_set_data(fields: tuple[str, bytes | None, int]) -> bytes:
 
 
 def decode_create(body: bytes, at: int = 0) -> tuple[Fields, int]:
-    """Path, data, acl, flags."""
+    """Decode path, data, ACL and flags."""
     path, data, stop = decode_path_and_data(body, at)
     acl, stop = decode_acl(body, stop)
     (flags,) = _unpack_int(body, stop)

@@ -54,8 +54,9 @@ SHAPES: Final[Mapping[int, RequestBody]] = {
     Op.WHO_AM_I: request_bodies.NO_BODY,
     Op.CLOSE_SESSION: request_bodies.NO_BODY,
 }
-"""The operations that a client may send. A `check` is allowed in a multi only; only servers send `deleteContainer` and
-`createSession`.
+"""The operations that a client may send, with their bodies.
+
+`check` is allowed in a multi only. Only servers send `deleteContainer` and `createSession`.
 """
 
 _DECODERS: Final = {int(opcode): shape.decode for opcode, shape in SHAPES.items()}
@@ -77,7 +78,7 @@ def decode_request(opcode: int, body: bytes) -> Fields | RejectedRequest:
     """Return the fields of a request in the order of the protocol, or the reason why it is rejected."""
     decode = _DECODERS.get(opcode)
     if decode is None:
-        return RejectedRequest(ErrorCode.UNIMPLEMENTED, f"no operation {opcode}")
+        return RejectedRequest(ErrorCode.UNIMPLEMENTED, f"unknown operation {opcode}")
     try:
         return decode(body, 0)[0]
     except STRUCT_ERRORS as error:

@@ -30,8 +30,9 @@ _MULTI: Final = int(Op.MULTI)
 
 
 def data_body(node: Znode) -> bytes:
-    """Encode the reply to getData. The bytes stay valid as long as the node is the same object, so callers may cache
-    them.
+    """Encode the reply to getData.
+
+    The bytes stay valid as long as the node is the same object, so callers may cache them.
     """
     return encode_data((node[0], stat_fields(node)))
 
@@ -50,7 +51,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
     int(Op.MULTI_READ): lambda value: map(_read_part, value),
     int(Op.ADD_WATCH): lambda value: 0,
 }
-"""Conversions of the store's value into the protocol's, for the operations with different ones."""
+"""Conversions of results from the store's form to the protocol's, for the operations in which the two differ."""
 
 
 def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
