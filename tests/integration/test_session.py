@@ -710,6 +710,6 @@ async def test_acls_too_large_for_a_frame_are_refused_everywhere(name: str, requ
             session.reconfigure(joining=5),  # type: ignore[arg-type]
             session.reconfigure(members="server.1=a:1:2;3", version=wrong),
         ):
-            with pytest.raises(TypeError, match="whole number|a version must be a number|servers are text"):
+            with pytest.raises(TypeError, match="whole number|a version must be a number|servers must be text"):
                 await coroutine
         assert await session.exists(path) is None

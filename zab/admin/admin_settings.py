@@ -16,7 +16,8 @@ PARTS: Final = frozenset({"commands", "metrics", "page"})
 @checks_arguments
 @frozen
 class AdminSettings:
-    """
+    """The address, the parts and the bounds of an admin port.
+
     host               the address to listen on; by default only this machine can connect
     port               0: any that is free, see `StoreServer.admin_port`
     parts              the parts served: any of `commands`, `metrics` and `page`
@@ -52,7 +53,7 @@ class AdminSettings:
     def __attrs_post_init__(self) -> None:
         check_settings(self, {"port": 0, "head_bytes_max": 100, "body_bytes_max": 0, "snapshot_ms": 0})
         if self.port > 65_535:
-            raise ConfigError(f"AdminSettings.port = {self.port}: there is no such port")
+            raise ConfigError(f"AdminSettings.port = {self.port}: a port is a number from 0 to 65535")
         if not self.parts <= PARTS:
             raise ConfigError(f"AdminSettings.parts: {sorted(self.parts - PARTS)} unknown; known: {sorted(PARTS)}")
         for name in ("commands_path", "metrics_path"):

@@ -155,7 +155,7 @@ class HttpConnection:
         keep = readable and event.http_version == b"1.1" and "close" not in headers.get("connection", "").lower()
         return AdminRequest(method, path, parameters, headers, b"" if readable else None, keep)
 
-    # -- its reply ---------------------------------------------------------------------------------
+    # -- the reply ---------------------------------------------------------------------------------
 
     def head_of(self, reply: AdminReply, *, keep: bool) -> bytes:
         """Return the head of the reply to the last request. No part of a request is repeated in it."""

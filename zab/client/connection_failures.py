@@ -13,7 +13,7 @@ from typing import Final
 from zab.core.errors import ZabError, present_as
 
 CAUSES_MAX: Final = 10
-"""Links of a chain of exceptions that are followed."""
+"""The maximum number of chained exceptions that are searched."""
 SHOWN_BYTES: Final = 40
 """Bytes of an unexpected answer that a message quotes."""
 

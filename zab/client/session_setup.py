@@ -1,6 +1,6 @@
-"""The identities and watches of a session. Every new server receives them in front of the requests.
+"""The identities and watches of a session. Every new server receives them before the requests.
 
-They are not calls: their replies bear special xids, and a server handles them in the order in which they were sent.
+They are not calls: their replies have special xids, and a server handles them in the order in which they were sent.
 """
 
 from __future__ import annotations

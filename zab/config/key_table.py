@@ -18,7 +18,7 @@ from zab.config.values import Convert, text
 from zab.core import secrets
 
 LIKENESS_MIN: Final = 0.7
-"""The least similarity at which a known key is suggested for an unknown one."""
+"""The minimum similarity at which a known key is suggested for an unknown one."""
 _NO_VALUE: Final = ("none", "required")
 
 
@@ -36,7 +36,7 @@ class ConfigKey:
     ignored: bool = False
     """True if the key has no effect here."""
     agreed: tuple[str, ...] = ()
-    """Values of a key without effect that need no warning, because they ask for the behaviour that this server has."""
+    """Values of a key without effect that need no warning, because they select the behaviour that this server has."""
 
     @property
     def default_value(self) -> str | None:

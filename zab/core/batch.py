@@ -45,7 +45,7 @@ class Batch:
         return len(self.body)
 
     def payloads(self) -> list[bytes]:
-        """Unpack the payloads. Raise RemoteProtocolError unless there are `count` of them, all bytes."""
+        """Unpack the payloads. Raise RemoteProtocolError unless there are `count` payloads and all are bytes."""
         try:
             unpacked = msgpack.unpackb(self.body, use_list=True, max_bin_len=len(self.body))
         except Exception as error:

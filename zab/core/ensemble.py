@@ -1,7 +1,7 @@
 """The members, their votes, and the sets of servers that are a quorum.
 
-An `Ensemble` is one version of the membership. Its text is ZooKeeper's, so the same lines stand in a configuration
-file, in the log and in `/zookeeper/config`.
+An `Ensemble` is one version of the membership. Its text is ZooKeeper's, so a configuration file, the log and
+`/zookeeper/config` contain the same lines.
 """
 
 from __future__ import annotations
@@ -232,9 +232,7 @@ class Ensemble:
     def changed(
         self, joining: Collection[Server] = (), leaving: Collection[ServerId] = (), *, version: Zxid = NOTHING
     ) -> Ensemble:
-        """Return this membership without `leaving` and with `joining`; a joining server replaces the member with its
-        id.
-        """
+        """Return this membership without `leaving` and with `joining`. A known id in `joining` replaces its server."""
         if self.groups:
             raise ConfigError("an ensemble with groups can only be replaced as a whole: give all its members")
         for sid in leaving:
@@ -282,7 +280,7 @@ def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[
 
 
 def parse_server(line: str) -> Server:
-    """Parse a line like `server.1=host:2888:3888:participant;0.0.0.0:2181`. An IPv6 address stands in brackets."""
+    """Parse a line like `server.1=host:2888:3888:participant;0.0.0.0:2181`. An IPv6 address is written in brackets."""
     key, equals, value = line.partition("=")
     kind, dot, number = key.strip().partition(".")
     if not equals or kind != "server" or not dot:

@@ -29,7 +29,8 @@ _NETWORK_BITS: Final = 64
 
 @frozen
 class FailedLoginSettings:
-    """
+    """The pauses after failed logins, and their bounds.
+
     pause_ms       the delay of the reply to an address's first failed login; 0: no delay, no bound on guesses
     pause_ms_max   the longest pause
     forget_ms      the time without a failure that halves the pause of an address
@@ -49,7 +50,9 @@ class FailedLoginSettings:
 
 @define
 class _Failures:
-    """places     the end times of the running pauses
+    """The failures of one address.
+
+    places     the end times of the running pauses
     doublings  the number of times that the pause had doubled at `at_ms`
     """
 

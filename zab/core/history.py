@@ -27,9 +27,10 @@ BYTES_UNKNOWN: Final = 1 << 62
 
 
 class History:
-    """`(base, last]` is in memory as batches; `(log_start, last]` is on disk; `log_start <= base`.
+    """The history of one server: `(base, last]` in memory as batches, `(log_start, last]` on disk.
 
-    The outline covers `(outlined, last]`, and `outlined <= log_start`: a purge leaves the outline as it is.
+    Always `log_start <= base`. The outline covers `(outlined, last]`, and `outlined <= log_start`: a purge leaves the
+    outline as it is.
     """
 
     __slots__ = (

@@ -94,8 +94,8 @@ class LogState:
     def epoch(self) -> Epoch:
         """The newest epoch whose initial history this server has.
 
-        It can be newer than the adopted epoch, because a synchronization that broke off may have brought transactions
-        of a newer one. A server with a transaction of an epoch also has the initial history of that epoch.
+        It can be newer than the adopted epoch, because an interrupted synchronization may have brought transactions of
+        a newer epoch. A server with a transaction of an epoch also has the initial history of that epoch.
         """
         return max(self.current, epoch_of(self.history.last))
 

@@ -151,7 +151,7 @@ class Node:
 
     @property
     def responsive_voters(self) -> frozenset[ServerId]:
-        """The voters that have sent a notification since this server began to look for a leader, and itself."""
+        """This server, and the voters that have sent a notification since it began to look for a leader."""
         role = self._role
         return frozenset(role.sources if isinstance(role, LeaderElection) else ())
 

@@ -27,7 +27,7 @@ class SaveEpochs:
     """One atomically replaced record: the epochs this server promised and adopted, and the active membership.
 
     `whole` is false while the history may be incomplete; `forgotten` is true while promises may have been lost with an
-    earlier disk. Both must survive a restart during the healing.
+    earlier disk. Both must survive a restart.
     """
 
     ticket: Ticket
@@ -126,8 +126,9 @@ class SendSnapshot:
 
 @frozen
 class FoundSnapshot:
-    """A sound snapshot file on this disk. `digest` is the digest of the history up to the snapshot, `size` the bytes of
-    the file.
+    """A sound snapshot file on this disk.
+
+    `digest` is the digest of the history up to the snapshot, `size` the bytes of the file.
     """
 
     digest: int
@@ -147,8 +148,9 @@ class SendRest:
 
 @frozen
 class SendLog:
-    """A placeholder in the order of messages; the driver reads (`after`, `until`] from the log, as `Propose` or
-    `Inform`.
+    """A placeholder in the order of messages; the driver expands it to `Propose` or `Inform` messages.
+
+    They contain the transactions of (`after`, `until`], read from the log.
     """
 
     after: Zxid

@@ -49,7 +49,7 @@ def pass_all_by(flat: Iterable[list[str] | tuple[object, ...]]) -> None:
 
 
 def spare(table: dict[str, Any]) -> None:
-    """Exempt a table for ever. It may change, but its contents must be in no cycle.
+    """Exempt a table from the collector for ever. It may change, but its contents must be in no cycle.
 
     All other objects that exist now are exempted as well, and existing garbage in cycles is never freed.
     """

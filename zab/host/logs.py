@@ -14,11 +14,11 @@ from zab.core.zxid import Epoch, ServerId
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 QUIET_S: Final = 10.0
-"""The least time between two lines about the same key."""
+"""The minimum time between two lines about the same key."""
 KEYS_MAX: Final = 256
 """The number of keys that are remembered."""
 LINES_MAX: Final = 100
-"""The number of lines, about different keys, that one cause may have in `QUIET_S`."""
+"""The number of lines, about different keys, that one cause may produce in `QUIET_S`."""
 
 
 class TextFormatter(logging.Formatter):
@@ -36,7 +36,7 @@ class RateLimit:
 
     def __init__(self, quiet_s: float = QUIET_S, keys_max: int = KEYS_MAX) -> None:
         self._quiet_s = quiet_s
-        """The least time between two lines about the same key."""
+        """The minimum time between two lines about the same key."""
         self._keys_max = keys_max
         self._logged: dict[Hashable, tuple[float, int]] = {}
         """key -> the time of the last line, and the number of lines suppressed since"""
@@ -93,7 +93,7 @@ class KeyValueLog:
     def warn_rate_limited(
         self, event: str, key: object, level: str | int = "warning", /, *, cause: Hashable = None, **fields: object
     ) -> None:
-        """Log a line about `key` at most every ten seconds. The next one tells how many were suppressed.
+        """Log a line about `key` at most every ten seconds. The next line tells how many were suppressed.
 
         `cause` is the party that chooses the keys. If it causes more than `LINES_MAX` lines in ten seconds, the rest is
         suppressed. Repetitions do not count: a client that tries again and again does not hide other clients.

@@ -1,4 +1,4 @@
-"""Computing threads beside the event loop, without delays for the loop.
+"""Run computing threads while the event loop runs, without delays for the loop.
 
 A thread that computes keeps the interpreter for five milliseconds at a time. The loop needs the interpreter back after
 each of its system calls, dozens of times in a turn. So each turn would take a tenth of a second while a snapshot is

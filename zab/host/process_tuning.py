@@ -1,7 +1,7 @@
-"""Tuning of a process that only serves. The serving commands do it; no library call does.
+"""Tune a process that only runs a server. Commands such as `zab serve` do so; the library never does.
 
-The event loop, the interpreter and its collector belong to the application that embeds a store. In an application, a
-thread waits for the disk, and the collector keeps its settings.
+In an application that embeds a store, the event loop, the interpreter and its collector belong to the application.
+There a thread waits for the disk, and the collector keeps its settings.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ ReadyDescriptors: TypeAlias = list[tuple[int, int]]
 """Descriptors, and what they are ready for. One of them may be Trio's epoll."""
 
 READY_MAX: Final = 256
-"""The most descriptors of one round. The next round begins with the others."""
+"""The maximum number of descriptors in one round. The next round begins with the others."""
 
 _claimed: Final = trio.lowlevel.RunVar("zab_loop_claimed", False)
 _taken: Final = trio.lowlevel.RunVar("zab_loop_wait_taken", False)

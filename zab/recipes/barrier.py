@@ -109,8 +109,7 @@ class DoubleBarrier(Holdable):
                 return  # a faster participant may have removed it already
 
     async def _leave(self, mine: str, events: Watch) -> None:
-        """Leave in two steps: the first participant by name stays until all others have left; the others wait for the
-        first.
+        """Leave in two steps: the first participant by name leaves last, and the others wait until it has left.
 
         Only participants of this round count: a fast one may enter again before the others have noticed the end.
         """

@@ -1,4 +1,4 @@
-"""Errors of recipes, beside those of the store."""
+"""Errors of recipes, in addition to the errors of the store."""
 
 from __future__ import annotations
 

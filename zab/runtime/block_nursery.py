@@ -1,4 +1,4 @@
-"""A nursery for the tasks of a store beside the block of its user.
+"""A nursery for a store's tasks, which run while the block of the store's user runs.
 
 A nursery wraps every error in a group. The user of a store did not open this nursery, so errors of its tasks are raised
 without a group. Errors of the block are raised unchanged, groups included.

@@ -42,7 +42,7 @@ class DeadlineAlarm:
                 await trio.sleep_forever()
             if now_ms() >= node.deadline:
                 self._wakeup.ring()
-                await trio.sleep(0.001)  # the turn comes first, and moves the deadline
+                await trio.sleep(0.001)  # let the turn run, because it moves the deadline
 
     def advance(self) -> None:
         """Ring earlier if the node's deadline is earlier now."""

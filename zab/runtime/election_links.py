@@ -166,7 +166,7 @@ class PeerConnection:
         if self._next is not None:
             await trio.aclose_forcefully(self._next)
 
-    # -- its task ----------------------------------------------------------------------------------
+    # -- the task ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Carry out the steps of the link until it is over."""

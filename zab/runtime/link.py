@@ -180,7 +180,7 @@ class Link:
             self._queue.clear()
             self._scope.cancel()
 
-    # -- its own tasks -----------------------------------------------------------------------------
+    # -- the link's tasks -----------------------------------------------------------------------------
 
     async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: MessageSink) -> None:
         """Open the stream and serve it to its end. The inbox gets `up` once it is open, and `LinkDown` at the end."""

@@ -373,7 +373,7 @@ class Member:
         """True while a turn is under way. At its end, `on_turn` will be called."""
         return self._running is not None and self._running.turns.turning
 
-    # -- messages beside the history ---------------------------------------------------------------
+    # -- messages outside of the history ------------------------------------------------------------
 
     def tell_leader(self, body: bytes) -> bool:
         """Send a message to the leader's application over the side channel: it is not stored and may get lost.
@@ -492,7 +492,7 @@ class Member:
         """Write one more snapshot to this member's disk while it works. Return when the snapshot is durable.
 
         Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: its disk was
-        lost or damaged, and the leader has not healed it yet.
+        lost or damaged, and the leader has not sent it another one yet.
         """
         return await self._started().take_snapshot()
 

@@ -22,7 +22,7 @@ BIND_RETRY_S = 1.0
 
 
 class MembershipFollower:
-    """Binds the two ports between servers where the membership says, and cuts links of servers that left."""
+    """Binds the two ports between servers at the membership's addresses, and cuts links of servers that left."""
 
     def __init__(
         self,

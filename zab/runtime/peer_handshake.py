@@ -50,7 +50,7 @@ class PeerHandshake:
         timeout_ms: int,
         hosts: Callable[[Hello], Collection[str]],
     ) -> None:
-        """`hosts` returns the hosts of a server that says hello, or raises `WrongPeer` if it may not connect."""
+        """`hosts` returns the hosts of a server that has sent a hello, or raises `WrongPeer` if it may not connect."""
         self.me = me
         self.ensemble = ensemble
         self._host, self._port = "", 0

@@ -61,7 +61,7 @@ async def listen_for_peers(
 
 
 class PeerPort:
-    """Listens, and hands over the streams that send a valid hello in time. The memory for all others is bounded.
+    """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
 
     A half-open connection above the limit drops the oldest one of the host that has most of them. A member is half-open
     for a moment only. Connections from hosts of members have a pool of their own, so strangers never drop them.

@@ -1,7 +1,8 @@
 """Find the file that holds the rest of a snapshot, when the node asks for it.
 
 A learner whose synchronization was interrupted keeps the part that it has received. If its leader has a file with the
-same snapshot, the leader sends only the rest. The search reads the disk, so it runs in a task beside the turns.
+same snapshot, the leader sends only the rest. The search reads the disk, so it runs in a task of its own, not in a
+turn.
 """
 
 from __future__ import annotations

@@ -50,9 +50,7 @@ class SnapshotTaker:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        """`log_starts` is called with the new beginning of the log after each purge. `chance` is passed to the
-        schedule.
-        """
+        """`log_starts` receives the new beginning of the log after each purge. `chance` is passed to the schedule."""
         self.status = SnapshotStatus(storage.newest_snapshot)
         """The last finished snapshot, and the totals."""
         self.schedule = SnapshotSchedule(limits, chance)

@@ -48,7 +48,9 @@ class WriterCounts:
 
 
 class Writer:
-    """`put` takes the writes of a node. They are durable at once, or `report(ticket)` is called when they are.
+    """Writes to the disk for a node, in the event loop or in a thread.
+
+    `put` takes the writes. They are durable at once, or `report(ticket)` is called when they are.
 
     `pause_us_max` is how long a write may hold up the event loop. After a longer one, the thread has to make
     `QUICK_WRITES` quick writes before the next attempt. 0: all go to the thread.

@@ -157,9 +157,7 @@ class ClientAuthentication:
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
     def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
-        """Return whether the credentials can be wrong. With the digest scheme, only the super user's credentials can be
-        wrong.
-        """
+        """Return whether the credentials can be wrong. In the digest scheme, only the super user's credentials can."""
         chief = self._settings.super_digest
         if scheme != "digest":
             return True

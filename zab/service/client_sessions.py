@@ -102,7 +102,7 @@ class ClientSessions:
         try:
             _, error, *_ = yield self.internal_request(Op.CREATE_SESSION, (timeout_ms,), session)
         except GeneratorExit:
-            self.close(session)  # carried out after its creation
+            self.close(session)  # the leader carries this out after the creation
             raise
         assert not error, f"session {session:#x} was given out twice"
         return session

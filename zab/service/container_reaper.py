@@ -22,7 +22,8 @@ PART_MS: Final = 60_000 // PARTS_PER_MINUTE
 
 @frozen
 class ReaperSettings:
-    """
+    """The intervals and the rate of the container reaper.
+
     interval_ms       between two scans for containers and TTL nodes
     per_minute_max    deletions per minute
     never_used_ms     how long a container may wait for its first child; 0: for ever

@@ -69,8 +69,9 @@ class MemberTurn(Generic[Wait]):
         self._effects = effects
 
     def steps(self, now: Millis, *, steady: bool) -> Generator[Wait, None, bool]:
-        """Carry out one turn. Return True if every Ready was common, so that the role is the same. `steady`: the role
-        serves.
+        """Carry out one turn. Return True if every Ready was common, so that the role is the same.
+
+        `steady` is True if the role serves.
 
         The order is the same as in a loop around a Ready in etcd's raft. The waiting requests are prepared and proposed
         first. Each Ready sends and saves before it applies, so that the network and the disk work in the meantime.

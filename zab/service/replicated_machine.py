@@ -14,7 +14,7 @@ from zab.core.zxid import Epoch, Zxid
 
 
 class View(NamedTuple):
-    """The input of `prepare` beside the request.
+    """The input of `prepare` in addition to the request.
 
     zxid         the zxid of the transaction that is being prepared
     epoch        the epoch of this leader; transactions prepared in another epoch are no longer outstanding

@@ -123,7 +123,7 @@ class RequestTotals:
         self.open_requests = 0
         """Unanswered requests."""
         self.large_bytes = 0
-        """Bytes of the large requests among them."""
+        """Bytes of the large unanswered requests."""
         self.latency = Latency()
         """The latencies since the start, or since the last reset of the statistics."""
 

@@ -165,7 +165,7 @@ def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None 
     path = what if what.startswith(ROOT) else None
     shown = what if path is None else as_shown(path)
     if code == ErrorCode.NO_NODE and path is not None and _why_invalid(op, fields, path):
-        code = ErrorCode.BAD_ARGUMENTS  # the store looks for the node or its parent first, and finds none
+        code = ErrorCode.BAD_ARGUMENTS  # the store looks up the node or its parent before it checks the path
     part = "" if index is None else f"operation {index} of a multi, {Op(op).name.lower().replace('_', ' ')} "
     error = error_of(code, part + shown, _more_of_several(code, op) if path is None else _more(code, op, fields, path))
     error.path, error.index = path, index

@@ -127,8 +127,9 @@ class WatchManager:
                 watch.notify(seen)
 
     def interrupted(self) -> None:
-        """Send MAYBE_MISSED to persistent watches after a reconnection: the server repeats events of one-time watches
-        only.
+        """Send MAYBE_MISSED to persistent watches after a reconnection.
+
+        The server repeats missed events only for one-time watches.
         """
         for table in (Table.PERSISTENT, Table.RECURSIVE):
             for path, watches in self._tables[table].items():

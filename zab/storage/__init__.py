@@ -7,7 +7,6 @@ to `install.<zxid>`.
 
 **What recovery checks.** Each record, header and snapshot has checksums. To notice a missing file, each log record
 names its predecessor, and the epochs record names the newest segment and the end of the history. The last group of
-names its predecessor, and the epochs record names the newest segment and the end of the history. The last group of
 records is written and synced again, because it may have been read from the system's cache only. Recovery cuts a torn
 tail and ignores damage that a newer snapshot replaces. After any other damage it offers no history at all: the server
 does not vote until a leader has sent it a snapshot.

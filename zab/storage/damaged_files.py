@@ -59,5 +59,5 @@ def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
     return (
         f"{counted(files, 'file')} of {size} bytes named {ASIDE}* are kept from earlier damage; the limits are "
         f"damaged_files_max = {files_max} (db.damagedFilesMax in zoo.cfg) and damaged_bytes_max = {bytes_max} "
-        f"(db.damagedSizeLimitInKb), and above them further damage deletes these files: save or delete them now"
+        f"(db.damagedSizeLimitInKb); new damage that exceeds a limit deletes these files: save or delete them now"
     )

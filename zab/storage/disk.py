@@ -138,7 +138,7 @@ ADVICE: Final = {
     errno.ENOSPC: "free some space on this disk, then start the server again",
     errno.EDQUOT: "raise the quota or free some space, then start the server again",
     errno.EFBIG: "raise the file size limit of the process (ulimit -f), then start the server again",
-    errno.EIO: "the disk is failing: check the kernel log, replace the disk, let the server heal from the others",
+    errno.EIO: "the disk is failing: check the kernel log and replace the disk; the others then send a snapshot",
     errno.EROFS: "the file system is read-only, often after an error: check the kernel log, then mount it writable",
     errno.EACCES: "give the user that runs the server read and write permission here",
     errno.EPERM: "give the user that runs the server read and write permission here",
@@ -161,7 +161,7 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
     if operation == "make" and number == errno.ENOENT:
         advice = {errno.ENOENT: "no directory can be made there: choose another place for the data"}
         return StorageError(failure_text(operation, where, number, advice))
-    # An unreadable sector is damage: the other servers can heal it, so this server need not stop.
+    # An unreadable sector is damage: a snapshot from the leader can replace it, so this server need not stop.
     kind = DamagedError if operation == "read" and number == errno.EIO else StorageError
     return kind(failure_text(operation, where, number))
 
@@ -196,7 +196,8 @@ class DiskErrors:
 def other_version(name: str, found: int, known: int) -> StorageError:
     """Return the error for a file of another format version.
 
-    Such a file is not damaged: healing would delete data that the right version of the program can read.
+    Such a file is not damaged: a snapshot in its place would delete data that the right version of the program can
+    read.
     """
     return StorageError(
         f"{name} is of format {found}, and this program knows format {known} only: "

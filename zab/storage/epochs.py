@@ -212,7 +212,7 @@ class EpochsFile:
         return epochs, notes
 
     def distrust(self, *, forgotten: bool) -> None:
-        """Mark the history as damaged in every record from now on, until it is healed."""
+        """Mark the history as damaged in every record from now on, until a snapshot has replaced it."""
         status = self.record.status
         if status is HistoryStatus.WHOLE:
             status = HistoryStatus.DAMAGED

@@ -132,7 +132,9 @@ class HistoryScan:
         if self.segments and gap is None and segment.previous == self.last:
             return True
         if segment.previous > self.snapshot or self.batches:
-            missing = f"{segment.name}: offset 0: it begins after {show(segment.previous)}, the history before ends at"
+            missing = (
+                f"{segment.name}: offset 0: begins after {show(segment.previous)}, but the history before it ends at"
+            )
             self.damage.append(f"{gap + '; ' if gap else ''}{missing} {show(self.last)}")
             return False
         if self.segments or gap is not None:

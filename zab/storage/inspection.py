@@ -131,7 +131,9 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
     record, notes = file.record, list(found)
     if snapshot_files.listed(disk.list(), INSTALL):
         return _salvaged(
-            disk, ["a snapshot from the leader is half installed: start the server, it will finish"], salvage
+            disk,
+            ["the installation of a snapshot from the leader was interrupted: start the server to finish it"],
+            salvage,
         )
     if record.status is not HistoryStatus.WHOLE:
         status = record.status.name.lower()

@@ -19,7 +19,8 @@ from zab.storage.snapshot_files import INSTALL, SNAPSHOT, SnapshotFile
 def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int) -> None:
     """Make the complete incoming snapshot the history. On return it is durable."""
     if epochs.record.status is not HistoryStatus.WHOLE:
-        epochs.save(epochs.record)  # the record now says that the history is damaged: its files may be moved
+        # Files may be moved aside only once the record on the disk says that the history is not whole.
+        epochs.save(epochs.record)
         for zxid in snapshot_files.listed(disk.list(), INSTALL):
             name = f"{INSTALL}{zxid:x}"
             disk.rename(name, ASIDE + name)

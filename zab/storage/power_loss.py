@@ -16,7 +16,7 @@ from zab.storage.disk import SECTOR
 Choose: TypeAlias = Callable[[int], int]
 """`choose(n)` returns a number from range(n), at random or from a script, as `random.Random(seed).randrange` does."""
 Piece: TypeAlias = tuple[int, bytes | None, int]
-"""The surviving part of a change: offset, bytes, and the least size of the file; or, without bytes, its exact size."""
+"""The surviving part of a change: offset, bytes, minimum size of the file; or, without bytes, its exact size."""
 
 
 @define

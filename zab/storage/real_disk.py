@@ -233,7 +233,8 @@ class RealDisk:
 
     @contextmanager
     def _scan(self, folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-        fd = self._reserve.run(partial(self._open_folder, folder))  # other threads list, too, each at its own position
+        # A new descriptor for each call: a shared one would share the position with other threads that list the folder.
+        fd = self._reserve.run(partial(self._open_folder, folder))
         try:
             with self._reserve.run(partial(os.scandir, fd)) as entries:
                 yield entries

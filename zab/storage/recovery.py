@@ -2,8 +2,8 @@
 
 Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
 cuts a torn tail. It only notes damage to files that the newest sound snapshot replaces. Any other damage means that the
-history may be incomplete: recovery then offers no history and changes nothing on the disk, and the server heals from
-the others before it votes again.
+history may be incomplete: recovery then offers no history and changes nothing on the disk, and the server votes again
+only when a leader has sent it a snapshot.
 
 If recovery itself crashes, the next one repeats its changes.
 """
@@ -30,7 +30,9 @@ from zab.storage.segment import FILE_HEAD, PREFIX, Segment, scan
 from zab.storage.snapshot_files import INSTALL, SNAPSHOT
 from zab.storage.transaction_log import rewrite
 
-REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; its files become {ASIDE}*"
+REMEDY: Final = (
+    f"this server does not vote until a snapshot from the leader has replaced its history; its files become {ASIDE}*"
+)
 """The remedy, appended to each line of damage. It does not help a single server, whose operator needs a backup."""
 
 
@@ -98,7 +100,9 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
             notes.append("the transfer of the history was interrupted; this server does not vote until it is complete")
             return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
         case HistoryStatus.DAMAGED:
-            return _distrusted(epochs, notes, ["the history was found damaged earlier and is not healed yet"])
+            return _distrusted(
+                epochs, notes, ["the history was found damaged earlier, and no snapshot has replaced it yet"]
+            )
         case HistoryStatus.WHOLE:
             return _recover_whole(disk, epochs, notes)
 
@@ -240,7 +244,7 @@ def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
 
 
 def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: object) -> None:
-    """Raise `DamagedError` if the history may be incomplete and no other server can heal it: this is the only voter.
+    """Raise `DamagedError` if the history may be incomplete and this is the only voter: no server can send a snapshot.
 
     `given` is the membership that the server was started with; a later one on the disk takes precedence.
     """
@@ -253,6 +257,6 @@ def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: obj
         what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
         how = f"save the consistent part of a store with `zab log repair {path} NEW_DIRECTORY`, "
     raise DamagedError(
-        f"{path}: {what}. Server {me} is the only voter, so no other server can heal it: "
+        f"{path}: {what}. Server {me} is the only voter, so no other server can send it a snapshot: "
         f"{how}restore the directory from a copy, or start again with an empty one"
     )

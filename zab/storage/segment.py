@@ -91,9 +91,9 @@ def decode_segment(name: str, data: bytes) -> Segment:
 def guess_segment(first: Zxid, data: bytes) -> Segment | None:
     """Reconstruct the header of a file whose header is damaged or whose end is missing, to salvage its records.
 
-    The header can be recomputed: the file's name has the first zxid, the first record has the digest before it, and the
-    header holds the initial checksum twice, once as written and once as the sum of its bytes. Damage that hit only one
-    of the two leaves the other. Return None if neither fits.
+    The file's name has the first zxid, and the first record names the zxid before it. The checksums of records start
+    from the checksum of the file's header. Damage may have hit that header or its stored checksum, so both are tried:
+    the checksum of the header as it is, and the stored one. Return None if the first record matches neither.
     """
     if len(data) < FILE_HEAD:
         return None

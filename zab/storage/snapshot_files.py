@@ -92,9 +92,7 @@ class SnapshotFile:
             self._flush()
 
     def place(self, digest: int, name: str) -> None:
-        """End the file, make it durable, and rename it. After a crash the complete file has the name, or no file has
-        it.
-        """
+        """End the file, make it durable, and rename it. After a crash, `name` is a complete file or does not exist."""
         self._put(_END.pack(_END_KIND, self._chunks, digest))
         self._put_sum()
         self._flush()

@@ -86,7 +86,9 @@ class Storage:
         self._verified = found.newest
         """The zxid of a snapshot that was verified since the start and need not be verified again, or None."""
         self._begun = found.epochs.record.status is HistoryStatus.WHOLE
-        """True if the log continues a complete history, or a snapshot that heals it. Otherwise no batch is logged."""
+        """True if the log continues a complete history, or a snapshot that has replaced one. Otherwise no batch is
+        logged.
+        """
         self._incoming: SnapshotFile | None = None
         """The snapshot that is arriving from the leader, or None."""
         self.held = found.recovered.held

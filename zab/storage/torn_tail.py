@@ -2,8 +2,9 @@
 
 A record that was being written when the server died was never acknowledged: it is torn and is cut off. A record that
 was durable and became unreadable may have been acknowledged: it must not be dropped, so the server reports damage and
-heals. To take damage for a torn record would lose acknowledged writes. To take torn records for damage would turn a
-power failure of the whole ensemble into a permanent outage, because no server is left to heal from.
+waits for a snapshot from the leader. To take damage for a torn record would lose acknowledged writes. To take torn
+records for damage would turn a power failure of the whole ensemble into a permanent outage, because no server with a
+sound history is left.
 
 Only bytes written since the last sync can be torn, and the file had zeros there before. So a record is torn if it is in
 the last segment and both conditions hold:

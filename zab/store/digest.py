@@ -41,7 +41,7 @@ def digest_of(path: str, node: Znode) -> int:
 
 
 def _continued(crc: int, node: Znode) -> int:
-    """Continue from the CRC of the path, which is 0 for the root."""
+    """Return the CRC of a node. `crc` is the CRC of its path, 0 for the root."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
     if data:
         crc = crc32(data, crc)

@@ -57,7 +57,7 @@ FAILED_MULTI_HEAD: Final = Struct(">BqiqIIi")
 CHECKPOINT_HEAD: Final = Struct(">BqQ")
 """type, zxid, digest"""
 LENGTH: Final = Struct(">I")
-"""The length in front of each transaction inside a multi."""
+"""The length before each transaction inside a multi."""
 
 
 def set_data(

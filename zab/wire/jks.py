@@ -79,7 +79,7 @@ class _JksReader:
 def decode_jks(data: bytes, password: str) -> Jks:
     """Decode a key store: magic, version, entries, and a SHA-1 digest of the password and all of it.
 
-    Without a password the digest is not checked, and no key can be opened. Every count and length is checked against
+    Without a password the digest is not checked, and no key can be decrypted. Every count and length is checked against
     the bytes that are present.
     """
     secret = password.encode("utf-16-be", "surrogatepass")
@@ -135,7 +135,7 @@ def _decrypt_key(protected: bytes, secret: bytes) -> bytes:
         stream += link
     key = bytes(a ^ b for a, b in zip(hidden, stream, strict=False))
     if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), seal):
-        raise WrongPassword("a key does not open: a wrong password, or a damaged file")
+        raise WrongPassword("a key cannot be decrypted: a wrong password, or a damaged file")
     return key
 
 

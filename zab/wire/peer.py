@@ -60,7 +60,7 @@ REQUESTS_MAX: Final = 16_384
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
-"""An upper bound for a frame's bytes beside its body, requests or chunk."""
+"""An upper bound for the bytes that a frame adds to its body, requests or chunk."""
 ITEM_BYTES_MAX: Final = 5
 """The largest header that msgpack puts before a bytes value."""
 

@@ -1,7 +1,7 @@
-"""Messages between servers beside the consensus, mostly about requests. The core never receives them.
+"""Messages between servers outside of the consensus, mostly about requests. The core never receives them.
 
-They travel on the learner link. If the link breaks, the messages on their way are lost, and the server where a request
-was made decides whether to submit it again.
+They are sent over the learner link. If the link breaks, the messages on their way are lost, and the server where a
+request was made decides whether to submit it again.
 """
 
 from __future__ import annotations

@@ -465,7 +465,7 @@ def test_directory_with_a_snapshot_of_zookeeper_and_no_version_2_is_named(data: 
 def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_path: Path) -> None:
     run("snapshot", "take", data, tmp_path / "snapshot.200000001")
     verified = run("snapshot", "verify", tmp_path / "snapshot.200000001")
-    assert "the name says 0x200000001, the content 0x200000009: the content counts" in verified
+    assert "its name has zxid 0x200000001, but its content has 0x200000009, which is used" in verified
     assert "as of 2/9" in verified
     run("import", tmp_path / "snapshot.200000001", tmp_path / "ours")
     assert "as of 2/9" in run("snapshot", "verify", tmp_path / "ours")

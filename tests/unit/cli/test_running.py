@@ -35,7 +35,7 @@ def test_systemd_that_is_gone_ends_nothing(
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     notify_systemd("READY=1")
-    assert "cannot tell" in capsys.readouterr().err
+    assert "cannot notify" in capsys.readouterr().err
 
 
 def test_an_event_is_an_object_with_its_parts(caplog: pytest.LogCaptureFixture) -> None:

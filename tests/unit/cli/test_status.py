@@ -117,7 +117,7 @@ def test_membership_is_read_from_the_text_of_a_configuration() -> None:
 
 def test_missing_server_is_logged_once() -> None:
     row = {"id": 3, "host": "c", "client_port": 1, "connected": False, "mode": "unreachable"}
-    text = "it does not take part; last heard of 7 s ago"
+    text = "it does not take part; last report 7 s ago"
     told = _from_overview(
         {"members": [row], "warnings": [{"server": 3, "text": text}, {"server": 1, "text": "x"}]}, "a"
     )
@@ -206,7 +206,7 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "unexpected JSON"),
-        (b"220 mail.example ESMTP\r\n", "it says '220 mail.example ESMTP"),
+        (b"220 mail.example ESMTP\r\n", "it answers '220 mail.example ESMTP"),
     ],
 )
 async def test_reply_of_another_program_is_a_problem(reply: bytes, problem: str) -> None:

@@ -356,9 +356,9 @@ def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
     assert (made.limits.snapshots_kept, made.storage.snapshots_kept, made.limits.snap_entries) == (3, 3, 2)
     assert made.client_ports.connections_per_host_max == 0
     assert [line.partition("cfg:")[2] for line in made.warnings] == [
-        "3: autopurge.snapRetainCount=1: the least is 3, which is used",
-        "4: maxClientCnxns=-1: the least is 0, which is used",
-        "5: snapCount=1: the least is 2, which is used",
+        "3: autopurge.snapRetainCount=1: the minimum is 3, which is used",
+        "4: maxClientCnxns=-1: the minimum is 0, which is used",
+        "5: snapCount=1: the minimum is 2, which is used",
     ]
 
 
@@ -449,7 +449,12 @@ def test_an_ensemble(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("myid", "says"),
-    [(None, "is missing"), ("4", "there is no line server.4"), ("one", "no number"), ("", "no number")],
+    [
+        (None, "is missing"),
+        ("4", "there is no line server.4"),
+        ("one", "must hold this server's number"),
+        ("", "must hold this server's number"),
+    ],
 )
 def test_invalid_myid(folder: Path, myid: str | None, says: str) -> None:
     assert says in problems(folder, THREE, myid=myid)

@@ -181,7 +181,7 @@ def test_a_history_has_no_holes(batch: Batch) -> None:
         history.append(batch)
         assert history.last == make(1, 3)
         return
-    with pytest.raises(RemoteProtocolError, match="hole"):
+    with pytest.raises(RemoteProtocolError, match="there is a gap"):
         history.append(batch)
     assert (history.last, flat(history.after(NOTHING))) == (make(1, 2), flat([txns(1, 1, 2)]))
 

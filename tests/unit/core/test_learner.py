@@ -376,7 +376,7 @@ def test_a_promise_is_not_taken_back() -> None:
     follower = Follower(accepted=5)
     follower.link_up()
     assert follower.hear(LeaderInfo(Epoch(4))) == []
-    assert follower.role.over == "leader 3 proposes epoch 4; 5 was promised already"
+    assert follower.role.over == "leader 3 proposes epoch 4; epoch 5 was promised already"
     assert follower.log_state.accepted == 5
 
 
@@ -412,7 +412,7 @@ def test_history_committed_here_is_not_truncated() -> None:
     follower.hear(LeaderInfo(Epoch(3)))
     follower.save()
     assert follower.hear(Trunc(make(1, 1))) == [Veto(LEADER, Epoch(3), make(1, 1), make(1, 2), make(1, 2), 1)]
-    assert again.over == "asked to truncate what was committed"
+    assert again.over == "asked to truncate committed transactions"
     assert (follower.log_state.voting, follower.log_state.history.last) == (True, make(1, 2))
 
 
@@ -656,7 +656,7 @@ def test_truncation_below_the_committed_zxid_of_before_a_restart_is_vetoed() -> 
     written = len(follower.writes)
     veto = Veto(LEADER, Epoch(2), make(1, 1), make(1, 2), make(1, 3), 2)
     assert follower.hear(Trunc(make(1, 1), None)) == [veto]
-    assert follower.role.over == "asked to truncate what was committed"
+    assert follower.role.over == "asked to truncate committed transactions"
     assert follower.role.veto == veto
     said = noted(follower, "vetoes")
     assert [said[name] for name in ("leader", "common", "committed", "last", "count")] == [3, "1/1", "1/2", "1/3", 2]
@@ -675,7 +675,7 @@ def test_truncation_down_to_the_committed_zxid_is_obeyed() -> None:
 def test_server_that_is_not_to_veto_gives_its_history_up_at_once() -> None:
     follower = asked_to_cut(committed=make(1, 2), settings=evolve(SETTINGS, veto_lost_history=False))
     assert follower.hear(Trunc(make(1, 1), None)) == []
-    assert (follower.role.over, follower.role.veto) == ("asked to truncate what was committed", None)
+    assert (follower.role.over, follower.role.veto) == ("asked to truncate committed transactions", None)
     said = noted(follower, "history_given_up")
     assert [said[name] for name in ("leader", "common", "committed", "last", "count")] == [3, "1/1", "1/2", "1/3", 2]
     assert not follower.log_state.whole
@@ -686,7 +686,7 @@ def test_snapshot_below_the_committed_zxid_of_before_a_restart_is_vetoed() -> No
     follower = asked_to_cut(committed=make(1, 3))
     said = follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
     assert said == [Veto(LEADER, Epoch(2), make(1, 2), make(1, 3), make(1, 3), 1)]
-    assert follower.role.over == "asked to replace what was committed"
+    assert follower.role.over == "asked to replace committed transactions"
     assert follower.log_state.whole
 
     follower = asked_to_cut(committed=make(1, 3))

@@ -71,7 +71,7 @@ def test_settings_of_each_key(key: str, value: str, field: str, expected: object
 
 
 @pytest.mark.parametrize(("key", "value", "why"), [
-    ("ssl.clientAuth", "perhaps", "ssl.clientAuth=perhaps: need, want or none"),
+    ("ssl.clientAuth", "perhaps", "ssl.clientAuth=perhaps: expected need, want or none"),
     ("ssl.trustStore.location", "", "no ssl.trustStore.location"),
     ("ssl.protocol", "SSLv3", "ssl.protocol=SSLv3: one of TLSv1"),
     ("ssl.keyStore.type", "BCFKS", "BCFKS are not supported. .* keytool -importkeystore -srckeystore /etc/zk/k"),
@@ -79,7 +79,7 @@ def test_settings_of_each_key(key: str, value: str, field: str, expected: object
     ("ssl.keyStore.passwordPath", "/nowhere", "ssl.keyStore.passwordPath=/nowhere: the password cannot be read"),
     ("ssl.ocsp", "true", "ssl.ocsp=true: OCSP is not available"),
     ("ssl.context.supplier.class", "a.B", "a Java class is not available"),
-    ("ssl.crl", "sure", "ssl.crl=sure: true or false"),
+    ("ssl.crl", "sure", "ssl.crl=sure: expected true or false"),
     ("ssl.handshakeDetectionTimeoutMillis", "soon", "expected a whole number"),
 ])  # fmt: skip
 def test_invalid_arguments_are_reported(key: str, value: str, why: str) -> None:
@@ -220,8 +220,8 @@ def tampered(ca: Authority, name: str, content: bytes) -> StoreFile:
     ("c.jks", lambda ca: tampered(ca, "c.jks", b"\xce\xce\xce\xce"), "JCEKS is not supported. .*keytool"),
     ("ca.pem", lambda ca: ca.trust, "no key with its certificate"),
     ("one.p12", lambda ca: StoreFile(ca.as_pkcs12(ca.issue("one")).path, "wrong"), "password"),
-    ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path, "wrong"), "does not open"),
-    ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path), "does not open"),
+    ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path, "wrong"), "cannot be decrypted"),
+    ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path), "cannot be decrypted"),
 ])  # fmt: skip
 def test_the_file_that_is_wrong_is_named(
     ca: Authority, name: str, make: Callable[[Authority], StoreFile], why: str

@@ -102,7 +102,7 @@ def test_warnings_come_in_the_order_of_urgency() -> None:
         "this server does not vote: its history may be incomplete until a leader has sent it the rest",
         "the loop driver is dead",
         "damaged: log.1 is cut off",
-        "the disk is going bad: log.3 does not read",
+        "the disk is failing: log.3 does not read",
         (
             "the tree differs from the leader's at zxid 0x20: one of the two is wrong; "
             "compare /commands/hash of the servers"

@@ -36,7 +36,7 @@ def test_a_welcome_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("greeting", "says"),
     [
-        (Unwelcome("go away"), "refused there: go away"),
+        (Unwelcome("go away"), "it refused this server: go away"),
         (Welcome(VERSION, ServerId(3)), "server 3 answers at the address of server 1"),
         (HELLO, "it did not answer the greeting"),
     ],

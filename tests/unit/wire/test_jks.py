@@ -44,7 +44,7 @@ def test_a_store_made_by_keytool_is_decoded() -> None:
 
 @pytest.mark.parametrize(("store", "password", "why"), [
     (STORE, "changeIt", "a wrong password, or a damaged file"),
-    (STORE, "", "a key does not open"),
+    (STORE, "", "a key cannot be decrypted"),
     (STORE[:500] + b"?" + STORE[501:], "changeit", "a wrong password, or a damaged file"),
     (STORE[:-30], "changeit", "a wrong password, or a damaged file"),
     (b"", "changeit", "not a JKS"),

@@ -52,7 +52,7 @@ def test_a_count_is_held_against_the_bytes_that_are_there() -> None:
         nonlocal calls
         calls += 1
 
-    with pytest.raises(WireError, match="2147483647 elements in 40 bytes"):
+    with pytest.raises(WireError, match="2147483647 elements do not fit into 40 bytes"):
         Reader(bytes.fromhex("7fffffff") + bytes(40)).vector(element, 4)
     assert calls == 0
 

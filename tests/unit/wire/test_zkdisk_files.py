@@ -82,7 +82,7 @@ def test_a_number_is_the_first_line(raw: bytes, number: int) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"\n5", b"five", b"5 6", b"0x5", b"\xff", b"1_0", b"9" * 100])
 def test_invalid_number(raw: bytes) -> None:
-    with pytest.raises(DamagedError, match="no number"):
+    with pytest.raises(DamagedError, match="not a number"):
         decode_number(raw)
 
 

@@ -154,8 +154,8 @@ def record(payload: bytes) -> bytes:
     [
         (HEAD.pack(1, 2, 3, 4, 99), "unknown transaction type 99"),
         (HEAD.pack(1, 2, 3, 4, Op.CHECK) + bytes(8), "unknown transaction type 13"),
-        (HEAD.pack(1, 2, 3, 4, Op.ERROR), "no transaction"),
-        (encode_txn(TXNS[0]) + b"?", "1 bytes after it"),
+        (HEAD.pack(1, 2, 3, 4, Op.ERROR), "not a valid transaction"),
+        (encode_txn(TXNS[0]) + b"?", "1 bytes are left over"),
     ],
 )
 def test_record_without_a_transaction(payload: bytes, why: str) -> None:

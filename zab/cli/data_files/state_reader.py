@@ -96,7 +96,7 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
         store, content, whole = _their_snapshot(path, None if file is None else file.zxid, compression, progress)
         notes = []
         if content > store.zxid:
-            notes.append(f"{path}: the name says {store.zxid:#x}, the content {content:#x}: the content counts")
+            notes.append(f"{path}: its name has zxid {store.zxid:#x}, but its content has {content:#x}, which is used")
             store.zxid = content
         if not whole:
             notes.append(
@@ -126,7 +126,7 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
 
 
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
-    """Read a data directory of zab. With `salvage`, read up to the damage; the notes say where that is, and why.
+    """Read a data directory of zab. With `salvage`, read up to the damage; the notes name the place and the reason.
 
     If the record of epochs is missing, a sound history is used as it is, and the notes say what is unknown.
     """
@@ -157,7 +157,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
 
 
 def _our_file(path: Path) -> StoreState:
-    """Read a snapshot file of zab. A copy may have any name that does not stand for another zxid."""
+    """Read a snapshot file of zab. A copy may have any name that does not contain another zxid."""
     disk = ReadOnlyDisk(path.parent)
     store = Store()
     store.restore(snapshot_files.read_chunks(disk, path.name))

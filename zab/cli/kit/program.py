@@ -32,7 +32,7 @@ class LazyCommand:
 
 
 class Program(click.Group):
-    """`--help` lists the commands without loading them."""
+    """A group of commands whose `--help` loads none of them."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, LazyCommand], extra: str, **options: Any) -> None:
         super().__init__(*arguments, **options)

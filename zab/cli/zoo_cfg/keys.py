@@ -18,7 +18,7 @@ from zab.net.tls.tls_settings import TLS_KEYS
 
 
 def _digest_algorithm(value: str) -> str:
-    """Accept Java's spelling, SHA-256, beside Python's, sha256."""
+    """Accept Java's spelling, SHA-256, and Python's, sha256."""
     name = value.lower().replace("-", "", 1)
     if name not in ("sha1", "sha224", "sha256", "sha384", "sha512", "md5"):
         raise ValueError("one of SHA1, SHA-224, SHA-256, SHA-384, SHA-512, MD5")
@@ -147,7 +147,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
                   "allow clients with permission to change the members"),
             _read("peerType", "participant", values.one_of_in_any_case("participant", "observer"),
                   "compared with this server's own line, which takes precedence"),
-            _read("quorumListenOnAllIPs", "false", values.flag_or_yes_no, "listen for servers on all addresses, not only on the one in its line `server.N`"),
+            _read("quorumListenOnAllIPs", "false", values.flag_or_yes_no, "listen for servers on all addresses, not only on the one in the `server.N` line of this server"),
             _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request after this many leaders in a row failed during it; not a key of ZooKeeper's"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag_or_yes_no,
                   "begin a new history in an empty directory; false: get it from the others"),

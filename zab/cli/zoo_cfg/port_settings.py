@@ -1,4 +1,4 @@
-"""The ports of a server beside the plain client port: TLS, servers, HTTP."""
+"""The ports of a server other than the plain client port: TLS, servers, HTTP."""
 
 from __future__ import annotations
 

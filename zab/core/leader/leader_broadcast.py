@@ -103,7 +103,7 @@ class LeaderBroadcast(LeaderPhase):
             self._readmit(now)
 
     def _readmit(self, now: Millis) -> None:
-        """Propose the same membership again, to readmit healed servers that had lost their promises.
+        """Propose the same membership again, to readmit synchronized servers that had lost their promises.
 
         The membership is decided without the votes of these servers, and its commit voids their forgotten promises. An
         observer that a change of membership made a voter has to reconnect first.
@@ -266,9 +266,7 @@ class LeaderBroadcast(LeaderPhase):
         return activated and self._leave_if_removed(designated)
 
     def _designate(self, zxid: Zxid) -> ServerId:
-        """Return the leader for the membership just activated: this server, or the voter with the newest
-        acknowledgement.
-        """
+        """Return the leader for the membership just activated: this server, or the voter that has acknowledged most."""
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
             return log_state.me

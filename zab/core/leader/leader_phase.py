@@ -45,7 +45,7 @@ class LeaderPhase:
     epoch: Epoch | None
     """The epoch of this leader, once it is chosen."""
     until: Millis
-    """The leader gives up at this time."""
+    """The attempt to lead ends at this time, unless the phase has ended before."""
 
     def __init__(self, role: LeaderRole) -> None:
         self._role = role

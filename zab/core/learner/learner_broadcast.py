@@ -106,7 +106,7 @@ class LearnerBroadcast(_AdoptedPhase):
         self._check_readmission()
 
     def _check_readmission(self) -> None:
-        """Regain the vote when a membership is decided that was proposed after this server was healed.
+        """Regain the vote when a membership is decided that was proposed after this server was synchronized.
 
         The membership was decided without this server's vote, so a quorum has it in the history. A candidate to which
         this server once made a promise needs a member of that quorum. That member has a newer history than the

@@ -1,7 +1,8 @@
 """Synchronization (Zab, phase 2): take over the leader's history, then its epoch.
 
-The dangerous moment is NEWLEADER: other implementations have lost data because they acknowledged the epoch before the
-epoch after the history, and the acknowledgement is made only when the disk has reported the epoch durable.
+The dangerous moment is NEWLEADER: other implementations have lost data there, because they acknowledged the epoch
+before the history was durable. Here the order is fixed: the writes go to the disk in the order in which they were
+decided, the epoch after the history, and the acknowledgement is made only when the disk has reported the epoch durable.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class LearnerSynchronization(LearnerPhase):
         if message.common > log_state.history.last:
             raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but this server's history ends before it")
         if message.common < log_state.known:
-            self._refuse(message.common, "asked to truncate what was committed")
+            self._refuse(message.common, "asked to truncate committed transactions")
             return
         if not self._agree(message.common, message.digest):
             return
@@ -119,7 +120,7 @@ class LearnerSynchronization(LearnerPhase):
             count = log_state.history.entries_between(message.common, last)
             self._out.note(
                 "truncated", "warning", leader=self._role.leader, **{"from": show(last), "to": show(message.common)},
-                count=count, why="the leader lacks them; what was durable here may have been acknowledged"
+                count=count, why="the leader lacks them; this server may have acknowledged the durable ones"
             )  # fmt: skip
         log_state.truncate(message.common)
 
@@ -280,7 +281,7 @@ class LearnerSynchronization(LearnerPhase):
                 ends = min(ends, Zxid(version - 1))
             if ends < log_state.known:
                 common = log_state.history.floor(ends)
-                self._refuse(NOTHING if common is None else common, "asked to replace what was committed")
+                self._refuse(NOTHING if common is None else common, "asked to replace committed transactions")
                 return
         else:
             log_state.partial.drop()

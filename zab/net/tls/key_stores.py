@@ -173,7 +173,7 @@ def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: s
         if error.reason == "KEY_VALUES_MISMATCH":
             why = "the key does not belong to the certificate"
         elif asked:
-            why = "the key does not open with this password"
+            why = "the key cannot be decrypted with this password"
         else:
             why = f"no key with its certificate can be read from it: {error.reason or error}"
         raise ConfigError(f"{named}: {why}") from error

@@ -35,7 +35,8 @@ _MODES: Final = {
 @checks_arguments
 @frozen
 class TlsPortSettings:
-    """
+    """The TLS settings of one port.
+
     key_store           the key of this server, and its certificate with the chain to its authority
     trust_store         the authorities that may sign clients' certificates
     client_auth         whether a client must show a certificate

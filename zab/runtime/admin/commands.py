@@ -1,7 +1,7 @@
 """The commands of ZooKeeper's admin server, under all their names, with the keys and the types of ZooKeeper's answers.
 
-Tools read these answers by key, so no key is left out. A key without a value here has the value that ZooKeeper uses
-for that: -1, 0 or null.
+Tools read these answers by key, so no key is left out. A key without a value here has the value that ZooKeeper uses for
+a missing one: -1, 0 or null.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The status report that each server sends to the others once a second, so that each can show all servers.
 
-Reports travel beside the history and are only displayed. No decision depends on them, so a report may be old or
+Reports are sent outside of the history and are only displayed. No decision depends on them, so a report may be old or
 missing.
 """
 

@@ -247,7 +247,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
 
 def _node_of(result: Result | SubResult) -> Znode:
     node = result[3]
-    assert node is not None, "an operation that answers with a stat leaves a node"
+    assert node is not None, "the result of an operation with a stat in its reply has a node"
     return node
 
 

@@ -34,11 +34,11 @@ from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 
 PORT_MAX: Final = 65_535
 BESIDE_A_FRAME_BYTES = 64 << 10
-"""The bytes of a forwarded request beside the client's own: session and identities."""
+"""The bytes that a server adds to a client's request when it forwards it: session and identities."""
 
 
 class MemberOptions(TypedDict, total=False):
-    """The arguments of `Member` beside its machine, its path and its limits."""
+    """The arguments of `Member` except its machine, its path and its limits."""
 
     server_id: int | None
     ensemble: Ensemble | None

@@ -92,7 +92,7 @@ class ServerRuntime:
         """Open a session in this process, for as long as the block lasts. Its ephemeral nodes last as long."""
         return opened(self, self.settings.timeout_ms(timeout_of(timeout_ms)))
 
-    # -- its tasks ---------------------------------------------------------------------------------
+    # -- the tasks ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:

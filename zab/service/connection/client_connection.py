@@ -209,7 +209,7 @@ class ClientConnection:
         sessions.attach(self)
         server.connections[self] = None
         if not sessions.knows(session):
-            self.cut("its session was closed again in the meantime")
+            self.cut("its session was closed during the handshake")
             return
         shown_read_only = None if asked.read_only is None else read_only
         welcome = ConnectResponse(timeout_ms, session, sessions.password(session), shown_read_only)

@@ -454,7 +454,7 @@ class RequestPipeline:
                 client.send(write_reply(op, xid, result))
             if op == _CLOSE or code == _EXPIRED:
                 client.finish()
-            elif replies and replies[0][2] is not None:  # usually the next one is a write under way
+            elif replies and replies[0][2] is not None:  # usually the oldest one is a write under way, so not due
                 self._answer_due()
             if self._pause is _PAUSED_FOR_REPLIES and not replies:
                 self._proceed()

@@ -58,7 +58,7 @@ class Submission:
 class PendingSubmissions:
     def __init__(self, origin: bytes, count_max: int, bytes_max: int, leaders_lost_max: int = 3) -> None:
         assert len(origin) == ORIGIN_BYTES
-        assert leaders_lost_max >= 2, "one loss proves nothing"
+        assert leaders_lost_max >= 2, "one loss proves nothing about a request"
         self.origin = origin
         """The origin in the tags of this member's transactions, unique to this run of its process."""
         self.bytes = 0
@@ -127,7 +127,7 @@ class PendingSubmissions:
         return count
 
     def _fitting(self, requests: Sequence[bytes]) -> tuple[int, int]:
-        """Return the number of requests from the front that there is room for, and their bytes."""
+        """Return how many of the first requests have room, and their bytes."""
         count = size = 0
         for request in requests:
             more = size + len(request)

@@ -4,7 +4,7 @@ The queue drops a request when the leadership ends, or when the link on which it
 submitted it then sends it again.
 
 So a request that ended its leader would be sent to the next leader and end that one, too. Therefore an error of a
-single request is reported to its submitter, and the leader goes on.
+single request is reported to its submitter, and the leader continues.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
 from zab.wire.relay_messages import TAG, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
-"""The bytes of a batch for each transaction, beside the transaction itself."""
+"""The overhead of a batch for each transaction, in bytes."""
 
 PREPARE_S: Final = 0.02
 """The time after which a turn stops preparing and lets other tasks run.
@@ -245,7 +245,7 @@ class ProposalQueue:
         """Prepare the requests of at most one batch.
 
         The zxid of each transaction is known in advance, because nothing else is proposed in between. A request whose
-        preparation fails, or whose transaction does not fit into a frame, is refused; the leader goes on. Stop early
+        preparation fails, or whose transaction does not fit into a frame, is refused; the leader continues. Stop early
         after `PREPARE_S`, so that other tasks run.
         """
         limits, batches, prepared, outstanding = self._limits, self._batches, self._prepared, self._outstanding

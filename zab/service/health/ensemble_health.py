@@ -63,7 +63,7 @@ def is_settled(serving_ms: Millis) -> bool:
 
 
 def health(taking_part: Collection[bool], *, serving: bool, warned: bool) -> str:
-    """Return the health; `taking_part` says for each member whether it takes part."""
+    """Return the health; `taking_part` has True for each member that takes part."""
     if not serving:
         return DOWN
     if warned:

@@ -51,4 +51,4 @@ class RoleReporter:
         if node.voting is not self._voting:
             self._voting = node.voting
             if node.voting:
-                self._log.say("healed", why="the other servers gave this server its history: it votes again")
+                self._log.say("healed", why="the leader has sent this server its history: it votes again")

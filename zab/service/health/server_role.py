@@ -18,7 +18,7 @@ class ServerRole:
         self.current: RoleChange | None = None
         """The role; None before the member has one."""
         self.started_ms = now
-        """The start of this server."""
+        """The time at which this server started."""
         self.serving_since_ms: Millis | None = None
         """The time since which this server serves in the present epoch; None while it does not serve."""
         self.leading_since_ms = now

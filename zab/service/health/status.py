@@ -93,7 +93,7 @@ class DiskStatus:
     log_path   the directory of the log: the same one, unless the log has its own
     fsyncs_us  the times of the last fsyncs in microseconds, the oldest first
     writes     records handed to the disk, most of them of the log
-    rotten     sentences about files that were damaged at the start and not needed: the disk is going bad
+    rotten     sentences about files that were damaged at the start and not needed: the disk is failing
     """
 
     path: str | None
@@ -122,11 +122,13 @@ class Status:
     voting: bool
     """False while the history on this disk may be incomplete."""
     damage: tuple[str, ...]
-    """The damage found on the disk at the start, as sentences. Empty again once the other servers have healed it."""
+    """The damage found on the disk at the start, as sentences. Empty again once a snapshot from the leader has replaced
+    the history.
+    """
     cut_off_since: Millis | None
     """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
     responsive: frozenset[ServerId]
-    """The servers that have sent a vote since this one began to look for a leader, this one included."""
+    """This server, and the servers that have sent a vote since it began to look for a leader."""
     outstanding: int
     """Submissions of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]

@@ -136,9 +136,7 @@ class FirstFrame(PartialFrame):
 
 @frozen
 class Command:
-    """A four-letter word in place of a ConnectRequest. The client reads the answer until the server closes the
-    connection.
-    """
+    """A four-letter word in place of a ConnectRequest. The server closes the connection after its answer."""
 
     word: str
     argument: bytes = b""

@@ -228,9 +228,7 @@ def _encode_token(fields: Fields) -> bytes:
 
 
 def _watches(lists: int) -> RequestBody:
-    """Return the body of setWatches: the last zxid that the client has seen, then a list of paths for each kind of
-    watch.
-    """
+    """Return the body of setWatches: the last zxid that the client has seen, then `lists` lists of paths."""
 
     def decode(body: bytes, at: int) -> tuple[Fields, int]:
         reader = Reader(body, at)

@@ -71,7 +71,7 @@ def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
 
 def _node_of(result: Result | SubResult) -> Znode:
     node = result[3]
-    assert node is not None, "an operation that answers with a stat leaves a node"
+    assert node is not None, "the result of an operation with a stat in its reply has a node"
     return node
 
 
@@ -80,7 +80,7 @@ def _write_part(part: SubResult) -> multi_codec.Result:
     if error or op == _ERROR:
         return _ERROR, error
     if op == _SET_DATA:
-        assert node is not None, "a node that was set exists"
+        assert node is not None, "a successful set has a node"
         return op, stat_fields(node)
     if op == _CREATE:
         return op, path
@@ -96,7 +96,7 @@ def write_reply(op: int, xid: int, result: Result) -> bytes:
     if error:
         return error_reply(xid, zxid, error)
     if op in _WITH_STAT:
-        assert node is not None, "a node that was set exists"
+        assert node is not None, "a successful set has a node"
         return node_reply(xid, zxid, node)
     if op == _CREATE:
         assert path is not None, "a created node has a path"
