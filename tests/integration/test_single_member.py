@@ -40,7 +40,7 @@ def test_object_that_is_no_machine_is_refused_when_the_member_is_made(tmp_path: 
             return []
 
     wrong: Any = Half()
-    with pytest.raises(TypeError, match=r"^Half is no zab\.Machine: it lacks apply, restore\."):
+    with pytest.raises(TypeError, match=r"^Half is not a zab\.Machine: it lacks apply, restore;"):
         Member(wrong, tmp_path)
     wrong = object()
     with pytest.raises(TypeError, match="it lacks prepare, apply, snapshot, restore"):

@@ -4,7 +4,7 @@
         write(..., token=held.token)
 
 Such a lock decides which client may go ahead. It cannot stop a process that was frozen meanwhile: see
-`zab.recipes.holding`. Protect work that must never be done twice by the token.
+`zab.recipes.holding`. Use the token to protect work that must never be done twice.
 """
 
 from __future__ import annotations

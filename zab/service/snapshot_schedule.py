@@ -26,8 +26,8 @@ class SnapshotSchedule:
         self._writing = False
         """True while a snapshot is being written. No other begins before it has ended."""
         self._entries = self._bytes = 0
-        """The transactions and bytes applied since the last regular snapshot. If either reaches its mark, the next is
-        due.
+        """The transactions and bytes applied since the last regular snapshot. If either reaches its random
+        limit, the next one is due.
         """
         self._asked: list[Done] = []
         """Callers that wait for a snapshot that has not begun."""
