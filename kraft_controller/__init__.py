@@ -1,7 +1,8 @@
 """A Kafka controller whose metadata is in the nodes of a coordination store, in Kafka's own layout.
 
-Brokers register in the store and stand for election. The elected one decides which broker leads which partition, writes
-that to the store, and sends it to the others. It runs inside another program, on Trio, beside what keeps the records:
+Brokers register in the store, and one of them is elected controller. It elects the leaders of partitions, writes its
+decisions to the store, and sends them to all brokers. The package runs on Trio, inside the program that stores the
+records:
 
     me = Broker(BrokerId(1), NO_EPOCH, (Endpoint("CONTROLLER", "127.0.0.1", port),), {"CONTROLLER": "PLAINTEXT"})
     registration = Registration(partial(zab.connect, "127.0.0.1:2181"), me, wall_ms)
@@ -16,8 +17,8 @@ that to the store, and sends it to the others. It runs inside another program, o
 
     await registration.run(live)                             # beside a listener that serves `commands.serve`
 
-`docs/howto/embed-a-controller.md` has a complete program. Administrators use `zab-broker` and the functions below it:
-`create_topic`, `describe_cluster` and others. Names are imported on first use.
+`docs/howto/embed-a-controller.md` has a complete program. Administrators use the command `zab-broker`, or its functions
+such as `create_topic` and `describe_cluster`. Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
 _WHERE: Final = {
     "core.names": ("BrokerEpoch", "BrokerId", "ControllerEpoch", "LeaderEpoch", "TopicId", "TopicPartition", "Version"),
     "core.state": ("Assignment", "Broker", "Endpoint", "PartitionState", "Topic"),
-    # a broker in the store
+    # a broker's registration in the store
     "runtime.registration": (
         "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
     ),
@@ -97,7 +98,7 @@ _WHERE: Final = {
     "runtime.meta_properties": (
         "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
     ),
-    # its candidacy, and the commands that it sends as controller
+    # a broker's candidacy, and the commands that it sends as the controller
     "runtime.controller": ("ControllerEnvironment", "Controller", "Pace"),
     "core.controller_context": ("ControllerSettings",),
     "core.broker_request_batch": ("CommandSink",),
@@ -109,19 +110,19 @@ _WHERE: Final = {
         "ElectLeadersRequested", "StaleBrokerEpoch",
     ),
     "core.topics.alter_partition": ("IsrChange", "IsrChangeResult", "IsrMember"),
-    # what brokers receive, from controllers and as configuration
+    # commands and configurations that brokers receive
     "core.command_handler": ("ControllerCommandHandler",),
     "runtime.command_server": ("CommandServer",),
     "core.commands": ("LeaderAndIsr", "Role", "Stop", "StopReplica", "UpdateMetadata"),
     "runtime.config_feed": ("ConfigFeed",),
     "core.configuration.config_keys": ("ConfigError", "values_of"),
     "core.configuration.throttles": ("Throttles",),
-    # what administrators and their tools do
+    # administration
     "runtime.admin.cluster_description": ("ClusterDescription", "describe_cluster"),
     "runtime.admin.topic_requests": ("TopicError", "add_partitions", "create_topic", "delete_topic", "plan_topic"),
     "runtime.admin.entity_configs": ("Entity", "NoSuchEntity", "alter_config", "read_config"),
     "runtime.admin.election_requests": ("ask_for_elections",),
-    # what operators observe
+    # observation by operators
     "core.cluster_health": ("Health", "health"),
     "runtime.controller_metrics": ("Sample", "exposition", "samples"),
     "runtime.operator_port": ("OperatorPort", "controller_health"),

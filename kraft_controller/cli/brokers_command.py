@@ -23,13 +23,13 @@ from zab.cli.kit.verb_group import Arguments
 
 @click.group(cls=StoreVerbs)
 def brokers() -> None:
-    """Show the registered brokers: address, rack, since when, and how many partitions each leads and holds.
+    """Show the registered brokers: address, rack, time of registration, and the number of partitions led and held.
 
     \b
     zab-broker brokers list
     zab-broker brokers describe 1 --json
 
-    A broker is registered for as long as its session with the store lasts. Each start gives it a new epoch.
+    A broker is registered for as long as its session with the store lasts. It gets a new broker epoch at each start.
     """
 
 
@@ -41,13 +41,13 @@ async def _list(session: zab.Session, arguments: Arguments) -> int:
     return report_damage(cluster)
 
 
-@brokers.verb("describe", "Show all that is known of the brokers with these numbers (default: all).")
+@brokers.verb("describe", "Show all details of the brokers with these ids (default: all brokers).")
 @click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
     cluster, acting = await describe_cluster(session), await read_acting(session)
     missing = sorted(set(arguments.ids) - set(cluster.brokers))
     if missing:
-        raise Failed(f"brokers {missing} are not registered; there are {list(cluster.brokers)}")
+        raise Failed(f"brokers {missing} are not registered; registered are {list(cluster.brokers)}")
     rows = [
         _row(cluster, acting, each) | _more(cluster, each)
         for ident, each in cluster.brokers.items()

@@ -56,35 +56,37 @@ def configs() -> None:
 def _entity(function: F) -> F:
     """Add the parameters that name one entity."""
     function = click.option(
-        "--client", metavar="NAME", help="With a user: its setting together with this client only."
+        "--client", metavar="NAME", help="With a user: the setting for that user with this client id only."
     )(function)
-    function = click.option("--default", is_flag=True, help="For all that have no setting of their own.")(function)
+    function = click.option("--default", is_flag=True, help="The default for all that have no setting of their own.")(
+        function
+    )
     function = click.argument("name", required=False)(function)
     return click.argument("kind", type=click.Choice(sorted(KEYS)), metavar=f"{{{','.join(sorted(KEYS))}}}")(function)
 
 
-_unset: Final = "A key whose default is to apply again. May be repeated."
+_unset: Final = "A key to remove, so that its default applies again. May be repeated."
 
 
 def _named(arguments: Arguments) -> Entity:
     name = DEFAULT if arguments.default else arguments.name
     if arguments.default and arguments.kind == "topics":
-        raise Misused("defaults of all topics are settings of brokers: configs alter brokers --default")
+        raise Misused("the defaults of topics are broker settings: use configs alter brokers --default")
     if name is None:
-        raise Misused(f"name one of the {arguments.kind}" + ("" if arguments.kind == "topics" else ", or --default"))
+        raise Misused(
+            f"missing name: name one of the {arguments.kind}" + ("" if arguments.kind == "topics" else ", or --default")
+        )
     if arguments.client is not None and arguments.kind != "users":
-        raise Misused("--client is for users")
+        raise Misused("--client requires the entity type users")
     try:
         return Entity.of(arguments.kind, name, arguments.client)
     except NoSuchEntity as error:
         raise Misused(str(error)) from None
 
 
-@configs.verb(
-    "describe", "Show settings. NAME is a topic, a number of a broker, ...; without it, all that have settings."
-)
+@configs.verb("describe", "Show settings. NAME is a topic, a broker id, ...; without it, all entities with settings.")
 @_entity
-@click.option("--all", is_flag=True, help="Show keys that are not set, too, with their defaults.")
+@click.option("--all", is_flag=True, help="Also show keys that are not set, with their defaults.")
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
     one = arguments.name is not None or arguments.default
     wanted = [_named(arguments)] if one else await entities(session, arguments.kind)
@@ -109,14 +111,14 @@ async def _describe(session: zab.Session, arguments: Arguments) -> int:
     return code
 
 
-@configs.verb("alter", "Set or unset some keys; the others stay as they are.")
+@configs.verb("alter", "Set or unset some keys; the others stay unchanged.")
 @_entity
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="A key and its value. May be repeated.")
 @click.option("--unset", multiple=True, metavar="KEY", help=_unset)
 async def _alter(session: zab.Session, arguments: Arguments) -> int:
     put = dict(pair(text) for text in arguments.set)
     if not put and not arguments.unset:
-        raise Misused("nothing to do: --set KEY=VALUE, or --unset KEY")
+        raise Misused("nothing to do: use --set KEY=VALUE or --unset KEY")
     both = sorted(set(put) & set(arguments.unset))
     if both:
         raise Misused(f"{', '.join(both)}: both set and unset")
@@ -158,7 +160,7 @@ _MECHANISMS = {mechanism.value: mechanism for mechanism in Mechanism}
 
 
 def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
-    """Replace passwords by the credentials that check them."""
+    """Replace passwords by SCRAM credentials."""
     if entity.kind == "clients" or not entity.path.startswith("users/"):
         return put
     return {
@@ -168,7 +170,8 @@ def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
 
 
 def _shown(key: str, text: str) -> str:
-    """Return the value, or the number of iterations in place of a SCRAM credential, which could be used to guess."""
+    """Return the value; for a SCRAM credential only the number of iterations, since the rest would help to guess the
+    password."""
     if key not in _MECHANISMS:
         return shown(key, text)
     try:

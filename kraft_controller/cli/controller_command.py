@@ -1,4 +1,4 @@
-"""`zab-broker controller`: which broker is the controller, and asking it to step down."""
+"""`zab-broker controller`: show the controller, or make it step down."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from zab.cli.kit.verb_group import Arguments
 
 @click.group(cls=StoreVerbs)
 def controller() -> None:
-    """Show which broker is the controller, since when and of which epoch, or ask it to step down.
+    """Show which broker is the controller, since when, and its epoch, or make it step down.
 
     \b
     zab-broker controller show
     zab-broker controller resign --wait
 
-    `show` exits with 1 if there is no controller, and if a request to the controller cannot be read; it names the node.
-    A controller that has resigned may be elected again.
+    `show` exits with 1 if there is no controller, or if a node with a request to the controller cannot be parsed. A
+    controller that has resigned may be elected again.
     """
 
 
@@ -35,9 +35,9 @@ async def _show(session: zab.Session, arguments: Arguments) -> int:
     acting, epoch = await read_acting(session), await read_epoch(session)
     wrong = await read_wrong_requests(session)
     for why in wrong:
-        progress(f"damaged: {why}; the controller leaves it as it is: remove the node, or write it again")
+        progress(f"damaged: {why}; the controller ignores it: remove or rewrite the node")
     if acting is None:
-        progress(f"there is no controller; the last one was of epoch {epoch}")
+        progress(f"there is no controller; the last one had epoch {epoch}")
         show(arguments.json, [], ["id", "epoch", "since"])
         return FAILED
     since = datetime.fromtimestamp(acting.since_ms / 1000).astimezone().isoformat(" ", "seconds")
@@ -46,8 +46,10 @@ async def _show(session: zab.Session, arguments: Arguments) -> int:
 
 
 @controller.verb("resign", "Make the controller step down. The brokers then elect one, perhaps the same.")
-@click.option("--wait", is_flag=True, help="Wait until there is a controller of a later epoch.")
-@click.option("--wait-s", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Wait no longer.")
+@click.option("--wait", is_flag=True, help="Wait until there is a controller with a later epoch.")
+@click.option(
+    "--wait-s", type=float, default=60.0, show_default=True, metavar="SECONDS", help="The longest wait for --wait."
+)
 async def _resign(session: zab.Session, arguments: Arguments) -> int:
     epoch = await read_epoch(session)
     try:
@@ -61,7 +63,7 @@ async def _resign(session: zab.Session, arguments: Arguments) -> int:
         acting, later = await _after(session, epoch)
         say(arguments.json, f"broker {acting.id} is the controller, epoch {later}", id=acting.id, epoch=later)
         return DONE
-    raise Failed(f"no broker has become the controller in {arguments.wait_s:g} s: is one running?")
+    raise Failed(f"no broker became the controller within {arguments.wait_s:g} s: check that a broker is running")
 
 
 async def _after(session: zab.Session, epoch: ControllerEpoch) -> tuple[Acting, ControllerEpoch]:

@@ -1,4 +1,4 @@
-"""`zab-broker elect`: elections of partition leaders, held by the controller."""
+"""`zab-broker elect`: have the controller elect partition leaders."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def elect() -> None:
     """Have the controller elect leaders of partitions.
 
     \b
-    zab-broker elect preferred                     each partition returns to the first of its replicas
+    zab-broker elect preferred                     the first replica of each partition
     zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
-    zab-broker elect unclean orders:0 --yes        any live replica, if none in sync is alive: loses records
+    zab-broker elect unclean orders:0 --yes        any live replica, if no ISR member is alive: loses records
 
     Exits with 1 if a named partition does not get the requested leader.
     """
@@ -38,13 +38,13 @@ _wait_s: Final = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wait no longer for the controller.",
+    help="The longest wait for the controller.",
 )
 
 
 @elect.verb(
     "preferred",
-    "Elect the first replica, if it is alive and in sync. Default: for every partition with another leader.",
+    "Elect the first replica, if it is alive and in the ISR. Default: for every partition with another leader.",
 )
 @_partitions
 @_wait_s
@@ -53,14 +53,14 @@ async def _preferred(session: zab.Session, arguments: Arguments) -> int:
 
 
 @elect.verb(
-    "unclean", "Elect any live replica of partitions without a leader. Records that only dead replicas have are lost."
+    "unclean", "Elect any live replica for partitions without a leader. Records that only dead replicas have are lost."
 )
 @_partitions
 @_wait_s
 @click.option("--yes", is_flag=True, help="Confirm that records may be lost.")
 async def _unclean(session: zab.Session, arguments: Arguments) -> int:
     if not arguments.yes:
-        raise Misused("records that only dead replicas have will be lost; confirm with --yes")
+        raise Misused("records that only dead replicas have would be lost; confirm with --yes")
     return await _elect(session, arguments, unclean=True)
 
 
@@ -77,7 +77,7 @@ async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -
         with trio.move_on_after(arguments.wait_s) as patience:
             await until_held(session)
         if patience.cancelled_caught:
-            raise Failed(f"no controller held the election in {arguments.wait_s:g} s; the request stays")
+            raise Failed(f"no controller processed the request within {arguments.wait_s:g} s; it stays in the store")
     after = await describe_cluster(session, {where.topic for where in named})
     rows = [_row(cluster, after, where, unclean) for where in (named if arguments.partitions else wanted)]
     show(arguments.json, rows, ["partition", "before", "leader", "outcome"])
@@ -87,7 +87,8 @@ async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -
 
 
 def selected(cluster: ClusterDescription, names: Sequence[str]) -> list[TopicPartition]:
-    """Return the named partitions: `t` is all of t, `t:0` one partition. Without names, return all partitions."""
+    """Return the named partitions: `t` means all of topic t, `t:0` one partition. Without names, return all
+    partitions."""
     found: dict[TopicPartition, None] = {}
     for name in names:
         topic, colon, number = name.partition(":")
@@ -116,13 +117,13 @@ def _row(
     if done:
         outcome = "not needed" if _fine(before, where, unclean) else "elected"
     elif gone:
-        outcome = "the topic is gone"
+        outcome = "the topic was deleted"
     elif unclean:
-        outcome = "none of its brokers is alive"
+        outcome = "none of its replicas is alive"
     elif first not in after.brokers:
         outcome = f"the preferred broker {first} is not alive"
     else:
-        outcome = f"the preferred broker {first} is not in sync"
+        outcome = f"the preferred broker {first} is not in the ISR"
     leader = None if gone else after.leader(where)
     return {
         "partition": str(where),

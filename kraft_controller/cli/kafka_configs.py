@@ -1,7 +1,8 @@
-"""The options of `kafka-configs.sh`, translated into our verbs, so that scripts with them keep working.
+"""Translation of the options of `kafka-configs.sh` to the arguments of `zab-broker configs`, so that scripts keep
+working.
 
---alter --entity-type users --entity-name ann --add-config 'SCRAM-SHA-512=[password=secret]'
-alter users ann --set 'SCRAM-SHA-512=[password=secret]'
+    --alter --entity-type users --entity-name ann --add-config 'SCRAM-SHA-512=[password=secret]'
+    alter users ann --set 'SCRAM-SHA-512=[password=secret]'
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ _PARSER: Final = click.Command(
 
 
 def as_verbs(arguments: Sequence[str]) -> list[str]:
-    """Translate Kafka's options; return arguments in our own form unchanged."""
+    """Translate Kafka's options. Arguments in the form of `zab-broker configs` are returned unchanged."""
     if "--alter" not in arguments and "--describe" not in arguments:
         return list(arguments)
     words = [word for each in arguments for word in (("--entity-name", "") if each == _DEFAULT else (each,))]
     try:
         context = _PARSER.make_context(None, words)
     except click.UsageError as error:
-        raise Misused(f"in the form of kafka-configs.sh: {error.format_message()}") from None
+        raise Misused(f"options of kafka-configs.sh: {error.format_message()}") from None
     given, rest = Arguments(**context.params), context.args
     if given.bootstrap_server or given.bootstrap_controller:
-        raise Misused("--bootstrap-server: configurations are changed in the store; name it with --zookeeper HOST:PORT")
+        raise Misused("--bootstrap-server: configurations are changed in the store: use --zookeeper HOST:PORT")
     if given.alter == given.describe:
         raise Misused("either --alter or --describe is required")
     made = ["alter" if given.alter else "describe", *_entity(given)]
@@ -69,7 +70,7 @@ def _entity(given: Arguments) -> list[str]:
             kinds.append(kind)
             names.append(name)
     if not kinds:
-        raise Misused("--entity-type: topics, brokers, clients, users or ips")
+        raise Misused("--entity-type: expected topics, brokers, clients, users or ips")
     if len(names) > len(kinds) or (names and len(names) < len(kinds)):
         raise Misused("each --entity-type needs an --entity-name or --entity-default")
     named = dict(zip(kinds, names, strict=False))
@@ -85,7 +86,7 @@ def _name(name: str) -> list[str]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Parse `a=1,b=[2,3]`: brackets enclose a value with commas. SCRAM values keep them for their own parser."""
+    """Parse `a=1,b=[2,3]`, where brackets enclose a value with commas. The values of SCRAM keys keep their brackets."""
     found, at = [], 0
     while at < len(text):
         match = _PAIR.match(text, at)

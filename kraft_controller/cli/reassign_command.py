@@ -36,16 +36,16 @@ def reassign() -> None:
     zab-broker reassign execute plan.json --wait
     zab-broker reassign execute plan.json --throttle 20000000     bytes a second, for each broker
     zab-broker reassign list
-    zab-broker reassign verify plan.json                          exits with 0 when all of it is done
+    zab-broker reassign verify plan.json                          exits with 0 when the plan is complete
     zab-broker reassign cancel plan.json
 
-    The first line of `execute` on stderr is the plan that undoes it. Moves are throttled to 10 MB a second unless an
-    option says otherwise. `verify`, `cancel` and `execute --wait` remove the throttle when nothing moves any more.
+    `execute` first prints a plan to undo the moves on stderr. By default moves are throttled to 10 MB a second.
+    `verify`, `cancel` and `execute --wait` remove the throttle when no reassignment is in progress any more.
     """
 
 
 _plan_argument: Final = click.argument("plan", type=click.Path(path_type=Path))
-_preserve: Final = click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")
+_preserve: Final = click.option("--preserve-throttles", is_flag=True, help="Keep the throttles.")
 
 
 @reassign.verb("generate", "Print a plan that spreads topics over some brokers.")
@@ -76,12 +76,12 @@ async def _generate(session: zab.Session, arguments: Arguments) -> int:
     return DONE
 
 
-@reassign.verb("execute", "Begin the moves of a plan. PLAN is a file, or - for stdin.")
+@reassign.verb("execute", "Start the moves of a plan. PLAN is a file, or - for stdin.")
 @_plan_argument
 @click.option("--throttle", type=int, metavar="BYTES", help=f"Bytes a second, for each broker.  [default: {THROTTLE}]")
 @click.option("--no-throttle", is_flag=True, help="Move as fast as possible, which slows clients down.")
-@click.option("--additional", is_flag=True, help="Begin even if other partitions are moving.")
-@wait_options("all of it is done")
+@click.option("--additional", is_flag=True, help="Start even if other partitions are being reassigned.")
+@wait_options("the plan is complete")
 async def _execute(session: zab.Session, arguments: Arguments) -> int:
     check_exclusive(arguments, "--throttle", "--no-throttle")
     plan = _plan(arguments.plan)
@@ -95,7 +95,7 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
         admin.check(cluster, plan)
         if moving and not arguments.additional:
             already = counted(len(moving), "partition")
-            raise MoveError(f"{already} in reassignment already; wait, cancel, or use --additional")
+            raise MoveError(f"{already} being reassigned already; wait, cancel, or use --additional")
         progress(f"to undo: {admin.as_json(admin.now(cluster, plan))}")
         if not arguments.no_throttle:
             await admin.throttle(session, cluster, {**moving, **plan}, throttle)
@@ -113,7 +113,7 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
 
 @reassign.verb(
     "verify",
-    "Show how far a plan is. Exit with 0 if all of it is done; then no throttle is left. PLAN may be - for stdin.",
+    "Show the progress of a plan. When it is complete, remove its throttles and exit with 0. PLAN may be - for stdin.",
 )
 @_plan_argument
 @_preserve
@@ -141,10 +141,10 @@ async def _verify(session: zab.Session, arguments: Arguments) -> int:
     return DONE if all(row.progress is Progress.DONE for row in rows) else FAILED
 
 
-@reassign.verb("cancel", "Undo moves that are under way: those of PLAN, or all. Replicas stay where they were.")
+@reassign.verb("cancel", "Cancel reassignments in progress: those of PLAN, or all. The former replicas are restored.")
 @click.argument("plan", required=False, type=click.Path(path_type=Path))
 @_preserve
-@wait_options("none of it moves any more")
+@wait_options("the former replicas are restored")
 async def _cancel(session: zab.Session, arguments: Arguments) -> int:
     cluster = await describe_cluster(session)
     report_damage(cluster)
@@ -168,7 +168,7 @@ async def _cancel(session: zab.Session, arguments: Arguments) -> int:
     return DONE
 
 
-@reassign.verb("list", "List partitions that are moving.")
+@reassign.verb("list", "List the reassignments in progress.")
 async def _list(session: zab.Session, arguments: Arguments) -> int:
     cluster = await describe_cluster(session)
     rows = []
@@ -195,14 +195,14 @@ class _Arriving(Waiting):
         self._moves = moves
 
     async def left(self) -> str | None:
-        asked = await _asked(self._session)  # first: a request that is processed later shows in the description
+        asked = await _asked(self._session)  # first, because a request that is processed later shows in the description
         cluster = await describe_cluster(self._session, {where.topic for where in self._moves})
         rows = admin.progress(cluster, self._moves, asked)
         gone = [row for row in rows if row.progress is Progress.GONE]
         refused = [row for row in rows if row.progress is Progress.ELSEWHERE and row.where not in admin.moving(cluster)]
         if gone or refused:
             row = (gone or refused)[0]
-            raise Failed(f"{row.where}: {row.progress.value}; the log of the controller says why")
+            raise Failed(f"{row.where}: {row.progress.value}; the reason is in the controller's log")
         left = [row for row in rows if row.progress is not Progress.DONE]
         return f"{len(left)} of {counted(len(rows), 'partition')}, including {left[0].where}" if left else None
 
@@ -231,5 +231,5 @@ def _text(path: Path) -> str:
 def _brokers(text: str) -> list[BrokerId]:
     words = text.split(",")
     if not all(word.isdecimal() for word in words) or len(set(words)) != len(words):
-        raise Misused(f"--brokers {text!r}: it looks like 1,2,3")
+        raise Misused(f"--brokers {text!r}: expected the form 1,2,3")
     return [BrokerId(int(word)) for word in words]

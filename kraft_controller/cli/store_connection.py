@@ -1,4 +1,4 @@
-"""The session with the store that commands work on: its options, and how its errors end a command."""
+"""The session of a command with the store: its options, and how store errors end the command."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
 STORE: Final = "127.0.0.1:2181"
 FILE: Final = click.Path(path_type=Path)
 
-json_option: Final = click.option("--json", is_flag=True, help="Print one JSON value instead of a table, for programs.")
+json_option: Final = click.option("--json", is_flag=True, help="Print a JSON value instead of a table.")
 
 
-_AT_THE_STORE: Final = (
-    "this command works on the store: --store HOST:PORT,... names its servers, as zookeeper.connect does"
-)
+_AT_THE_STORE: Final = "this command works on the store: name its servers with --store HOST:PORT,..."
 _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     json_option,
     click.option(
@@ -47,15 +45,18 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         type=identity,
         multiple=True,
         metavar="SCHEME:CREDENTIALS",
-        help="An identity for the store, like digest:user:password. May be repeated.",
+        help="An identity for the store, such as digest:user:password. May be repeated.",
     ),
     click.option(
-        "--login", type=user_and_password, metavar="USER:PASSWORD", help="Log in at the store by SASL DIGEST-MD5."
+        "--login",
+        type=user_and_password,
+        metavar="USER:PASSWORD",
+        help="Authenticate to the store with SASL DIGEST-MD5.",
     ),
     click.option(
-        "--set-acl", is_flag=True, help="Close new nodes to other identities, as zookeeper.set.acl=true does."
+        "--set-acl", is_flag=True, help="Allow only this identity to change new nodes, like zookeeper.set.acl=true."
     ),
-    click.option("--tls", is_flag=True, help="Speak TLS. Each of the next three options implies it."),
+    click.option("--tls", is_flag=True, help="Use TLS. Implied by --ca, --cert and --key."),
     click.option("--ca", type=FILE, metavar="FILE", help="The authority that signs the servers' certificates (PEM)."),
     click.option("--cert", type=FILE, metavar="FILE", help="The certificate of this client (PEM)."),
     click.option("--key", type=FILE, metavar="FILE", help="The key of --cert, if it is not in the same file (PEM)."),
@@ -67,14 +68,14 @@ def store_options() -> list[click.Parameter]:
 
 
 class StoreVerbs(Verbs):
-    """A command whose verbs work on a session with the store."""
+    """A command whose verbs use a session with the store."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, connect=with_session, common=store_options, **options)
 
 
 def with_session(handler: Handler, arguments: Arguments) -> int:
-    """Run the handler with a session. An error of the store ends the command with a line."""
+    """Run the handler with a session. A store error ends the command with one line on stderr."""
     import trio
 
     async def main() -> int:
@@ -89,8 +90,8 @@ def with_session(handler: Handler, arguments: Arguments) -> int:
         ) as session:
             if await session.exists("/") is None:
                 root = arguments.store.partition("/")[2]
-                why = "no broker has started there"
-                raise Failed(f"the store has no node /{root}: {why}; is --store right?")
+                why = "no broker has used it yet"
+                raise Failed(f"the store has no node /{root}, so {why}; check --store")
             return await handler(session, arguments)
 
     try:
@@ -98,7 +99,7 @@ def with_session(handler: Handler, arguments: Arguments) -> int:
     except zab.ConfigError as error:
         raise Misused(str(error)) from None
     except zab.ZabError as error:
-        raise Failed(f"the store: {error}") from None
+        raise Failed(f"store error: {error}") from None
 
 
 def _tls(arguments: Arguments) -> zab.ClientTls | None:
@@ -108,7 +109,8 @@ def _tls(arguments: Arguments) -> zab.ClientTls | None:
 
 
 def report_damage(cluster: ClusterDescription) -> int:
-    """Report nodes that cannot be read, and return the exit status: a table without them must not look complete."""
+    """Report nodes that cannot be parsed, and return the exit status: 1 if there are any, since the table lacks
+    them."""
     for why in cluster.damaged:
         progress(f"damaged: {why}")
     return FAILED if cluster.damaged else DONE

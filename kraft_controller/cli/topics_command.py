@@ -44,23 +44,23 @@ def topics() -> None:
     zab-broker topics alter orders --partitions 24
     zab-broker topics delete orders --wait
 
-    A new topic has one partition and three replicas, or as many as there are brokers, unless options say otherwise.
+    By default a new topic has one partition, with three replicas or one on each broker if there are fewer.
     """
 
 
-# -- changing --------------------------------------------------------------------------------------------
+# -- create, alter, delete --------------------------------------------------------------------------------
 
 
 @topics.verb("create", "Create a topic.")
 @click.argument("topic")
-@click.option("--partitions", type=int, metavar="N", help="How many partitions.  [default: 1]")
+@click.option("--partitions", type=int, metavar="N", help="The number of partitions.  [default: 1]")
 @click.option(
     "--replication-factor", type=int, metavar="N", help="Replicas of each partition.  [default: 3, or all brokers]"
 )
 @click.option(
     "--replica-assignment",
     metavar="B:B,B:B",
-    help="The brokers of each partition, instead of numbers; the first broker is the preferred leader.",
+    help="The brokers of each partition, in place of the counts; the first broker is the preferred leader.",
 )
 @click.option(
     "--policy",
@@ -69,7 +69,7 @@ def topics() -> None:
     "(i + j) mod n.",
 )
 @click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of the topic. May be repeated.")
-@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic already exists.")
 @wait_options("every partition has a leader")
 async def _create(session: zab.Session, arguments: Arguments) -> int:
     name, factor = arguments.topic, arguments.replication_factor
@@ -117,7 +117,7 @@ async def _alter(session: zab.Session, arguments: Arguments) -> int:
         made = await add_partitions(session, name, arguments.partitions, manual)
     except (TopicError, AssignmentError) as error:
         raise Failed(str(error)) from None
-    progress("warning: records with a key go to other partitions from now on")
+    progress("warning: records with the same key may now go to another partition than before")
     if arguments.wait:
         await waited(arguments, _LedWaiting(session, name))
     say(
@@ -129,7 +129,7 @@ async def _alter(session: zab.Session, arguments: Arguments) -> int:
     return DONE
 
 
-@topics.verb("delete", "Delete topics and all their records.")
+@topics.verb("delete", "Delete topics with all their records.")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("--if-exists", is_flag=True, help="Succeed if a topic does not exist.")
 @wait_options("they are gone")
@@ -157,7 +157,7 @@ class _LedWaiting(Waiting):
     async def left(self) -> str | None:
         cluster = await describe_cluster(self._session, [self._name])
         if self._name not in cluster.topics:
-            raise Failed(f"topic {self._name} is gone: it was deleted meanwhile")
+            raise Failed(f"topic {self._name} was deleted meanwhile")
         waiting = [where for where in cluster.partitions() if cluster.leader(where) is None]
         return f"no leader yet: {counted(len(waiting), 'partition')}, including {waiting[0]}" if waiting else None
 
@@ -170,8 +170,8 @@ class _GoneWaiting(Waiting):
     async def left(self) -> str | None:
         asked = [n for n in self._names if await is_being_deleted(self._session, n)]
         kept = [n for n in self._names if n not in asked and await self._session.exists(f"/brokers/topics/{n}")]
-        if kept:  # the request goes last
-            raise Failed(f"topic {kept[0]}: the controller has refused to delete it; its log says why")
+        if kept:  # the controller removes the request last
+            raise Failed(f"topic {kept[0]}: the controller refused to delete it; the reason is in its log")
         if not asked:
             return None
         cluster = await describe_cluster(self._session, asked)
@@ -183,7 +183,9 @@ class _GoneWaiting(Waiting):
 
 def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
     if not re.fullmatch(r"\d+(:\d+)*(,\d+(:\d+)*)*", text):
-        raise Misused(f"--replica-assignment {text!r}: it looks like 1:2,2:3 (partition 0 on 1 and 2, 1 on 2 and 3)")
+        raise Misused(
+            f"--replica-assignment {text!r}: expected the form 1:2,2:3 (partition 0 on brokers 1 and 2, 1 on 2 and 3)"
+        )
     return [tuple(BrokerId(int(broker)) for broker in one.split(":")) for one in text.split(",")]
 
 
@@ -198,7 +200,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 @topics.verb("list", "List topics.")
-@click.option("--internal", is_flag=True, help="List the brokers' own topics, too.")
+@click.option("--internal", is_flag=True, help="Also list internal topics, such as __consumer_offsets.")
 async def _list(session: zab.Session, arguments: Arguments) -> int:
     cluster = await describe_cluster(session)
     rows = [
@@ -216,7 +218,7 @@ async def _list(session: zab.Session, arguments: Arguments) -> int:
 
 
 def _deleting(cluster: ClusterDescription, name: str) -> str:
-    """Return the state of a deletion and what it waits for."""
+    """Return the state of a deletion, with the reason if it waits."""
     if name not in cluster.deleting:
         return ""
     waits = cluster.deletion_waits(name)
@@ -228,17 +230,21 @@ def _deleting(cluster: ClusterDescription, name: str) -> str:
     "Show leader, replicas and in-sync replicas of each partition. With a filter, exit with 1 if it finds any.",
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("--under-replicated", is_flag=True, help="Only partitions with a replica that is not in sync.")
+@click.option("--under-replicated", is_flag=True, help="Only partitions with a replica outside the ISR.")
 @click.option("--unavailable", is_flag=True, help="Only partitions without a live leader.")
-@click.option("--under-min-isr", is_flag=True, help="Only partitions that refuse acks=all: too few are in sync.")
-@click.option("--at-min-isr", is_flag=True, help="Only partitions that will refuse it if one more falls behind.")
+@click.option(
+    "--under-min-isr", is_flag=True, help="Only partitions that refuse acks=all, since their ISR is too small."
+)
+@click.option(
+    "--at-min-isr", is_flag=True, help="Only partitions that refuse acks=all if one more replica leaves the ISR."
+)
 @click.option(
     "--min-isr",
     type=int,
     default=1,
     show_default=True,
     metavar="N",
-    help="For topics that do not set min.insync.replicas.",
+    help="The default of min.insync.replicas for topics that do not set it.",
 )
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
     check_exclusive(arguments, *(f"--{each.replace('_', '-')}" for each in _FILTERS))
@@ -265,7 +271,7 @@ async def _describe(session: zab.Session, arguments: Arguments) -> int:
             configs = " ".join(f"{key}={value}" for key, value in cluster.configs[name].items())
             partitions = counted(len(topic.partitions), "partition")
             print(f"{name}  id {topic.id or '-'}, {partitions}{state}  {configs}".rstrip())
-            # Without a leader, show the last known ISR: one of its members has to return.
+            # Without a leader, show the last known ISR, of which one member must return.
             shown = [row if row["leader"] is not None else row | {"isr": row["last_known_isr"]} for row in rows]
             show(arguments.json, [row for row in shown if row["topic"] == name], columns)
             print()

@@ -1,4 +1,4 @@
-"""Waiting for slow changes, with a line on stderr whenever the remaining work changes."""
+"""Waiting for slow changes, with a line on stderr when the remaining work changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Waiting(ABC):
 
     @abstractmethod
     async def left(self) -> str | None:
-        """Return what is still missing, or None."""
+        """Return a description of the remaining work; None if there is none."""
 
     async def controller(self) -> str:
         acting = await read_acting(self._session)
@@ -40,7 +40,12 @@ class Waiting(ABC):
 def wait_options(until: str) -> Callable[[F], F]:
     def add(function: F) -> F:
         function = click.option(
-            "--wait-s", type=float, default=WAIT_S, show_default=True, metavar="SECONDS", help="Wait no longer."
+            "--wait-s",
+            type=float,
+            default=WAIT_S,
+            show_default=True,
+            metavar="SECONDS",
+            help="The longest wait for --wait.",
         )(function)
         return click.option("--wait", is_flag=True, help=f"Wait until {until}.")(function)
 
@@ -48,7 +53,7 @@ def wait_options(until: str) -> Callable[[F], F]:
 
 
 async def waited(arguments: Arguments, waiting: Waiting) -> None:
-    """Wait until nothing is left; raise `Failed` with what is left if that takes too long."""
+    """Wait until no work remains. Raise `Failed`, with the remaining work, after the longest wait."""
     shown = None
     with trio.move_on_after(arguments.wait_s):
         while (left := await waiting.left()) is not None:
@@ -60,4 +65,4 @@ async def waited(arguments: Arguments, waiting: Waiting) -> None:
     state = "the store does not reply"
     with trio.move_on_after(ANSWER_S):
         state = await waiting.controller()
-    raise Failed(f"not done in {arguments.wait_s:g} s{f': {shown}' if shown else ''}; {state}")
+    raise Failed(f"not done after {arguments.wait_s:g} s{f': {shown}' if shown else ''}; {state}")

@@ -1,1 +1,1 @@
-"""The decisions of the controller and of brokers about it, as pure state machines and procedures."""
+"""The controller's decisions, and those of brokers toward it, as pure state machines and procedures."""

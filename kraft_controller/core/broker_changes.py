@@ -1,4 +1,4 @@
-"""Brokers that start, fail, restart and shut down (processBrokerChange and its callbacks in Apache Kafka)."""
+"""Brokers that start, fail, restart or shut down (processBrokerChange and its callbacks in Apache Kafka)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class BrokerChanges:
     # -- registrations -----------------------------------------------------------------------------------
 
     def process_list(self) -> StoreRequests[BrokerDifference]:
-        """Read the registered brokers and process what changed; a bounced broker has failed and started."""
+        """Read the registered brokers and process the differences. A bounced broker is processed as failed and then
+        started."""
         registered = yield from self._store.registered_brokers()
         return (yield from self.process(registered))
 
@@ -86,7 +87,7 @@ class BrokerChanges:
         return seen
 
     def read(self, *brokers: BrokerId) -> StoreRequests[dict[BrokerId, Broker]]:
-        """Read registrations; return those that exist and can be parsed."""
+        """Read registrations. Return those that exist and can be parsed."""
         wanted = sorted(brokers)
         if not wanted:
             return {}
@@ -104,7 +105,7 @@ class BrokerChanges:
         context = self._context
         before = context.brokers.get(broker)
         if before is None:
-            yield from self.process_list()  # it could not be parsed before and may have been repaired
+            yield from self.process_list()  # the registration could not be parsed before, and may have been repaired
             return
         after = (yield from self.read(broker)).get(broker)
         if after is not None and after.epoch == before.epoch and not after.looks_like(before):
@@ -114,9 +115,10 @@ class BrokerChanges:
     # -- failure and startup -------------------------------------------------------------------------------
 
     def on_failure(self, dead: Iterable[BrokerId]) -> StoreRequests[None]:
-        """Elect other leaders for failed brokers, which have left the context, and shrink the ISRs (onBrokerFailure).
+        """Elect other leaders for failed brokers, which are no longer in the context, and shrink the ISRs
+        (onBrokerFailure).
 
-        All leaderless partitions take part in the election: one may be able to have a leader now.
+        All leaderless partitions take part in the election, since one of them may now have an eligible replica.
         """
         context = self._context
         dead = tuple(dead)
@@ -135,7 +137,7 @@ class BrokerChanges:
             context.offline_dirs.pop(broker, None)
 
     def on_startup(self, started: Iterable[BrokerId]) -> StoreRequests[None]:
-        """Send started brokers everything they hold, and resume what waited for them (onBrokerStartup)."""
+        """Send started brokers their full state, and resume operations that waited for them (onBrokerStartup)."""
         context, batch = self._context, self._batch
         started = tuple(started)
         for broker in started:
@@ -153,9 +155,10 @@ class BrokerChanges:
         yield from self._deletion.resume()
 
     def resend_full_state(self, broker: BrokerId) -> StoreRequests[None]:
-        """Send a broker everything again after its command queue overflowed, as if it had just started.
+        """Send a broker its full state again after its command queue overflowed, as if it had just started.
 
-        Its session lasts and it has lost nothing, so leaders and ISRs stay. Deletions that it was ordered are repeated.
+        Its session has lasted and it has lost nothing, so leaders and ISRs stay. Its replica deletions are ordered
+        again.
         """
         context = self._context
         started = [
@@ -172,8 +175,8 @@ class BrokerChanges:
     def controlled_shutdown(self, broker: BrokerId) -> StoreRequests[tuple[TopicPartition, ...]]:
         """Move leadership off a broker and stop its followers (processControlledShutdown).
 
-        Return the partitions that it still leads: if there are any, the broker asks again. A partition with a single
-        replica stays where it is.
+        Return the partitions that it still leads. If there are any, the broker repeats its request. Partitions with a
+        single replica are not moved.
         """
         context = self._context
         context.shutting_down.add(broker)
@@ -193,7 +196,7 @@ class BrokerChanges:
     # -- failed log directories ----------------------------------------------------------------------------
 
     def process_log_dir_events(self) -> StoreRequests[None]:
-        """Send LeaderAndIsr to brokers with a failed log directory: the replies name the replicas in it."""
+        """Send LeaderAndIsr to brokers with a failed log directory. Their replies name the replicas in it."""
         context = self._context
         brokers = yield from self._store.take_log_dir_events()
         for broker in brokers:

@@ -1,4 +1,4 @@
-"""The broker epoch of one process: the zxid of its registration, and the fence for commands before there is one."""
+"""The broker epoch of one process: the zxid of its registration, and the fence for commands before it registers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Final
 from kraft_controller.core.names import BrokerEpoch
 
 NO_EPOCH: Final = BrokerEpoch(-1)
-"""The epoch of a broker that has not registered yet. Every epoch is greater."""
+"""The epoch of a broker that has not registered. Every other epoch is greater."""
 UNREGISTERED: Final = BrokerEpoch((1 << 63) - 1)
-"""The fence of a process that has just started: it refuses every command."""
+"""The fence of a process that has just started. It refuses every command."""
 
 
 class BrokerEpochFence:
-    """Decides the least broker epoch of the commands that this process accepts.
+    """Determines the smallest broker epoch whose commands this process accepts.
 
-    Before it registers, the process reads the zxid at which a child of `/brokers/ids` last changed. The registrations
-    of earlier processes are not newer, and its own will be: until then that zxid plus one is the fence.
+    Before it registers, the process reads the zxid at which a child of `/brokers/ids` last changed. Registrations of
+    earlier processes have at most that zxid, and its own will have a greater one. So until it registers, the fence is
+    that zxid plus one.
     """
 
     def __init__(self) -> None:
@@ -27,11 +28,11 @@ class BrokerEpochFence:
 
     @property
     def listed(self) -> bool:
-        """The list of registrations has been read."""
+        """True if the list of registrations has been read."""
         return self._least != UNREGISTERED
 
     def list_read(self, changed: int) -> None:
-        """Take the zxid of the newest registration or deregistration of any broker."""
+        """Set the fence from the zxid of the newest registration or deregistration of any broker."""
         self._least = BrokerEpoch(changed + 1)
 
     def registered(self, epoch: BrokerEpoch) -> None:

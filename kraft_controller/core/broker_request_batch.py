@@ -1,4 +1,4 @@
-"""The commands that one event leads to, gathered by broker (ControllerBrokerRequestBatch in Apache Kafka)."""
+"""The commands that result from one event, collected by broker (ControllerBrokerRequestBatch in Apache Kafka)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class CommandSink(Protocol):
     """Delivers commands to brokers. Implemented by `command_channel.CommandChannel`."""
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Open a queue for each new broker, and drop the queues of all that are not registered any more."""
+        """Open a queue for each new broker, and drop the queues of brokers that are not registered any more."""
 
     def send(self, to: BrokerId, command: Command) -> None:
         """Append a command to the broker's queue."""
 
     def close(self) -> None:
-        """Drop all queues at the end of a term: none of their commands may be sent any more."""
+        """Drop all queues at the end of a term, so that none of their commands is sent any more."""
 
 
 class BrokerRequestBatch:
-    """At most one LeaderAndIsr, one UpdateMetadata and one StopReplica for each broker.
+    """Collects at most one LeaderAndIsr, one UpdateMetadata and one StopReplica for each broker.
 
-    The batch is sent when the writes behind it are confirmed, in the order LeaderAndIsr, UpdateMetadata, StopReplica.
+    The batch is sent when the preceding writes are confirmed, in the order LeaderAndIsr, UpdateMetadata, StopReplica.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -48,11 +48,11 @@ class BrokerRequestBatch:
         self._stops: dict[BrokerId, dict[TopicPartition, Stop]] = {}
         """The replicas to stop, by broker."""
         self._metadata: dict[BrokerId, dict[TopicPartition, None]] = {}
-        """Partitions in the UpdateMetadata of single brokers."""
+        """Partitions for the UpdateMetadata of single brokers."""
         self._metadata_of_all: dict[TopicPartition, None] = {}
-        """Partitions in every broker's UpdateMetadata. It is nearly all of them, so it is built and packed once."""
+        """Partitions for every broker's UpdateMetadata. They are the bulk, so they are built and encoded only once."""
         self._all_brokers = False
-        """Every broker receives an UpdateMetadata."""
+        """True if every broker receives an UpdateMetadata."""
         self._full: set[BrokerId] = set()
         """Brokers whose LeaderAndIsr names all of their replicas."""
         self._full_metadata: set[BrokerId] = set()
@@ -71,9 +71,9 @@ class BrokerRequestBatch:
         self.add_update_metadata(context.brokers, [tp])
 
     def mark_full(self, brokers: Iterable[BrokerId]) -> None:
-        """Declare the LeaderAndIsr of these brokers complete; one without any replica receives an empty one.
+        """Mark the LeaderAndIsr of these brokers as full. A broker without replicas receives an empty one.
 
-        While a topic or state is unreadable no command is complete: the brokers keep what they hold of it.
+        While a topic or state is unreadable, no command is full, so that the brokers keep their replicas of it.
         """
         for broker in brokers:
             if broker in self._context.brokers:
@@ -92,7 +92,7 @@ class BrokerRequestBatch:
                 self._metadata.setdefault(broker, {}).update(dict.fromkeys(partitions))
 
     def add_full_metadata(self, brokers: Iterable[BrokerId]) -> None:
-        """Add all partitions to the UpdateMetadata of these brokers, and declare it complete if all are readable."""
+        """Add all partitions to the UpdateMetadata of these brokers, and mark it as full if all are readable."""
         self.add_update_metadata(brokers, self._context.all_partitions())
         if not self._context.unreadable:
             self._full_metadata.update(brokers)
@@ -110,13 +110,13 @@ class BrokerRequestBatch:
         stops[tp] = Stop(tp, epoch, delete or (tp in stops and stops[tp].delete))
 
     def send(self, sink: CommandSink) -> None:
-        """Hand all gathered commands to the sink and start an empty batch (sendRequestsToBrokers)."""
+        """Pass all collected commands to the sink, and start an empty batch (sendRequestsToBrokers)."""
         sink.update_brokers(self._context.brokers)
         for broker, command in self.take():
             sink.send(broker, command)
 
     def take(self) -> list[tuple[BrokerId, Command]]:
-        """Return the commands as of now and start an empty batch."""
+        """Return the collected commands, and start an empty batch."""
         context = self._context
         live = tuple(context.brokers.values())
         made: list[tuple[BrokerId, Command]] = []

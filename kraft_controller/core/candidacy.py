@@ -1,8 +1,8 @@
 """One broker's candidacy for controller (elect, resign and the ControllerChange handlers of Apache Kafka).
 
-All brokers watch `/controller`. If it does not exist, each tries to create it, and the one that succeeds leads a term
-with the next controller epoch. The candidacy decides; its driver runs the election procedures of
-`wire.controller_election`, reports their results, and acts on `phase`.
+All brokers watch `/controller`. If it does not exist, each broker tries to create it, and the broker that succeeds is
+the controller for a term, with the next controller epoch. The candidacy decides. Its driver runs the election
+procedures in `wire.controller_election`, reports their results, and acts on `phase`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraft_controller.core.names import BrokerId, ControllerEpoch, Version
 
 @frozen
 class Elected:
-    """This broker is the controller. Every change is checked against `version` of `/controller_epoch`."""
+    """This broker is the controller. Each of its writes checks that `/controller_epoch` still has this `version`."""
 
     epoch: ControllerEpoch
     version: Version
@@ -31,7 +31,8 @@ class Follows:
 
 @frozen
 class ElectionBlocked:
-    """A candidate cannot parse a node of the election. No broker becomes controller until the node is repaired."""
+    """The election is impossible, because a candidate cannot parse one of its nodes. An operator must repair the
+    node."""
 
     why: str
 
@@ -42,20 +43,20 @@ ElectionResult = Elected | Follows | ElectionBlocked
 @frozen
 class CandidacyPace:
     pause_s: float = 0.25
-    """The pause after a failed term; it doubles from one to the next."""
+    """The pause after the first failed term. It doubles after each further one."""
     pause_s_max: float = 10.0
     """The longest pause."""
 
 
 class CandidacyPhase(Enum):
     STANDING = "standing"
-    """The election procedure runs."""
+    """The broker stands for election: the election procedure runs."""
     FOLLOWING = "following"
     """Another broker is the controller, and its node is watched."""
     LEADING = "leading"
     """This broker is the controller."""
     PAUSED = "paused"
-    """A term failed, or the election is impossible; the broker stands again after `pause_s`."""
+    """A term failed, or the election is impossible. The broker becomes a candidate again after `pause_s`."""
 
 
 class Candidacy:
@@ -66,17 +67,17 @@ class Candidacy:
         self._pace = pace
         self.phase = CandidacyPhase.STANDING
         self.elected: Elected | None = None
-        """The current term; set exactly in the phase LEADING."""
+        """The current term; set only in the phase LEADING."""
         self.controller: BrokerId | None = None
-        """The current controller, as far as this broker knows."""
+        """The current controller; None if this broker does not know it."""
         self._pause_s = pace.pause_s
-        """The next pause."""
+        """The length of the next pause."""
         self.pause_s = 0.0
-        """The current pause, in the phase PAUSED."""
+        """The length of the current pause, in the phase PAUSED."""
         self._missed_change = False
-        """`/controller` changed while the election procedure ran; its result may be outdated."""
+        """True if `/controller` changed during the election procedure, whose result may be outdated then."""
         self._verified = False
-        """The node of the current term was read and is watched."""
+        """True if the node of the current term was read with a watch."""
 
     # -- the election ------------------------------------------------------------------------------------
 
@@ -94,10 +95,10 @@ class Candidacy:
                 self._pause()
 
     def controller_changed(self) -> None:
-        """The watch on `/controller` fired: follow the change.
+        """Handle a change of `/controller`, reported by the watch.
 
-        In a term the first change may be the creation of this broker's own node. The driver verifies the node once
-        after the election; a change after that ends the term.
+        In a term the first change may be the creation of this broker's own node, so the driver verifies the node once
+        after the election. A later change ends the term.
         """
         if self.phase is CandidacyPhase.STANDING:
             self._missed_change = True
@@ -107,7 +108,7 @@ class Candidacy:
             self.term_ended(failed=False)
 
     def verified(self, owned: bool) -> None:
-        """Report whether `/controller` is this broker's, as read with a watch after the election."""
+        """Report whether `/controller` belongs to this broker, as read with a watch after the election."""
         if self.phase is CandidacyPhase.LEADING:
             self._verified = True
             if not owned:
@@ -116,9 +117,9 @@ class Candidacy:
     # -- the end of a term ---------------------------------------------------------------------------------
 
     def term_ended(self, *, failed: bool, lasted_s: float = 0.0) -> None:
-        """End the term. A failed one is followed by a pause, so a failure that repeats does not load the store.
+        """End the term. A failed term is followed by a pause, so that repeated failures do not load the store.
 
-        The pause starts short again after a term that did not fail, or that lasted longer than the longest pause.
+        The pause is reset after a term that did not fail, or that lasted longer than the longest pause.
         """
         assert self.phase is CandidacyPhase.LEADING
         self.elected = None

@@ -13,7 +13,7 @@ from kraft_controller.core.transitions import ReplicaPhase
 
 @frozen
 class Health:
-    """Counts of one moment. Partitions of topics being deleted appear in no partition count."""
+    """Counts at one moment. Partitions of topics that are being deleted are not counted."""
 
     brokers: int = 0
     leaving: int = 0
@@ -24,30 +24,30 @@ class Health:
     """Partitions without a live leader."""
     under_replicated: int = 0
     under_min_isr: int = 0
-    """Partitions with fewer in-sync replicas than `min.insync.replicas`: they refuse acks=all."""
+    """Partitions with fewer in-sync replicas than `min.insync.replicas`, which refuse acks=all."""
     at_min_isr: int = 0
-    """Partitions that refuse acks=all once another replica falls behind."""
+    """Partitions that refuse acks=all if one more replica leaves the ISR."""
     imbalanced: int = 0
-    """Partitions led by another replica than the preferred one."""
+    """Partitions that are not led by their preferred replica."""
     moving: int = 0
-    """Partitions in reassignment."""
+    """Partitions with a reassignment in progress."""
     recovering: int = 0
     """Partitions whose leader was elected uncleanly and has not recovered yet."""
     deleting: int = 0
-    """Topics being deleted."""
+    """Topics that are being deleted."""
     waiting_for_deletion: int = 0
-    """Topics whose deletion cannot proceed now."""
+    """Topics whose deletion cannot proceed at present."""
     offline_replicas: int = 0
     """Replicas in failed log directories."""
     replicas_to_delete: int = 0
     replicas_ineligible: int = 0
-    """Replicas that cannot be deleted now."""
+    """Replicas that cannot be deleted at present."""
     led_by: Mapping[BrokerId, int] = field(factory=dict)
     held_by: Mapping[BrokerId, int] = field(factory=dict)
 
     @property
     def worries(self) -> tuple[str, ...]:
-        """The conditions that an operator has to act on."""
+        """Conditions that need an operator."""
         conditions = (
             (self.offline, "partition without a leader", "partitions without a leader"),
             (self.under_min_isr, "partition that refuses acks=all", "partitions that refuse acks=all"),
@@ -57,7 +57,7 @@ class Health:
 
 
 def health(context: ControllerContext) -> Health:
-    """Count everything in one pass over all partitions."""
+    """Compute all counts in one pass over the partitions."""
     partitions = offline = behind = under = at_least = imbalanced = recovering = 0
     for tp in context.all_partitions():
         if context.is_deleting(tp.topic):

@@ -1,8 +1,8 @@
 """The command channel from the controller to the brokers (ControllerChannelManager in Apache Kafka).
 
-Each broker has one queue with one command in flight. A command without a reply is sent again, on a new connection,
-until the broker replies, or its registration or this term ends. No command is skipped, since the epochs only fence what
-arrives in order. A slow or unreachable broker delays no other.
+Each broker has one queue, with one command in flight. A command without a reply is sent again on a new connection,
+until the broker replies, or until its registration or this term ends. No command is skipped, because the epochs only
+work if commands arrive in order. A slow or unreachable broker does not delay others.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
 
 UNUSABLE: Final = (KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID)
-"""Errors of a replica that can neither lead nor follow until an operator acts. Other ISR members can lead."""
+"""Errors of a replica that can neither lead nor follow until an operator acts. Another ISR member must lead."""
 
 
 class WrongReply(ValueError):
-    """The receiver did not reply to the command in flight. The connection is closed, and the command is sent again."""
+    """The reply does not belong to the command in flight. The connection is closed, and the command is sent again."""
 
 
 class MisaddressedCommand(WrongReply):
-    """Another broker replied: the registered endpoint leads to it."""
+    """The reply is from another broker, because the registered endpoint belongs to that one."""
 
 
 @frozen
 class CommandReply:
-    """The meaning of a reply for the controller."""
+    """The contents of a reply, for the controller."""
 
     event: Event | None
-    """The event for the controller, if the reply is one."""
+    """The event that the reply causes, if any."""
     refused: Mapping[TopicPartition, int]
-    """The roles that the broker refused, by error code."""
+    """The roles that the broker refused, with their error codes."""
     stale_controller_epoch: bool
-    """The broker knows a newer controller."""
+    """True if the broker knows a newer controller epoch."""
 
 
 class BrokerCommandQueue:
@@ -60,21 +60,21 @@ class BrokerCommandQueue:
 
     def __init__(self, broker: Broker, numbers: Iterator[int]) -> None:
         self.broker = broker
-        """The registration; new endpoints replace it while the epoch stays."""
+        """The registration. If its endpoints change but not its epoch, it is replaced."""
         self._numbers = numbers
-        """Correlation numbers, shared by all queues: a command that is sent later has a greater one."""
+        """The source of correlation ids, shared by all queues, so that later commands have greater ids."""
         self._waiting: deque[Command] = deque()
         """Commands without a reply; the first one may be in flight."""
         self._in_flight: Numbered | None = None
-        """The first command of `_waiting`, once it has a number. It keeps the number when it is sent again."""
+        """The first command of `_waiting`, once it has a correlation id. It keeps the id when it is sent again."""
         self.closed = False
-        """The registration or the term ended: nothing is sent any more."""
+        """True if the registration or the term has ended: nothing more is sent."""
         self.unreachable = False
-        """The latest attempt at a command failed."""
+        """True if the latest attempt to send a command failed."""
         self.resent = 0
-        """How often a command was sent again."""
+        """The number of times that a command was sent again."""
         self.refused = 0
-        """Commands that the broker refused, in whole or in part."""
+        """The number of commands that the broker refused, in whole or in part."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -83,7 +83,7 @@ class BrokerCommandQueue:
         self._waiting.append(command)
 
     def next(self) -> Numbered | None:
-        """Return the command to send now, or None."""
+        """Return the command to send now; None if there is none."""
         if self.closed or not self._waiting:
             return None
         if self._in_flight is None:
@@ -91,18 +91,18 @@ class BrokerCommandQueue:
         return self._in_flight
 
     def attempt_failed(self) -> bool:
-        """Keep the command in flight for another attempt; return whether the broker was reachable before."""
+        """Keep the command in flight for another attempt. Return whether the broker was reachable before."""
         self.resent += 1
         before, self.unreachable = self.unreachable, True
         return not before
 
     def replied(self, answer: object) -> CommandReply:
-        """Take the reply to the command in flight, which is done."""
+        """Handle the reply to the command in flight, which is then complete."""
         sent = self._in_flight
         if sent is None or not isinstance(answer, Answer) or answer.number != sent.number:
-            raise WrongReply("this is not the reply to the command in flight")
+            raise WrongReply("the reply does not belong to the command in flight")
         if answer.error == ANOTHER_BROKER:
-            raise MisaddressedCommand("another broker replies there")
+            raise MisaddressedCommand("the registered endpoint belongs to another broker")
         self._waiting.popleft()
         self._in_flight, self.unreachable = None, False
         refused = _refused_roles(sent.command, answer)
@@ -112,7 +112,8 @@ class BrokerCommandQueue:
 
 
 def event_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
-    """Return the event that a reply is to the controller. A stale epoch is none: the fence in the store reports it."""
+    """Return the event that a reply causes, if any. A stale epoch causes none, because the next write to the store
+    fails."""
     if isinstance(command, LeaderAndIsr):
         offline = tuple(tp for tp, error in answer.errors.items() if error in UNUSABLE)
         return LeaderAndIsrReplied(broker.id, broker.epoch, offline) if offline else None
@@ -125,14 +126,14 @@ def event_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
 
 
 def _refused_roles(command: Command, answer: Answer) -> dict[TopicPartition, int]:
-    """Return the refused roles; a failed log directory is an event of its own and no refusal."""
+    """Return the refused roles. A failed log directory is reported as an event instead."""
     if not isinstance(command, LeaderAndIsr):
         return {}
     return {tp: error for tp, error in answer.errors.items() if error not in (NONE, KAFKA_STORAGE_ERROR)}
 
 
 class CommandChannel:
-    """The queues to all registered brokers during one or several terms."""
+    """The queues for all registered brokers, during one or several terms."""
 
     def __init__(
         self,
@@ -143,20 +144,21 @@ class CommandChannel:
         waiting_max: int,
     ) -> None:
         self._overflowed = overflowed
-        """Receives the event of a dropped queue, for the controller."""
+        """Receives an event for the controller when a queue has overflowed."""
         self._opened = opened
         """Called with each new queue; the driver starts to send its commands."""
         self._appended = appended
-        """Called with a queue that a command was added to."""
+        """Called with the queue when a command was added to it."""
         self._closed = closed
         """Called with each queue that is dropped; the driver closes its connection."""
         self._waiting_max = waiting_max
-        """Commands in one queue. A queue that would exceed it is dropped, and the broker receives the full state."""
+        """The limit of commands in one queue. A queue that would exceed it is dropped, and the broker receives its full
+        state."""
         self._queues: dict[BrokerId, BrokerCommandQueue] = {}
         self._numbers = count(1)
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Open a queue for each new broker, and drop the queues of all that are not registered any more."""
+        """Open a queue for each new broker, and drop the queues of brokers that are not registered any more."""
         for ident, queue in list(self._queues.items()):
             broker = brokers.get(ident)
             if broker is None or broker.epoch != queue.broker.epoch:
@@ -180,7 +182,7 @@ class CommandChannel:
         self._overflowed(CommandQueueOverflowed(to, queue.broker.epoch))
 
     def close(self) -> None:
-        """Drop all queues at the end of a term: none of their commands may be sent any more."""
+        """Drop all queues at the end of a term, so that none of their commands is sent any more."""
         for ident in list(self._queues):
             self._drop(ident)
 

@@ -1,8 +1,8 @@
 """The controller's commands to brokers: LeaderAndIsr, UpdateMetadata and StopReplica, and their envelopes.
 
-A broker compares three epochs before it executes a command. The broker epoch fences commands for an earlier
-registration of the broker, the controller epoch those of an earlier controller, and the leader epoch of each partition
-those that an earlier decision led to.
+A broker checks three epochs before it executes a command. The broker epoch fences commands for an earlier registration
+of the broker, the controller epoch fences commands of an earlier controller, and the leader epoch of each partition
+fences the results of earlier decisions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Role:
     state: PartitionState
     assignment: Assignment
     is_new: bool = False
-    """The replica is newly assigned to the broker, so an empty log is not data loss."""
+    """True if the replica is newly assigned to the broker, so an empty log is not data loss."""
 
 
 @frozen
@@ -56,10 +56,10 @@ class LeaderAndIsr:
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
     full: bool
-    """The command names every replica of the broker; any other log on its disks is stray."""
+    """True if the command names every replica of the broker; any other log on its disks is stray."""
     roles: tuple[Role, ...]
     leaders: tuple[Broker, ...]
-    """The live leaders, with their endpoints."""
+    """The registrations of the live leaders, with their endpoints."""
 
 
 @frozen
@@ -72,7 +72,7 @@ class UpdateMetadata:
     brokers: tuple[Broker, ...]
     """All live brokers, in every command."""
     full: bool = False
-    """The command names every partition of the cluster; the receiver forgets all others."""
+    """True if the command names every partition of the cluster; the receiver forgets all others."""
 
 
 @frozen
@@ -91,20 +91,20 @@ Command: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
 
 @frozen
 class Numbered:
-    """A command with a correlation number, addressed to one broker.
+    """A command with a correlation id, addressed to one broker.
 
-    A broker refuses a command that is addressed to another one: an endpoint that was registered wrongly leads there.
+    A broker refuses a command for another broker, which arrives if an endpoint was registered wrongly.
     """
 
     number: int
     command: Command
     to: BrokerId = NOBODY
-    """The id of the broker that the controller addresses. A broker accepts a command with its own id or `NOBODY`."""
+    """The id of the addressed broker. A broker accepts a command with its own id or with `NOBODY`."""
 
 
 @frozen
 class Answer:
-    """The reply to a `Numbered` command or to a `ShutdownRequest`, with its correlation number."""
+    """The reply to a `Numbered` command or to a `ShutdownRequest`, with its correlation id."""
 
     number: int
     error: int
@@ -115,7 +115,8 @@ class Answer:
 
 @frozen
 class ShutdownRequest:
-    """A broker asks the controller for controlled shutdown. The reply names the partitions that it still leads."""
+    """A broker's request to the controller for a controlled shutdown. The reply names the partitions that it still
+    leads."""
 
     number: int
     broker: BrokerId
@@ -125,8 +126,8 @@ class ShutdownRequest:
 def in_pieces(command: Command, most: int) -> Iterator[Command]:
     """Split a command so that each piece starts, changes or stops at most `most` replicas.
 
-    The end of a full LeaderAndIsr must know all of its roles, so the whole command follows its pieces; the roles that
-    the pieces carried are no news by then. UpdateMetadata only fills a cache and stays whole.
+    After the pieces of a full LeaderAndIsr the whole command follows, because the stray logs can be found only with all
+    roles; roles that were in a piece change nothing more. UpdateMetadata only fills a cache and is not split.
     """
     match command:
         case LeaderAndIsr() if len(command.roles) > most:

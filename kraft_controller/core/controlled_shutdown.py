@@ -1,6 +1,6 @@
-"""Controlled shutdown: a broker asks the controller to move its leadership away before it stops.
+"""Controlled shutdown: before a broker stops, it requests that the controller moves its leaderships away.
 
-Without it, each partition that the broker leads would have no leader until the broker's session expires.
+Otherwise each partition that the broker leads would have no leader until the broker's session expires.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 
 
 class ControlledShutdown:
-    """The attempts of one broker (controlledShutdown of KafkaServer).
+    """The attempts of one broker at a controlled shutdown (controlledShutdown of KafkaServer).
 
-    The driver sends `request`, reports the reply or the failure, and repeats after a pause until `finished`.
+    The driver sends `request`, reports the reply or the failure, and repeats this after a pause until `finished`.
     """
 
     def __init__(self, me: BrokerId, tries_max: int) -> None:
@@ -32,9 +32,9 @@ class ControlledShutdown:
         self._tries_max = tries_max
         """`controlled.shutdown.max.retries`, plus the first attempt."""
         self._tries = 0
-        """Attempts that ended."""
+        """The number of completed attempts."""
         self.remaining: tuple[TopicPartition, ...] | None = None
-        """The partitions that the broker still leads, from the latest reply; None before any."""
+        """The partitions that the broker still leads, from the latest reply; None before the first reply."""
 
     @property
     def finished(self) -> bool:
@@ -45,17 +45,17 @@ class ControlledShutdown:
         return ShutdownRequest(self._tries, self._me, epoch)
 
     def replied(self, answer: object) -> str | None:
-        """Take the reply to the request; return why the attempt failed, or None."""
+        """Handle the reply to the request. Return the reason if the attempt failed, else None."""
         number, self._tries = self._tries, self._tries + 1
         if not isinstance(answer, Answer) or answer.number != number:
-            return "this is not the reply to the request"
+            return "the reply does not belong to the request"
         if answer.error:
-            return f"error {answer.error}"
+            return f"the controller replied with error code {answer.error}"
         self.remaining = tuple(answer.errors)
         return None
 
     def failed(self) -> None:
-        """The attempt ended without a reply."""
+        """Record an attempt that ended without a reply."""
         self._tries += 1
 
 
@@ -65,7 +65,7 @@ def shutdown_granted(request: ShutdownRequest, remaining: Iterable[TopicPartitio
 
 
 def shutdown_refused(request: ShutdownRequest, error: Exception) -> Answer:
-    """Return the reply to a request that failed with this error."""
+    """Return the reply to a request whose processing raised this error."""
     match error:
         case NotController():
             code = NOT_CONTROLLER

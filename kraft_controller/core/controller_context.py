@@ -1,9 +1,9 @@
 """The controller's view of the cluster (ControllerContext in Apache Kafka).
 
-One controller term owns one context. It changes when the store has confirmed a write or returned a read, so a decision
-never sees a write that may fail. The exception is `PartitionReassignment._complete`, which states what holds
-meanwhile. Indexes by broker are kept beside the tables: the failure of one broker costs what that broker held, not what
-the cluster holds.
+Each controller term has one context. The context changes only after the store has confirmed a write or returned a read,
+so decisions are never based on a write that may fail. The exception is `PartitionReassignment._complete`, whose
+docstring describes the state meanwhile. Indexes by broker make the cost of a broker failure proportional to that
+broker's replicas instead of the whole cluster.
 """
 
 from __future__ import annotations
@@ -23,56 +23,58 @@ Replica: TypeAlias = tuple[TopicPartition, BrokerId]
 @frozen
 class ControllerSettings:
     unclean_election: bool = False
-    """`unclean.leader.election.enable`, for topics that do not set it."""
+    """`unclean.leader.election.enable` for topics that do not set it."""
     deletion: bool = True
     """`delete.topic.enable`."""
     imbalance_percent: int = 10
     """`leader.imbalance.per.broker.percentage`."""
     min_isr: int = 1
-    """`min.insync.replicas`, for topics that do not set it. The controller only counts with it."""
+    """`min.insync.replicas` for topics that do not set it. The controller uses it only for counts."""
 
 
 @frozen
 class TopicDefaults:
-    """Defaults of topics: as configured for the controller's broker, else for all brokers, else in the settings."""
+    """The defaults of topics: from the dynamic configuration of the controller's own broker, else that of all brokers,
+    else from the settings."""
 
     unclean_election: bool = False
     min_isr: int = 1
 
 
 class ControllerContext:
-    """The registered brokers, the topics with their partition states, and what is in progress on them."""
+    """The registered brokers, the topics with their partition states, and operations in progress."""
 
     def __init__(self, me: BrokerId, epoch: ControllerEpoch, settings: ControllerSettings | None = None) -> None:
         self.me = me
-        """The broker that this controller runs on."""
+        """The id of the broker that runs this controller."""
         self.epoch = epoch
         """The controller epoch of this term."""
         self.settings = settings or ControllerSettings()
         self.defaults = TopicDefaults(self.settings.unclean_election, self.settings.min_isr)
-        """Defaults of topics, as configured in the store."""
+        """The defaults of topics, as read from the store."""
         self.brokers: dict[BrokerId, Broker] = {}
-        """All registered brokers, those in controlled shutdown included."""
+        """All registered brokers, including those in controlled shutdown."""
         self.shutting_down: set[BrokerId] = set()
         """Brokers in controlled shutdown. They receive commands but no new leadership. A subset of `brokers`."""
         self.returning: set[BrokerId] = set()
-        """Brokers that restarted and are being processed as failed. They are registered again when that is done."""
+        """Restarted brokers while they are processed as failed. They are added to `brokers` again afterwards."""
         self.topics: dict[str, Topic] = {}
         """Topics as last read or written, by name. Changed only through `update_topic` and `remove_topic`."""
         self.states: dict[TopicPartition, PartitionState] = {}
         """Leader and ISR as last read or written. Changed only through `update_state` and `remove_partition`."""
         self.unreadable: set[str | TopicPartition] = set()
-        """Topics and partitions whose nodes exist and cannot be parsed. Disjoint from `topics` and `states`."""
+        """Topics and partitions whose nodes exist but cannot be parsed. Disjoint from `topics` and `states`."""
         self.phases: dict[TopicPartition, PartitionPhase] = {}
-        """The state of each partition in the partition state machine; absent means NonExistentPartition."""
+        """The phase of each partition in the partition state machine. A missing one means NonExistentPartition."""
         self.replicas: dict[Replica, ReplicaPhase] = {}
-        """The state of each replica in the replica state machine; absent means NonExistentReplica."""
+        """The phase of each replica in the replica state machine. A missing one means NonExistentReplica."""
         self.offline_dirs: dict[BrokerId, set[TopicPartition]] = {}
         """Replicas in failed log directories, as reported by their brokers."""
         self.deleting: dict[str, None] = {}
         """Topics being deleted, in the order of the requests."""
         self.deletion_waits: dict[str, str] = {}
-        """Why the deletion of a topic in `deleting` cannot proceed now (topicsIneligibleForDeletion)."""
+        """The reason why the deletion of a topic in `deleting` cannot proceed at present
+        (topicsIneligibleForDeletion)."""
         self.moving: dict[TopicPartition, None] = {}
         """Partitions whose reassignment is in progress."""
         self.unclean: set[str] = set()
@@ -80,9 +82,9 @@ class ControllerContext:
         self.min_isr: dict[str, int] = {}
         """`min.insync.replicas` of the topics that set it."""
         self._held: dict[BrokerId, dict[TopicPartition, None]] = {}
-        """Index of `topics`: the partitions that a broker holds a replica of."""
+        """An index of `topics`: the partitions of which each broker has a replica."""
         self._led: dict[BrokerId, dict[TopicPartition, None]] = {}
-        """Index of `states`: the partitions that a broker leads."""
+        """An index of `states`: the partitions that each broker leads."""
 
     # -- brokers -------------------------------------------------------------------------------------
 
@@ -95,7 +97,8 @@ class ControllerContext:
         return broker in self.brokers and broker not in self.shutting_down
 
     def online(self, tp: TopicPartition, *, shutting_down_too: bool = False) -> frozenset[BrokerId]:
-        """Return the brokers whose replica of this partition is usable: live, and its log directory is online."""
+        """Return the brokers whose replica of this partition is usable: the broker is live, and its log directory is
+        online."""
         return frozenset(
             broker
             for broker in self.assignment(tp).replicas
@@ -126,7 +129,7 @@ class ControllerContext:
         return list(self._held.get(broker, ()))
 
     def started_on(self, broker: BrokerId) -> list[TopicPartition]:
-        """Return the partitions held by a broker, without those that its topic gained and no event announced yet."""
+        """Return the partitions that a broker holds, except new ones whose creation was not processed yet."""
         return [
             tp
             for tp in self.held_by(broker)
@@ -139,7 +142,7 @@ class ControllerContext:
     def is_deleting(self, topic: str) -> bool:
         return topic in self.deleting
 
-    # -- updates: values that were read, writes that were confirmed --------------------------------------
+    # -- updates after a read or a confirmed write --------------------------------------------------------
 
     def update_topic(self, topic: Topic) -> None:
         before = self.topics.get(topic.name)
@@ -217,11 +220,12 @@ class ControllerContext:
             self.replicas[replica] = to
 
     def start_replica(self, replica: Replica, phase: ReplicaPhase) -> None:
-        """Record a replica's first state, unless it has one."""
+        """Set a replica's first phase, unless it has one."""
         self.replicas.setdefault(replica, phase)
 
     def fail_replica_deletion(self, replica: Replica, why: str) -> None:
-        """Record that a replica cannot be deleted now, unless it is deleted already (failReplicaDeletion)."""
+        """Record that a replica cannot be deleted at present, unless its deletion has succeeded
+        (failReplicaDeletion)."""
         if self.replicas.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL:
             self.replicas[replica] = ReplicaPhase.DELETION_INELIGIBLE
             self.deletion_waits[replica[0].topic] = why
@@ -230,16 +234,17 @@ class ControllerContext:
         return [tp for tp, phase in self.phases.items() if phase in phases]
 
     def without_leader(self) -> list[TopicPartition]:
-        """Return the new and offline partitions that are to be led.
+        """Return the new and offline partitions that need a leader.
 
-        Partitions of a topic that is being deleted are left out. The previous controller may have deleted half of its
+        Partitions of a topic that is being deleted are left out: the previous controller may have deleted some of its
         nodes, and a partition without a state node would start again from leader epoch 0.
         """
         found = self.in_phase(PartitionPhase.OFFLINE, PartitionPhase.NEW)
         return [tp for tp in found if not self.is_deleting(tp.topic)]
 
     def imbalance(self) -> Mapping[BrokerId, tuple[int, int]]:
-        """Return for each broker how many partitions prefer it, and how many of those another broker leads."""
+        """Return two counts for each broker: the partitions that prefer it, and those of them that another broker
+        leads."""
         counted: dict[BrokerId, tuple[int, int]] = {}
         for tp, state in self.states.items():
             replicas = self.assignment(tp).replicas

@@ -1,7 +1,7 @@
 """The events that a controller processes.
 
-An event says that something changed, never how: its procedure reads the current state. Several changes may arrive as
-one event, and a superfluous event does no harm.
+An event says only that something has changed. Its procedure then reads the current state. So several changes may be
+merged into one event, and a superfluous event is harmless.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class TopicModified:
 
 @frozen
 class ConfigsChanged:
-    """There are notifications of changed configurations."""
+    """There are new notifications of changed configurations."""
 
 
 @frozen
 class PartitionStateChanged:
-    """The state of a partition in reassignment, or one that was unreadable, has changed."""
+    """The state of a partition has changed that is being reassigned, or that was unreadable."""
 
     where: TopicPartition
 
 
 @frozen
 class PartitionStatesChanged:
-    """Several `PartitionStateChanged`, merged by the queue."""
+    """Several `PartitionStateChanged` events, merged by the queue."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -100,7 +100,7 @@ class AutoPreferredElection:
 
 @frozen
 class LeaderAndIsrReplied:
-    """A broker cannot use its logs of some partitions that a LeaderAndIsr named."""
+    """A broker cannot use its logs of some partitions in a LeaderAndIsr."""
 
     broker: BrokerId
     epoch: BrokerEpoch
@@ -163,8 +163,8 @@ Event: TypeAlias = (
 
 
 class StaleBrokerEpoch(Exception):
-    """The requesting broker has registered again since: the request is of an earlier registration."""
+    """The request belongs to an earlier registration: the broker has registered again since."""
 
 
 class BrokerNotAvailable(Exception):
-    """The requesting broker is not registered, as far as this controller knows."""
+    """The broker that sent the request is not registered, as far as this controller knows."""

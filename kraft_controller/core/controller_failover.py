@@ -1,7 +1,7 @@
-"""The steps of a broker that is elected controller (onControllerFailover in Apache Kafka).
+"""The steps of a broker that was elected controller (onControllerFailover in Apache Kafka).
 
-Every list and node is watched from its first read on, so no change is missed. Whatever the previous controller left
-unfinished is finished.
+Every list and node is watched from its first read on, so no change is missed. Operations that the previous controller
+left unfinished are resumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 
 class ControllerFailover:
-    """Fills the context from the store and brings the cluster to the state that it describes."""
+    """Fills the context from the store, and brings the cluster to the state that the context describes."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class ControllerFailover:
         self._context = context
         self._batch = batch
         self._flush = flush
-        """Sends the gathered commands and writes the operator log. All writes behind them are confirmed."""
+        """Sends the collected commands and writes the operator log. Call it only when all preceding writes are
+        confirmed."""
         self._store = store
         self._topics = topics
         self._partitions = partitions
@@ -67,21 +68,21 @@ class ControllerFailover:
         yield from self._deletion.enqueue(deletions)
         restarted = {broker: context.brokers.pop(broker) for broker in self._restarted()}
         context.returning.update(restarted)
-        # Endpoints first: a follower needs those of its leader before it can fetch.
+        # Endpoints first, because a follower needs its leader's endpoint before it can fetch.
         batch.add_full_metadata(context.brokers)
         batch.mark_full(context.brokers)
         offline = self._start_replicas()
         yield from self._start_partitions()
-        # After the elections: a partition with a new leader has a shrunk ISR already and needs no second write.
+        # After the elections, because a partition with a new leader has a shrunk ISR and needs no second write.
         yield from self._replicas.take_offline(_restarted_last(offline, restarted))
         if restarted:
-            # Before the requests of administrators, which may be about these brokers.
+            # Before administrators' requests, which may concern these brokers.
             self._log.report("restarted", brokers=tuple(restarted))
             context.brokers.update(restarted)
             context.returning.clear()
             yield from self._brokers.on_startup(tuple(restarted))
             self._log.retract_no_leader({str(tp) for tp in context.in_phase(PartitionPhase.ONLINE)})
-        self._flush()  # leaders are announced before requests are processed
+        self._flush()  # announce the leaders before processing requests
         yield from self._reassignment.resume()
         yield from self._reassignment.process_node()
         yield from self._deletion.resume()
@@ -92,7 +93,7 @@ class ControllerFailover:
     def _read_cluster(self) -> StoreRequests[tuple[str, ...]]:
         """Read brokers, topics, configurations and states into the context; return the requested topic deletions.
 
-        The notifications of brokers so far are removed: the states read afterwards supersede them.
+        Pending notifications of brokers are removed, since the states are read afterwards.
         """
         context, store = self._context, self._store
         lists: list[StoreRequests[Any]] = [
@@ -107,7 +108,7 @@ class ControllerFailover:
         yield from self._topics.read_defaults()
         context.brokers.update((yield from self._brokers.read(*registered)))
         yield from self._topics.read_topics(sorted(names))
-        # A partition without a state node is new: the previous controller failed before it created it.
+        # A partition without a state node is new: the previous controller stopped before creating it.
         failures: Failures = {}
         yield from self._partitions.read_states(list(context.all_partitions()), failures)
         return tuple(deletions)
@@ -115,23 +116,25 @@ class ControllerFailover:
     def _check_epoch(self) -> StoreRequests[None]:
         """Raise `/controller_epoch` if a state was written under a newer epoch than this controller's.
 
-        The node was removed or set back by hand, and brokers ignore commands of an epoch older than they know. The
-        write fences this controller; the next one counts on from there.
+        Then the node was removed or set back by hand, and brokers would ignore this controller's commands as outdated.
+        The write fences this controller, and the next one continues from the raised epoch.
         """
         context = self._context
         newest = max((state.controller_epoch for state in context.states.values()), default=context.epoch)
         if newest > context.epoch:
-            why = "the epoch is raised to the newest that was found"
+            why = "/controller_epoch was set back; it is raised to the newest epoch found"
             self._log.report("epoch_set_back", epoch=context.epoch, found=newest, why=why)
             self._flush()
             yield from self._store.raise_controller_epoch(newest)
-            raise ControllerMoved(f"epoch {context.epoch} is older than {newest}")
+            raise ControllerMoved(
+                f"controller epoch {context.epoch} is older than {newest}, the epoch of a partition state"
+            )
 
     def _restarted(self) -> list[BrokerId]:
-        """Return brokers that registered after the last write to a partition in whose ISR they are.
+        """Return brokers that registered after the last write to a partition that has them in its ISR.
 
-        No controller processed their failure, and they may have lost records, so they count as bounced. Otherwise
-        such a leader would lead on in the same leader epoch, and write other records at the offsets it lost.
+        No controller processed their failure, and they may have lost records, so they count as bounced. Otherwise such
+        a leader would continue in the same leader epoch, and write different records at the offsets that it lost.
         """
         context = self._context
         return [
@@ -145,7 +148,7 @@ class ControllerFailover:
         ]
 
     def _start_replicas(self) -> list[Replica]:
-        """Initialize the replica state machine; return the replicas whose brokers are not registered."""
+        """Initialize the replica state machine. Return the replicas whose brokers are not registered."""
         context = self._context
         online: list[Replica] = []
         offline: list[Replica] = []
@@ -159,7 +162,7 @@ class ControllerFailover:
         return offline
 
     def _start_partitions(self) -> StoreRequests[None]:
-        """Initialize the partition state machine and elect leaders where none is alive."""
+        """Initialize the partition state machine, and elect leaders for partitions without a live one."""
         context = self._context
         for tp in context.all_partitions():
             state = context.states.get(tp)
@@ -172,9 +175,10 @@ class ControllerFailover:
 
 
 def _restarted_last(offline: Sequence[Replica], restarted: Container[BrokerId]) -> list[Replica]:
-    """Order replicas for removal from the ISR: failed brokers first, restarted ones last, the preferred one at the end.
+    """Order replicas for their removal from the ISR: failed brokers first, then restarted ones, with the preferred
+    replica last.
 
-    The last member of an ISR stays recorded. It must be a broker that is running, since a failed one may never return.
+    The last member of an ISR is never removed. It should be a running broker, since a failed one may never return.
     """
     return [
         *(replica for replica in offline if replica[1] not in restarted),

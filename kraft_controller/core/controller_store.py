@@ -1,8 +1,8 @@
-"""The port through which the controller reads and writes its metadata (KafkaZkClient in Apache Kafka).
+"""The interface through which the controller reads and writes its metadata (KafkaZkClient in Apache Kafka).
 
-`wire.znode_store` implements it on znodes. Every write carries the controller epoch fence: it is applied only while
-this broker is the controller, and raises `ControllerMoved` otherwise. Reads of lists and nodes that change leave a
-watch, so every later change arrives as an event.
+`wire.znode_store` implements it with znodes. Every write checks the controller epoch: it is applied only while this
+broker is the controller, and raises `ControllerMoved` otherwise. Reads of lists, and of nodes that change, set a watch,
+so that every later change causes an event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kraft_controller.core.store_requests import StoreRequests
 
 @frozen
 class Written:
-    """The write was applied; the node has this version now."""
+    """The write was applied. `version`: the new version of the node."""
 
     version: Version = Version(0)
 
@@ -38,7 +38,7 @@ class Missing:
 
 @frozen
 class Damaged:
-    """The node's data cannot be parsed. The controller leaves the node and everything it describes as they are."""
+    """The node cannot be parsed. The controller changes neither the node nor the objects that it describes."""
 
     why: str
     written: int = 0
@@ -48,13 +48,13 @@ class Damaged:
 @frozen
 class ConfigChanges:
     entities: tuple[str, ...]
-    """The changed entities, such as `topics/t`, each once."""
+    """The changed entities without duplicates, such as `topics/t`."""
     seen: int
     """The sequence number of the newest notification."""
     of: int = 0
-    """The zxid that created `/config/changes`. A re-created parent numbers its notifications from 0."""
+    """The zxid that created `/config/changes`. If the node is re-created, the sequence numbers start from 0 again."""
     listed: int = 0
-    """The number of all notifications; old ones stay for minutes."""
+    """The total number of notifications, including old ones, which stay for minutes."""
 
 
 @frozen
@@ -63,7 +63,7 @@ class ElectionRequest:
 
     partitions: tuple[TopicPartition, ...]
     unclean: bool = False
-    """Elect any live replica if no leader is alive."""
+    """Elect any live replica of partitions without a live leader."""
 
 
 WriteResult: TypeAlias = Written | Changed | Missing
@@ -72,7 +72,7 @@ Reassignments: TypeAlias = Mapping[TopicPartition, tuple[BrokerId, ...]]
 
 
 class ControllerStore(Protocol):
-    """Methods that take several keys return their results in the order of the keys."""
+    """Access to the controller's metadata. Methods with several keys return the results in the order of the keys."""
 
     # -- brokers -----------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class ControllerStore(Protocol):
     def delete_topic(self, name: str) -> StoreRequests[bool]:
         """Delete the topic's nodes, then its configuration, then the deletion request.
 
-        Return False, and keep the request, if other clients re-create nodes below the topic as fast as they go.
+        Return False, and keep the request, if other clients keep re-creating nodes below the topic.
         """
 
     def read_states(
@@ -121,9 +121,10 @@ class ControllerStore(Protocol):
         """Read the dynamic configurations of brokers; None stands for the cluster-wide default."""
 
     def config_changes(self, seen: int | None, of: int = 0) -> StoreRequests[ConfigChanges | Missing]:
-        """Read the notifications after number `seen` and watch for more; None reads only the newest number.
+        """Read the notifications after number `seen`, and watch for more. With None, read only the newest number.
 
-        The notifications stay for the brokers. `of` identifies the parent node that `seen` was counted below.
+        The notifications are not removed, since the brokers read them, too. `of` identifies the parent node to which
+        `seen` refers.
         """
 
     # -- requests of administrators and notifications of brokers -------------------------------------------
@@ -132,7 +133,8 @@ class ControllerStore(Protocol):
         """List the topics whose deletion is requested and watch the list."""
 
     def drop_topic_deletion(self, name: str) -> StoreRequests[None]:
-        """Remove a deletion request but not the topic. A configuration that outlived its topic goes as well."""
+        """Remove a deletion request without deleting the topic. If the topic does not exist, also remove its
+        configuration."""
 
     def reassignments(self) -> StoreRequests[Reassignments | Damaged | Missing]:
         """Read the requested reassignments and watch the node."""
@@ -140,9 +142,9 @@ class ControllerStore(Protocol):
     def drop_reassignments(
         self, partitions: Sequence[TopicPartition], targets: Sequence[tuple[BrokerId, ...]] = ()
     ) -> StoreRequests[None]:
-        """Remove requested reassignments; the node goes with the last of them.
+        """Remove requested reassignments. When none is left, remove the node.
 
-        With `targets`, a partition whose requested target has changed since then stays.
+        With `targets`, a partition whose requested target has changed since is kept.
         """
 
     def preferred_elections(self) -> StoreRequests[ElectionRequest | Damaged | Missing]:
@@ -160,13 +162,13 @@ class ControllerStore(Protocol):
     # -- the controller itself -----------------------------------------------------------------------------
 
     def raise_controller_epoch(self, to: ControllerEpoch) -> StoreRequests[WriteResult]:
-        """Write a newer controller epoch. This controller is fenced by it."""
+        """Write a newer controller epoch, which fences this controller."""
 
 
 def remaining_reassignments(
     requested: Reassignments, done: Sequence[TopicPartition], targets: Sequence[tuple[BrokerId, ...]] = ()
 ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    """Return what `drop_reassignments` leaves of the requested reassignments."""
+    """Return the requested reassignments that `drop_reassignments` keeps."""
     dropped = dict(zip(done, targets, strict=True)) if targets else {}
     named = set(done)
     return {tp: to for tp, to in requested.items() if tp not in named or (targets and dropped[tp] != to)}

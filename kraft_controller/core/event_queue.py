@@ -1,4 +1,4 @@
-"""The controller's event queue and its processing, one event at a time (ControllerEventManager in Apache Kafka)."""
+"""The controller's event queue, and the processing of one event at a time (ControllerEventManager in Apache Kafka)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.store_requests import ControllerMoved, RepliesLost, StoreRequests
 
 MERGED_MAX: Final = 200
-"""`PartitionStateChanged` events that are processed together. Other events wait meanwhile."""
-_LOST: Final = "this broker is not the controller any more"
+"""The number of `PartitionStateChanged` events that are processed together. Other events wait meanwhile."""
+_LOST: Final = "this broker is no longer the controller"
 
 
 class NotController(Exception):
-    """This broker is not the controller, or not any more. The request belongs to the current controller."""
+    """This broker is not the controller, or not any more. The request must be sent to the current controller."""
 
 
 class EventFailed(Exception):
-    """The controller raised an unexpected exception while it processed this event. Another one would, too."""
+    """The controller raised an unexpected exception while it processed this event. Another controller would raise it,
+    too."""
 
 
 class EventResult:
@@ -39,12 +40,12 @@ class EventResult:
     def __init__(self, on_done: Callable[[], None]) -> None:
         self.done = False
         self._on_done = on_done
-        """Called once, when the result is there."""
+        """Called once, when the result is available."""
         self._result: Any = None
         self._error: Exception | None = None
 
     def get(self) -> Any:
-        """Return the result or raise the error."""
+        """Return the result, or raise the error."""
         assert self.done
         if self._error is not None:
             raise self._error
@@ -71,9 +72,9 @@ class QueuedEvent:
 
 
 class EventQueue:
-    """Events in order; `BrokersChanged` goes first, since partitions are leaderless while it waits.
+    """A queue of events. `BrokersChanged` goes to the front, because partitions may be leaderless while it waits.
 
-    A notification only says that something changed, so equal ones that wait are one.
+    A notification only says that something has changed, so equal notifications are queued once.
     """
 
     def __init__(self, now_s: Callable[[], float], wake: Callable[[], None] = lambda: None) -> None:
@@ -84,19 +85,19 @@ class EventQueue:
         self._noted: set[Event] = set()
         """The notifications in `_waiting`."""
         self.closed = False
-        """The term is over; no event is accepted or processed any more."""
+        """True if the term is over: no event is accepted or processed any more."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def note(self, event: Event) -> None:
-        """Add a notification unless an equal one waits."""
+        """Add a notification, unless an equal one is queued."""
         if not self.closed and event not in self._noted:
             self._noted.add(event)
             self._put(event, None)
 
     def ask(self, event: Event, on_done: Callable[[], None]) -> EventResult:
-        """Add a request; `on_done` is called when its result is there."""
+        """Add a request. `on_done` is called when its result is available."""
         result = EventResult(on_done)
         if self.closed:
             result.fail(NotController(_LOST))
@@ -105,7 +106,7 @@ class EventQueue:
         return result
 
     def take(self) -> QueuedEvent | None:
-        """Return the next event, or None if the queue is empty."""
+        """Return the next event; None if the queue is empty."""
         if not self._waiting:
             return None
         queued = self._waiting.popleft()
@@ -116,7 +117,7 @@ class EventQueue:
         return queued
 
     def _merged(self, first: PartitionStateChanged) -> Event:
-        """Merge a changed state with the others that wait: they are read and written together."""
+        """Merge a changed state with other queued ones, so that they are read and written together."""
         partitions, others = [first.where], deque[QueuedEvent]()
         for queued in self._waiting:
             event = queued.event
@@ -129,7 +130,7 @@ class EventQueue:
         return first if len(partitions) == 1 else PartitionStatesChanged(tuple(partitions))
 
     def close(self) -> None:
-        """Drop all events; requests fail with `NotController`."""
+        """Drop all events. Requests fail with `NotController`."""
         self.closed = True
         for queued in self._waiting:
             if queued.result is not None:
@@ -148,9 +149,9 @@ class EventQueue:
 def process_event(controller: KafkaController, queued: QueuedEvent) -> StoreRequests[None]:
     """Process one event and deliver its result.
 
-    A refused request fails alone. Any other exception leaves the context half changed: it is raised, and the term
-    ends. The requester then receives `NotController` and asks the next controller, except after an unexpected
-    exception, which the next controller would raise as well.
+    A refused request fails alone. Any other exception may leave the context inconsistent: it is raised, and the term
+    ends. The requester then receives `NotController` and repeats the request to the next controller. After an
+    unexpected exception it receives `EventFailed` instead, since the next controller would raise the same exception.
     """
     result = queued.result
     try:
@@ -167,7 +168,7 @@ def process_event(controller: KafkaController, queued: QueuedEvent) -> StoreRequ
         if result is not None:
             result.fail(EventFailed(f"{type(queued.event).__name__}: {error!r}"))
         raise
-    except BaseException:  # the driver gave up, since the term or the session ended
+    except BaseException:  # the driver stopped, because the term or the session ended
         if result is not None:
             result.fail(NotController(_LOST))
         raise

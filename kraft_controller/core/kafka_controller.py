@@ -1,7 +1,6 @@
 """One term of a broker as controller: its parts, and the procedure for each event (KafkaController in Apache Kafka).
 
-Events are processed one at a time, each to its end. An event ends when its writes are confirmed; then its commands are
-sent.
+Events are processed one at a time. When all writes of an event are confirmed, its commands are sent.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from kraft_controller.core.topics.topic_registry import TopicRegistry
 
 
 class KafkaController:
-    """The controller's parts around one context. A new term starts with a new instance."""
+    """The controller's parts around one context. Each term has its own instance."""
 
     def __init__(
         self,
@@ -88,18 +87,18 @@ class KafkaController:
         )  # fmt: skip
 
     def flush(self) -> None:
-        """Send the gathered commands and write the gathered operator messages."""
+        """Send the collected commands, and write the collected operator messages."""
         self.batch.send(self._sink)
         self.log.flush()
 
     def process(self, event: Event) -> StoreRequests[Any]:
-        """Process an event to its end; return the result for the requester, if there is one."""
+        """Process an event completely. Return the result for the requester, if any."""
         result = yield from self._procedure(event)
         self.flush()
         return result
 
     def _procedure(self, event: Event) -> StoreRequests[Any]:
-        """Select the procedure of an event (the `process` methods of KafkaController)."""
+        """Return the procedure for an event (the `process` methods of KafkaController)."""
         match event:
             case ControllerElected():
                 return self.failover.run()
@@ -159,7 +158,7 @@ class KafkaController:
         return (yield from self.brokers.controlled_shutdown(broker))
 
     def _is_current(self, broker: BrokerId, epoch: BrokerEpoch) -> bool:
-        """Check that a reply or request is of the broker's current registration."""
+        """Return whether a reply or request belongs to the broker's current registration."""
         known = self.context.brokers.get(broker)
         return known is not None and known.epoch == epoch
 

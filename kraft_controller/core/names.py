@@ -7,15 +7,15 @@ from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
 ControllerEpoch = NewType("ControllerEpoch", int)
-"""Counts controller elections. Brokers refuse commands of an epoch older than the newest they know."""
+"""Counts controller elections. Brokers refuse commands with an epoch older than the newest that they know."""
 BrokerEpoch = NewType("BrokerEpoch", int)
-"""The zxid that created a broker's registration; each registration has another one."""
+"""The zxid that created a broker's registration. Each registration has a different one."""
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Counts the decisions of controllers about one partition."""
+"""Counts the controllers' decisions about one partition."""
 Version = NewType("Version", int)
-"""A node's data version in the store. Kafka calls that of a partition's state node the partition epoch."""
+"""A node's data version in the store. Kafka calls the version of a partition's state node the partition epoch."""
 TopicId = NewType("TopicId", str)
-"""22 characters of base64. A topic that is deleted and created again has another id."""
+"""22 characters of base64. A topic that is deleted and created again has a different id."""
 
 NOBODY: Final = BrokerId(-1)
 """The leader of a partition without a leader."""
@@ -41,9 +41,9 @@ class TopicPartition(NamedTuple):
 
 
 def decimal(text: str, most: int = (1 << 31) - 1) -> int | None:
-    """Return the number that the digits of `text` write; None if there are other characters or it exceeds `most`.
+    """Return the number that `text` contains; None if it has other characters than digits, or exceeds `most`.
 
-    Nodes of the store and values of configurations may hold anything: `int` raises for more than 4,300 digits.
+    Nodes of the store and configuration values may contain anything, and `int` raises for more than 4,300 digits.
     """
     if not _DIGITS.fullmatch(text):
         return None
@@ -52,11 +52,11 @@ def decimal(text: str, most: int = (1 << 31) - 1) -> int | None:
 
 
 def wrong_with_name(name: str) -> str | None:
-    """Return why this is no legal topic name, or None if it is one."""
+    """Return the reason if this is not a valid topic name, else None."""
     if not name:
-        return "a topic name is not empty"
+        return "the topic name is empty"
     if name in (".", ".."):
-        return f"{name!r} is no legal topic name: it would name a directory"
+        return f"{name!r} is not a valid topic name: it would name a directory"
     if len(name) > NAME_MAX:
         return f"a topic name has at most {NAME_MAX} characters; this one has {len(name)}"
     if not _LEGAL.fullmatch(name):
@@ -66,7 +66,7 @@ def wrong_with_name(name: str) -> str | None:
 
 
 def collides(one: str, other: str) -> bool:
-    """Check whether two names are equal in metrics, which write both `.` and `_` as `_`."""
+    """Return whether two names are equal in metrics, which write both `.` and `_` as `_`."""
     return one != other and metric_name(one) == metric_name(other)
 
 
@@ -75,5 +75,5 @@ def metric_name(topic: str) -> str:
 
 
 def wrong_beside(name: str, other: str) -> str:
-    """Return the error for a new topic whose name collides with another topic's."""
+    """Return the error for a new topic whose name collides with that of another topic."""
     return f"{name} and {other} would be equal in metrics, which write both '.' and '_' as '_'"

@@ -10,32 +10,32 @@ from attrs import frozen
 from kraft_controller.core.controller_store import Damaged
 
 DAMAGED_MAX: Final = 10_000
-"""Damaged nodes that are remembered as reported."""
+"""The limit for damaged nodes that are remembered as reported."""
 
 
 @frozen
 class OperatorMessage:
     event: str
-    """One of few fixed words, for searching and counting."""
+    """One of a few fixed words, for searching and counting."""
     fields: tuple[tuple[str, object], ...]
 
 
 class OperatorLog:
-    """Collects messages; reports each damaged node once for each write that damaged it."""
+    """Collects messages. A damaged node is reported once for each write that damaged it."""
 
     def __init__(self, write: Callable[[OperatorMessage], None]) -> None:
         self._write = write
-        """Writes a message where operators read it."""
+        """Writes a message to the log."""
         self.messages: list[OperatorMessage] = []
         """Messages that were not written yet, oldest first."""
         self._damaged: dict[str, int] = {}
-        """Unreadable nodes already reported, with the zxid of that write."""
+        """Damaged nodes that were reported, with the zxid of the write that damaged them."""
 
     def report(self, event: str, **fields: object) -> None:
         self.messages.append(OperatorMessage(event, tuple(fields.items())))
 
     def report_damage(self, damage: Damaged) -> None:
-        """Report a node that cannot be parsed, unless this write of it was reported before."""
+        """Report a node that cannot be parsed, unless the same write of it was reported before."""
         if self._damaged.get(damage.why) == damage.written:
             return
         if len(self._damaged) >= DAMAGED_MAX:
@@ -44,7 +44,7 @@ class OperatorLog:
         self.report("damaged", why=damage.why)
 
     def retract_no_leader(self, led: set[str]) -> None:
-        """Drop reports of leaderless partitions that have a leader again before anyone read them."""
+        """Remove unwritten reports of leaderless partitions that have a leader again."""
         self.messages[:] = [
             message
             for message in self.messages

@@ -13,7 +13,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, 
 @frozen
 class Endpoint:
     listener: str
-    """The listener's name; `Broker.protocols` maps it to a security protocol."""
+    """The listener's name, which `Broker.protocols` maps to a security protocol."""
     host: str
     port: int
 
@@ -24,12 +24,12 @@ class Broker:
     epoch: BrokerEpoch
     endpoints: tuple[Endpoint, ...]
     protocols: Mapping[str, str] = field(factory=dict)
-    """Listener name to security protocol."""
+    """The security protocol of each listener, by listener name."""
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(factory=dict)
 
     def looks_like(self, other: Broker) -> bool:
-        """Compare everything that other brokers and clients receive."""
+        """Compare all fields that other brokers and clients receive."""
         return (
             self.endpoints == other.endpoints
             and dict(self.protocols) == dict(other.protocols)
@@ -39,11 +39,11 @@ class Broker:
 
 
 class Recovery(IntEnum):
-    """How the leader was elected (LeaderRecoveryState, KIP-704)."""
+    """Whether the leader has recovered from an unclean election (LeaderRecoveryState, KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
-    """Uncleanly: the leader may lack committed records and has not reported its recovery yet."""
+    """After an unclean election: the leader may lack committed records, and has not reported its recovery yet."""
 
 
 @frozen
@@ -56,9 +56,9 @@ class PartitionState:
     controller_epoch: ControllerEpoch = ControllerEpoch(0)
     recovery: Recovery = Recovery.RECOVERED
     version: Version = Version(0)
-    """The node's version at the read or write of this state (the partition epoch)."""
+    """The node's version when this state was read or written (the partition epoch)."""
     written: int = field(default=0, eq=False)
-    """The zxid of the write that was read; 0 if unknown."""
+    """The zxid of the last write to the node; 0 if unknown."""
 
     def next(
         self,
@@ -68,7 +68,8 @@ class PartitionState:
         isr: tuple[BrokerId, ...] | None = None,
         recovery: Recovery | None = None,
     ) -> PartitionState:
-        """Return the state after a decision of the controller of epoch `by`: each one takes the next leader epoch."""
+        """Return the state after a decision of the controller with epoch `by`. Each decision increments the leader
+        epoch."""
         return evolve(
             self,
             leader=self.leader if leader is None else leader,
@@ -81,16 +82,16 @@ class PartitionState:
 
 @frozen
 class Assignment:
-    """The brokers that hold a replica, in order: the first is the preferred leader.
+    """The replicas of a partition, as broker ids. The first one is the preferred leader.
 
-    During a reassignment `replicas` is the union of the former and the target replicas.
+    During a reassignment `replicas` contains the former and the target replicas.
     """
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
     before: tuple[BrokerId, ...] = ()
-    """The former replicas in their order, if `replicas` does not preserve it."""
+    """The former replicas in their order, unless `replicas` preserves it."""
 
     @property
     def moving(self) -> bool:
@@ -100,7 +101,7 @@ class Assignment:
     def origin(self) -> tuple[BrokerId, ...]:
         """The replicas before the reassignment, which a cancellation restores.
 
-        If their order was not recorded, the staying replicas keep the order of the target.
+        If their order was not recorded, they have the order of the target.
         """
         stay = tuple(replica for replica in self.replicas if replica not in self.adding)
         return self.before if sorted(self.before) == sorted(stay) else stay
@@ -110,7 +111,7 @@ class Assignment:
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     def to(self, target: tuple[BrokerId, ...]) -> Assignment:
-        """Return the assignment on the way to `target`, from where a reassignment in progress started."""
+        """Return the assignment during a reassignment to `target`. If one is in progress, its origin is kept."""
         origin = self.origin
         replicas = target + tuple(replica for replica in origin if replica not in target)
         moved = Assignment(

@@ -1,8 +1,8 @@
-"""Requests to the coordination store, and their results: the one effect language of this package.
+"""Requests to the coordination store, and their results: the only effects of the procedures in this package.
 
-A procedure is a generator of type `StoreRequests`. It yields a sequence of operations that may be in flight together,
-and receives their results in the same order. It never sees a session, a task or a clock, so a Trio session and a
-simulator on virtual time drive the same procedures.
+A procedure is a generator of type `StoreRequests`. It yields a sequence of operations, which may be in flight together,
+and receives their results in the same order. A procedure has no access to sessions, tasks or clocks, so the same
+procedures run on a Trio session and in a simulator with virtual time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attrs import frozen
 from kraft_controller.core.names import Version
 
 TRIES_MAX: Final = 20
-"""Attempts at one change whose replies are lost. A session rarely survives that many lost connections."""
+"""The number of attempts at one change whose replies are lost. A session rarely survives so many lost connections."""
 
 
 class RepliesLost(Exception):
@@ -24,7 +24,7 @@ class RepliesLost(Exception):
 
 
 class ControllerMoved(Exception):
-    """Another broker is the controller. No change that this one requested since then was applied."""
+    """Another broker is the controller. No write of this controller is applied any more."""
 
 
 # -- operations ------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ class Get:
 
 @frozen
 class Exists:
-    """Read a node's stat. With `watch`, a node that does not exist yet is watched as well."""
+    """Read a node's stat. With `watch`, also watch for the creation of a missing node."""
 
     path: str
     watch: bool = False
@@ -87,7 +87,7 @@ Change: TypeAlias = Check | Create | Set | Delete
 
 @frozen
 class Multi:
-    """Changes that are applied together or not at all. Every change is part of one."""
+    """Changes that are applied together or not at all. Every change is made in a `Multi`."""
 
     changes: tuple[Change, ...]
 
@@ -99,18 +99,18 @@ Operation: TypeAlias = Get | Exists | Children | Sync | Multi
 
 @frozen
 class Node:
-    """The result of a `Get` or an `Exists`; an `Exists` returns no data."""
+    """The result of a `Get` or an `Exists`. The latter returns no data."""
 
     data: bytes | None
     version: Version
     made: int
     """The zxid that created the node."""
     owner: int
-    """The session of an ephemeral node; 0 for a persistent one."""
+    """The session that owns an ephemeral node; 0 for a persistent node."""
     below: int = 0
-    """The zxid that last created or deleted a child."""
+    """The zxid at which a child was last created or deleted."""
     written: int = 0
-    """The zxid of the last change."""
+    """The zxid of the last change of the data."""
 
 
 @frozen
@@ -120,13 +120,13 @@ class Listing:
 
 @frozen
 class Done:
-    """The result of a `Sync`, or of a `Multi` with the version that each of its `Set`s led to."""
+    """The result of a `Sync`, or of a `Multi`, with the new version for each `Set`."""
 
     versions: tuple[Version | None, ...] = ()
 
 
 class Why(Enum):
-    """The reasons for which an operation fails."""
+    """The reasons why an operation fails."""
 
     NO_NODE = "the node does not exist"
     EXISTS = "the node exists already"
@@ -139,7 +139,7 @@ class Why(Enum):
 class Failed:
     why: Why
     part: int = 0
-    """The index of the change in its `Multi` that failed."""
+    """The index of the failed change in its `Multi`."""
 
 
 Result: TypeAlias = Node | Listing | Done | Failed
@@ -150,7 +150,7 @@ StoreRequests: TypeAlias = Generator[Sequence[Operation], Sequence[Result], T]
 
 
 def in_parallel(procedures: Sequence[StoreRequests[T]]) -> StoreRequests[list[T]]:
-    """Run procedures side by side: each round sends what all of them request next."""
+    """Run procedures concurrently. Each round sends the next operations of all of them together."""
     results: dict[int, T] = {}
     replies: dict[int, Sequence[Result] | None] = dict.fromkeys(range(len(procedures)))
     while replies:

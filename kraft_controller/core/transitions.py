@@ -1,6 +1,6 @@
-"""The states of partitions and replicas, and their legal transitions.
+"""The phases of partitions and replicas, and the allowed transitions.
 
-`python -m kraft_controller.core.transitions` prints the state diagrams of the documentation.
+`python -m kraft_controller.core.transitions` prints the state diagrams in the documentation.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ from typing import Final, TypeVar
 
 class PartitionPhase(Enum):
     NON_EXISTENT = "NonExistentPartition"
-    """Never created, or deleted."""
+    """Not created yet, or deleted."""
     NEW = "NewPartition"
-    """Assigned to brokers, without a leader so far."""
+    """Assigned to brokers, but without a leader so far."""
     ONLINE = "OnlinePartition"
     """The partition has a leader."""
     OFFLINE = "OfflinePartition"
-    """Its leader failed, and no other is elected yet."""
+    """The leader failed, and no other one is elected yet."""
 
 
 class ReplicaPhase(Enum):
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
-    """Ordered to start, as a follower."""
+    """The broker was ordered to start the replica, as a follower."""
     ONLINE = "OnlineReplica"
-    """Its broker is live and has received its role."""
+    """The broker is live and has received the replica's role."""
     OFFLINE = "OfflineReplica"
-    """Its broker failed, or was ordered to stop it."""
+    """The broker failed, or was ordered to stop the replica."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """Cannot be deleted now: its broker or log directory failed, or the broker could not delete it."""
+    """The replica cannot be deleted at present: its broker or log directory failed, or the broker could not delete
+    it."""
 
 
 P, R = PartitionPhase, ReplicaPhase
@@ -43,7 +44,7 @@ PARTITION_FROM: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
     P.OFFLINE: frozenset({P.NEW, P.ONLINE, P.OFFLINE}),
     P.NON_EXISTENT: frozenset({P.OFFLINE}),
 }
-"""The states from which each state may be reached."""
+"""The phases from which each phase may be entered."""
 
 REPLICA_FROM: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
     R.NEW: frozenset({R.NON_EXISTENT}),
@@ -63,7 +64,7 @@ def may(table: Mapping[Phase, frozenset[Phase]], before: Phase, after: Phase) ->
 
 
 def drawn(table: Mapping[Phase, frozenset[Phase]]) -> str:
-    """Draw a transition table as a Mermaid state diagram."""
+    """Return a transition table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]
     for after, froms in table.items():
         lines += [f"    {before.value} --> {after.value}" for before in type(after) if before in froms]

@@ -1,1 +1,1 @@
-"""Sessions, tasks, timers and sockets around the pure parts in `core`."""
+"""Sessions, tasks, timers and sockets for the state machines in `core`."""

@@ -1,7 +1,7 @@
-"""Many requests to the store in flight at once, up to a bound.
+"""Concurrent requests to the store, with a limit.
 
-For ten thousand partitions, one request after the other would take minutes, and all at once would fill the memory of
-this process and of the server.
+For ten thousand partitions, sequential requests would take minutes, and unlimited ones would fill the memory of this
+process and of the server.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import trio
 from kraft_controller.core.store_requests import ControllerMoved
 
 WINDOW: Final = 500
-"""Requests in flight at once."""
+"""The limit for concurrent requests."""
 
 T = TypeVar("T")
 
 
 async def run_bounded(calls: Iterable[Callable[[], Awaitable[T]]], window: int = WINDOW) -> list[T]:
-    """Run calls with at most `window` at once and return their results in order.
+    """Run calls, at most `window` concurrently, and return their results in order.
 
-    The first error cancels the rest; `ControllerMoved` takes precedence over any other.
+    The first error cancels the rest. `ControllerMoved` takes precedence over any other error.
     """
     waiting = list(calls)
     if len(waiting) == 1:
@@ -44,7 +44,8 @@ async def run_bounded(calls: Iterable[Callable[[], Awaitable[T]]], window: int =
 
 
 def leading_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error that represents those of several tasks: `ControllerMoved`, as the others follow from it."""
+    """Return the error that represents those of several tasks: `ControllerMoved` if present, since it causes the
+    others."""
     leaves: list[BaseException] = []
     for error in group.exceptions:
         leaves.append(leading_error(error) if isinstance(error, BaseExceptionGroup) else error)

@@ -1,4 +1,4 @@
-"""Connections of the command channel: one task for each broker sends the commands of its queue, one at a time."""
+"""Connections of the command channel. Each broker has one task, which sends the commands of its queue one at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFUSED_SHOWN: Final = 5
 
 
 async def dialled(endpoint: Endpoint, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Open a connection to an endpoint, over TLS if a context is given."""
+    """Open a connection to an endpoint, with TLS if a context is given."""
     stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
     if tls is None:
         return stream
@@ -52,13 +52,14 @@ class ConnectionSettings:
     backoff_s: float = 0.1
     """The pause before a failed command is sent again."""
     connect_s: float = 5.0
-    """The limit for opening a connection."""
+    """The timeout for opening a connection."""
     answer_s: float = 30.0
-    """The limit for one reply; then the connection is closed and the command sent again."""
+    """The timeout for one reply. After it the connection is closed, and the command is sent again."""
     waiting_max: int = 10_000
-    """Commands in the queue of one broker. A queue that would exceed it is dropped; the broker gets the full state."""
+    """The limit of commands in the queue of one broker. A queue that would exceed it is dropped, and the broker
+    receives its full state."""
     listener: str | None = None
-    """The name of the brokers' endpoint for commands; None selects the first one."""
+    """The name of the brokers' listener for commands; None selects the first endpoint."""
     tls: ssl.SSLContext | None = None
     dial: Dial = dialled
     """Opens a connection."""
@@ -73,13 +74,13 @@ class _Connection:
         self._queue = queue
         self._settings = settings
         self._on_event = on_event
-        """Receives the events that replies lead to."""
+        """Receives the events that replies cause."""
         self._wakeup = Wakeup()
         """Rung when a command is added to the queue."""
         self._frames: Frames | None = None
-        """The open connection."""
+        """The open connection; None without one."""
         self._misaddressed = False
-        """The log says already that another broker replies at this broker's endpoint."""
+        """True if it was logged that another broker replies at this broker's endpoint."""
         self.scope = trio.CancelScope()
 
     def wake(self) -> None:
@@ -96,7 +97,7 @@ class _Connection:
                 await self._close()
 
     async def _attempt(self, numbered: Numbered) -> None:
-        """Send a command and process its reply, or wait for the next attempt."""
+        """Try to send a command and process its reply. After a failure wait for the next attempt."""
         queue = self._queue
         try:
             if self._frames is None:
@@ -116,7 +117,7 @@ class _Connection:
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError, WrongReply) as error:
             if isinstance(error, MisaddressedCommand) and not self._misaddressed:
                 self._misaddressed = True
-                logger.error("the endpoint that broker %d registered leads to another broker", queue.broker.id)
+                logger.error("broker %d registered an endpoint that belongs to another broker", queue.broker.id)
             if queue.attempt_failed():
                 logger.warning(
                     "broker %d cannot be reached with commands: %s; the controller retries until it replies",
@@ -140,12 +141,12 @@ class _Connection:
 def _report_refusals(broker: Broker, command: Command, reply: CommandReply) -> None:
     if reply.stale_controller_epoch:
         logger.warning(
-            "broker %d refuses commands of controller epoch %d: it knows a newer controller",
+            "broker %d refused a command of controller epoch %d, because it knows a newer controller epoch",
             broker.id, command.controller_epoch,
         )  # fmt: skip
     if reply.refused:
         shown = ", ".join(f"{tp} (error {error})" for tp, error in list(reply.refused.items())[:REFUSED_SHOWN])
-        logger.warning("broker %d refuses %d roles: %s", broker.id, len(reply.refused), shown)
+        logger.warning("broker %d refused %d roles: %s", broker.id, len(reply.refused), shown)
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:
@@ -201,7 +202,7 @@ class CommandConnections:
 
     def _overflowed(self, event: CommandQueueOverflowed) -> None:
         logger.warning(
-            "broker %d has not replied to %d commands: its queue is dropped, and it receives the full state",
+            "broker %d has not replied to %d commands: its queue is dropped, and it will receive its full state",
             event.broker, self._settings.waiting_max,
         )  # fmt: skip
         self._on_event(event)

@@ -1,4 +1,4 @@
-"""The broker's server for commands of the controller, and for requests for controlled shutdown."""
+"""The broker's server for the controller's commands, and for requests for a controlled shutdown."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kraft_controller.wire.command_frames import FrameError, decode, encode
 logger: Final = logging.getLogger("kraft_controller")
 
 CONNECTIONS_MAX: Final = 100
-"""Connections at once. One more closes the connection that was silent for longest; its controller reconnects."""
+"""The limit of connections. A further one closes the connection that was idle longest; its controller reconnects."""
 
 GrantShutdown: TypeAlias = Callable[[ShutdownRequest], Awaitable[Answer]]
-"""Processes a request for controlled shutdown, if this broker is the controller."""
+"""Processes a request for a controlled shutdown, if this broker is the controller."""
 
 
 class CommandServer:
-    """Serves connections, and executes one command at a time whatever connection it arrived on."""
+    """Serves connections. It executes one command at a time, whatever connection the command arrived on."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class CommandServer:
     ) -> None:
         self._handler = handler
         self._grant_shutdown = grant_shutdown
-        """None refuses such requests."""
+        """Handles requests for a controlled shutdown; None to refuse them."""
         self._turn = trio.Lock()
-        """Held by the command that is being executed."""
+        """Held while a command is being executed."""
         self._connections_max = connections_max
         self._connections: dict[trio.CancelScope, None] = {}
-        """Open connections; the one that was silent for longest comes first."""
+        """Open connections; the one that was idle longest comes first."""
 
     async def execute(self, numbered: Numbered) -> Answer:
-        """Execute a command piece by piece, with other tasks running in between."""
+        """Execute a command in pieces, and let other tasks run in between."""
         async with self._turn:
             pieces = self._handler.handle_in_pieces(numbered)
             while True:
@@ -56,7 +56,7 @@ class CommandServer:
                 await trio.lowlevel.checkpoint()
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection to its end. A malformed frame ends it, and the log says why."""
+        """Serve one connection until it ends. A malformed frame is logged and closes it."""
         frames = Frames(stream)
         self._make_room()
         with trio.CancelScope() as scope:
@@ -74,7 +74,7 @@ class CommandServer:
         if len(self._connections) >= self._connections_max:
             silent = next(iter(self._connections))
             logger.warning(
-                "more than %d connections of controllers: closed the one that was silent for longest",
+                "more than %d connections of controllers: closed the one that was idle longest",
                 self._connections_max,
             )
             del self._connections[silent]
@@ -104,4 +104,8 @@ class CommandServer:
 
 
 def report_misaddressed(me: BrokerId, other: BrokerId) -> None:
-    logger.error("broker %d receives commands for broker %d: did that one register an address of this one?", me, other)
+    logger.error(
+        "broker %d receives commands for broker %d: check whether that broker registered an address of this one",
+        me,
+        other,
+    )

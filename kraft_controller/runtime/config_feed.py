@@ -1,7 +1,7 @@
-"""The dynamic configurations as a broker follows them (ZkConfigManager in Apache Kafka).
+"""The dynamic configurations, as a broker follows them (ZkConfigManager in Apache Kafka).
 
-Every change of a configuration leaves a numbered notification. A broker reads all configurations once, then those that
-the notifications name, in their order. With each session it starts again, so no change between sessions is missed.
+Every change of a configuration creates a numbered notification. A broker first reads all configurations, then those
+that the notifications name, in order. It starts again with each session, so no change between sessions is missed.
 """
 
 from __future__ import annotations
@@ -24,44 +24,46 @@ logger: Final = logging.getLogger("kraft_controller")
 KINDS: Final = ("brokers", "topics", "clients", "users", "ips")
 
 NOTE_S: Final = 100e-6
-"""Pause per notification before the next listing."""
+"""The pause before the next listing, for each notification in the last one."""
 
 Apply = Callable[[Entity, Mapping[str, str]], None]
-"""Applies the complete configuration of an entity; an empty one means that nothing is set any more."""
+"""Applies the complete configuration of an entity, which is empty if nothing is set."""
 
 
 class ConfigFeed:
-    """Applies configurations, over all sessions of a broker.
+    """Applies configurations, across all store sessions of a broker.
 
-    A configuration is applied if it differs from the last one applied. A wanted entity's is applied in any case.
+    A configuration is applied if it differs from the last one that was applied, and always if its entity is in
+    `_wanted`.
     """
 
     def __init__(self, apply: Apply, kinds: Sequence[str] = KINDS) -> None:
         self._apply = apply
         self._kinds = kinds
-        """The kinds of entities to follow."""
+        """The entity types to follow."""
         self._known: dict[Entity, Mapping[str, str]] = {}
-        """The configurations applied last, without empty ones."""
+        """The configurations that were applied last, without empty ones."""
         self._wanted: dict[Entity, None] = {}
-        """Entities to read although no notification names them."""
+        """Entities to read even without a notification."""
         self._bell = trio.Event()
         """Set when `_wanted` gains an entity."""
 
     def want(self, entity: Entity) -> None:
-        """Read an entity's configuration soon, for a writer that left no notification."""
+        """Read an entity's configuration soon, even without a notification of a change."""
         self._wanted[entity] = None
         self._bell.set()
 
     def forget(self, entity: Entity) -> None:
-        """Forget a deleted entity: a new one of that name may have the same configuration."""
+        """Forget a deleted entity: a new entity of the same name may have the same configuration, which must be
+        applied."""
         self._known.pop(entity, None)
         self._wanted.pop(entity, None)
 
     async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow changes while the session lasts. Started when all configurations have been applied."""
+        """Follow changes while the session lasts. Reports the start when all configurations have been applied."""
         await session.ensure_path(znodes.CONFIG_CHANGES)
         async with session.watcher() as watch, trio.open_nursery() as nursery:
-            # The watch is set before the first read, so every later change is noticed.
+            # The watch is set before the first read, so every later change triggers it.
             of, notes = await self._notes(session, watch)
             seen = max((number for number, _ in notes), default=-1)
             await self._read_all(session)
@@ -85,13 +87,13 @@ class ConfigFeed:
                 self._bell = trio.Event()
                 await self._bell.wait()
             wanted = list(self._wanted)
-            await self._read(session, wanted)  # if the session ends, they stay wanted for the next one
+            await self._read(session, wanted)  # after a failure they stay in `_wanted`, for the next session
 
     @staticmethod
     async def _notes(session: zab.Session, watch: zab.Watch) -> tuple[int, list[tuple[int, str]]]:
         """Return the notifications in order, and the zxid that created their parent.
 
-        A re-created parent numbers its notifications from 0.
+        If the parent is re-created, the numbers start from 0 again.
         """
         while True:
             parent = await session.exists(znodes.CONFIG_CHANGES)
@@ -112,7 +114,7 @@ class ConfigFeed:
             self._take(entity, {})
 
     async def _follow(self, session: zab.Session, paths: Sequence[str]) -> None:
-        """Read the configurations that notifications name; all of them if a notification is gone already."""
+        """Read the configurations that notifications name; read all if a notification was already deleted."""
         named: dict[Entity, None] = {}
         found = await run_bounded([partial(_get, session, path) for path in paths])
         for path, note in zip(paths, found, strict=True):
@@ -148,14 +150,14 @@ class ConfigFeed:
         try:
             self._apply(entity, values)
         except Exception:
-            # A configuration that fails to apply must neither end the broker nor block the others.
+            # A configuration that cannot be applied must neither stop the broker nor block other configurations.
             logger.exception("failed to apply the configuration of %s", entity.path)
 
 
 async def let_gather(notes: int) -> None:
-    """Let changes gather before all notifications are listed again.
+    """Wait for further changes before listing all notifications again.
 
-    Notifications stay for minutes. One listing for each of n changes in a burst would cost n * n entries.
+    Notifications stay for minutes. With one listing for each of n changes in a burst, n * n entries would be listed.
     """
     await trio.sleep(notes * NOTE_S)
 
@@ -168,7 +170,7 @@ async def _get(session: zab.Session, path: str) -> tuple[bytes | None, zab.Stat]
 
 
 async def delete_old_notes(session: zab.Session, now_ms: int, keep_ms: int) -> int:
-    """Delete notifications that every broker has had time to read; return their number."""
+    """Delete notifications that are older than `keep_ms`. Return their number."""
     try:
         paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in await session.children(znodes.CONFIG_CHANGES)]
     except zab.NoNode:
@@ -183,4 +185,4 @@ async def _delete(session: zab.Session, path: str) -> None:
     try:
         await session.delete(path)
     except (zab.NoNode, zab.OutcomeUnknown):
-        pass  # deleted already, or with the next round
+        pass  # deleted already, or deleted in the next round

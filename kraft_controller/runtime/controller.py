@@ -1,8 +1,9 @@
-"""One broker's candidacy for controller, driven by Trio: sessions, tasks and timers around the pure parts in `core`.
+"""One broker's candidacy for controller, run by Trio: sessions, tasks and timers for the state machines in `core`.
 
-`core.candidacy` decides when the broker stands, follows or leads. During a term one loop takes events from the queue
-and runs their procedures, whose requests go to the store and whose commands go to the channel. Any exception may leave
-the context half changed, so the controller logs it, resigns, and the next one reads everything again.
+`core.candidacy` decides whether the broker stands for election, follows or leads. During a term one loop takes events
+from the queue and runs their procedures, whose requests go to the store and whose commands go to the command channel.
+Any exception may leave the context inconsistent, so the controller logs it and resigns, and the next controller reads
+everything again.
 """
 
 from __future__ import annotations
@@ -43,22 +44,22 @@ logger: Final = logging.getLogger("kraft_controller")
 @frozen
 class Pace:
     first_balance_s: float = 5.0
-    """From an election to the first automatic balancing of leaders."""
+    """The time from an election to the first automatic balancing of leaders."""
     balance_s: float | None = 300.0
     """`leader.imbalance.check.interval.seconds`; None disables the automatic balancing."""
     pause_s: float = 0.25
-    """The pause after a failed term; it doubles from one to the next."""
+    """The pause after the first failed term. It doubles after each further one."""
     pause_s_max: float = 10.0
     """The longest pause."""
     sweep_s: float = 300.0
-    """The interval at which old notifications of changed configurations are deleted."""
+    """The interval of deletions of old configuration change notifications."""
     notes_s: float = 900.0
-    """Config notifications older than this are deleted."""
+    """The age at which a configuration change notification is deleted."""
 
 
 @frozen
 class ControllerEnvironment:
-    """The sources of randomness and of wall-clock time."""
+    """The sources of random numbers and wall-clock time."""
 
     wall_ms: Callable[[], int]
     random_bytes: Callable[[int], bytes]
@@ -79,30 +80,30 @@ class Controller:
         self._session = session
         self._me = me
         self.sink = sink
-        """The command channel; its replies come back through `note`."""
+        """The command channel. Its replies arrive through `note`."""
         self._environment = environment
         self._settings = settings or ControllerSettings()
         self._pace = pace or Pace()
         self._candidacy = Candidacy(me, CandidacyPace(self._pace.pause_s, self._pace.pause_s_max))
         self.term: KafkaController | None = None
-        """The current term; None unless this broker is the controller. Read only."""
+        """The current term; None if this broker is not the controller. Read-only for others."""
         self._queue: EventQueue | None = None
         """The events of the current term; set together with `term`."""
         self._wakeup = Wakeup()
         """Rung when an event is added to the queue."""
         self._announced: BrokerId | None = None
-        """The controller at the latest setting of `changed`."""
+        """The controller when `changed` was set last."""
         self.changed = trio.Event()
-        """Set, and replaced, when another broker becomes the controller, or none is."""
+        """Set, and replaced, when another broker becomes the controller, or when there is none."""
         self.counts = ControllerCounts()
         self.watchdogs = Watchdogs(self._report_stall)
         self._watchdog = self.watchdogs.add("controller", lambda: None, self._is_excused)
         self._store_busy = False
-        """A request to the store is in flight."""
+        """True while a request to the store is in flight."""
 
     @property
     def controller(self) -> BrokerId | None:
-        """The current controller, as far as this broker knows."""
+        """The id of the current controller; None if this broker does not know it."""
         return self._candidacy.controller
 
     @property
@@ -112,7 +113,7 @@ class Controller:
 
     @property
     def active(self) -> bool:
-        """This broker is the controller."""
+        """True if this broker is the controller."""
         return self._queue is not None
 
     def _report_stall(self, stall: Stall) -> None:
@@ -120,18 +121,18 @@ class Controller:
         logger.warning("loop_stalled broker=%d loop=%s ms=%.0f cause=%s", self._me, stall.loop, ms, stall.cause)
 
     def _is_excused(self) -> bool:
-        """Excuse a loop without progress: the queue is empty, or the store has not replied yet."""
+        """Return whether a loop without progress is normal: the queue is empty, or a reply of the store is pending."""
         return not self.waiting or self._store_busy
 
     # -- events ------------------------------------------------------------------------------------------
 
     def note(self, event: Event) -> None:
-        """Add a notification; ignored unless this broker is the controller."""
+        """Add a notification. It is ignored if this broker is not the controller."""
         if self._queue is not None:
             self._queue.note(event)
 
     async def ask(self, event: Event) -> Any:
-        """Process a request and return its result; raise `NotController` if another broker is the controller."""
+        """Process a request and return its result. Raise `NotController` if this broker is not the controller."""
         if self._queue is None:
             raise NotController(
                 "there is no controller" if self.controller is None else f"the controller is broker {self.controller}"
@@ -144,7 +145,7 @@ class Controller:
     # -- the candidacy -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until cancelled; raise the session's error when the session ends."""
+        """Run until cancelled. Raise the session's error when the session ends."""
         candidacy = self._candidacy
         while True:
             match candidacy.phase:
@@ -174,7 +175,7 @@ class Controller:
                 self._candidacy.controller_changed()
 
     def _announce(self) -> None:
-        """Notify waiters of `changed` if the controller is another one than before."""
+        """Set `changed` if the controller has changed."""
         if self._announced != self.controller:
             self._announced = self.controller
             self.changed.set()
@@ -183,7 +184,7 @@ class Controller:
     # -- a term ------------------------------------------------------------------------------------------
 
     async def _lead(self, elected: Elected) -> None:
-        """Lead a term to its end, whatever ends it."""
+        """Run a term until it ends for any reason."""
         began = trio.current_time()
         self.counts.won += 1
         logger.info("broker %d is the controller, epoch %d", self._me, elected.epoch)
@@ -208,11 +209,11 @@ class Controller:
                 try:
                     await self._process_events(term, store, queue, began)
                 except ControllerMoved:
-                    logger.info("broker %d is not the controller any more", self._me)
+                    logger.info("broker %d is no longer the controller", self._me)
                 except Exception as error:
                     self._report_failure(error)
                     failed = True
-                    # Before the resignation, which `_guard` may see: it would take the term for one that did not fail.
+                    # Before the resignation, which `_guard` may detect: it would report a term that did not fail.
                     self._end_term(began, failed=True)
                     await store.run(resign(elected))
                 nursery.cancel_scope.cancel()
@@ -220,11 +221,11 @@ class Controller:
             error_ = leading_error(group)
             if self._session.over is not None or not isinstance(error_, zab.EventsLost):
                 raise error_ from None
-            self._report_failure(error_)  # more changes than a watch may hold: the next controller reads everything
+            self._report_failure(error_)  # the watch is overloaded; the next controller reads everything again
             failed = True
         finally:
             self._queue = self.term = None
-            self.watchdogs.check()  # nothing is expected of a loop that has ended
+            self.watchdogs.check()  # clear the last poke, which the ended loop cannot answer
             self.sink.close()
             queue.close()
             self.counts.elections += term.partitions.elections
@@ -240,7 +241,7 @@ class Controller:
     def _report_failure(self, error: Exception) -> None:
         expected = isinstance(error, zab.ZabError | RepliesLost)
         logger.warning(
-            "broker %d gives up being the controller: %s", self._me, error if expected else repr(error),
+            "broker %d resigns as the controller: %s", self._me, error if expected else repr(error),
             exc_info=None if expected else error,
         )  # fmt: skip
         self.counts.gave_up += 1
@@ -296,7 +297,7 @@ class Controller:
     # -- tasks of a term -----------------------------------------------------------------------------------
 
     async def _guard(self, scope: trio.CancelScope) -> None:
-        """End the term when `/controller` is not this broker's any more."""
+        """End the term when `/controller` no longer belongs to this broker."""
         candidacy = self._candidacy
         async with self._session.watcher() as watch:
             candidacy.verified(await StoreSession(self._session, watch).run(verify(self._session.id)))
@@ -319,7 +320,7 @@ class Controller:
             await trio.sleep(self._pace.sweep_s)
             deleted = await delete_old_notes(self._session, self._environment.wall_ms(), int(self._pace.notes_s * 1000))
             if deleted:
-                logger.info("deleted %d old notifications of changed configurations", deleted)
+                logger.info("deleted %d old configuration change notifications", deleted)
 
 
 _LEVELS: Final = {
@@ -327,14 +328,14 @@ _LEVELS: Final = {
     "unclean_election": logging.WARNING,
     "no_leader": logging.WARNING, "offline_replicas": logging.WARNING, "reassignment_refused": logging.WARNING,
 }  # fmt: skip
-"""The log levels of messages that may require an operator to act."""
+"""The log levels of messages on which an operator may have to act."""
 
 
 # -- events of the store -----------------------------------------------------------------------------------
 
 
 async def _next_change(watch: zab.Watch) -> None:
-    """Return when `/controller` has changed."""
+    """Wait until `/controller` changes."""
     async for event in watch:
         if event.path == znodes.CONTROLLER:
             return
@@ -343,7 +344,8 @@ async def _next_change(watch: zab.Watch) -> None:
 async def _note_changes(
     watch: zab.Watch, queue: EventQueue, nursery: trio.Nursery, topic_changes: TopicChanges
 ) -> None:
-    """Add an event for each change in the store; after a lost connection, for everything that may have changed."""
+    """Add an event for each change in the store; after a lost connection, add events for everything that may have
+    changed."""
     async for change in watch:
         if change.event is zab.Event.MAYBE_MISSED:
             for event in ANY_CHANGE:
@@ -367,7 +369,7 @@ ANY_CHANGE: Final[tuple[Event, ...]] = (
 
 
 def event_of_path(path: str) -> Event | None:
-    """Return the event for a change of the node at this path."""
+    """Return the event for a change of the node at this path; None if there is none."""
     simple = _EVENTS.get(path)
     if simple is not None:
         return simple

@@ -1,4 +1,4 @@
-"""Counters of one candidate for controller, over all of its terms."""
+"""Counters of one candidate for controller, over all its terms."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from attrs import define, field, frozen
 
 WINDOW: Final = 1_000
-"""The newest events that make up the recent past."""
+"""The number of newest events that `recent` keeps at least."""
 
 
 @frozen
 class EventTime:
-    """The milliseconds that one event waited in the queue, and that its processing took."""
+    """The time in milliseconds that one event waited in the queue, and that its processing took."""
 
     waited: float
     worked: float
@@ -22,27 +22,27 @@ class EventTime:
 @define
 class ControllerCounts:
     won: int = 0
-    """Elections to controller."""
+    """The number of elections of this broker as controller."""
     gave_up: int = 0
-    """Terms that ended with a failure."""
+    """The number of terms that ended with a failure."""
     lost: int = 0
-    """Terms that ended because another broker was elected, or `/controller` changed."""
+    """The number of terms that ended because another broker was elected, or `/controller` changed."""
     failover_ms: float | None = None
-    """From the newest election to the end of its failover; None before the first."""
+    """The time from the newest election to the end of its failover; None before the first."""
     events: Counter[str] = field(factory=Counter)
-    """Processed events, by kind."""
+    """Processed events, by type."""
     waited_ms: float = 0.0
-    """The sum of the queue times."""
+    """The sum of all waiting times."""
     worked_ms: float = 0.0
-    """The sum of the processing times."""
+    """The sum of all processing times."""
     recent: list[EventTime] = field(factory=list)
     """The newest events; at most twice `WINDOW`."""
     elections: int = 0
-    """Leader elections of partitions in the terms that have ended."""
+    """The number of leader elections of partitions in the terms that have ended."""
     unclean_elections: int = 0
-    """Unclean ones among them."""
+    """The number of unclean leader elections in the terms that have ended."""
     damaged: int = 0
-    """Reports of nodes that cannot be parsed."""
+    """The number of reports of nodes that cannot be parsed."""
 
     @property
     def recent_waited_max(self) -> float:

@@ -1,7 +1,7 @@
 """Metrics of one candidate for controller, as samples and in the text format of Prometheus.
 
-The names are those of Kafka's JMX beans in lower case with underscores. What only the controller knows is 0 at all
-other brokers, as in Apache Kafka, so sums over all brokers are right.
+The names are those of Kafka's JMX beans in lower case with underscores. Values that only the controller knows are 0 at
+all other brokers, as in Apache Kafka, so that they can be summed over all brokers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Sample", "exposition", "samples", "table"]
 
 
 def samples(controller: Controller) -> Iterator[Sample]:
-    """Measure now. Every partition is visited, so call this as rarely as a person or an exporter would."""
+    """Yield the current metrics. The cost grows with the number of partitions: call it once a scrape."""
     term, sink = controller.term, controller.sink
     found = Health() if term is None else health(term.context)
     about = "1 at the controller, 0 at all others; the sum is 1"
@@ -46,15 +46,19 @@ _OF_CLUSTER: Final = (
     ("offline_partitions_count", "partitions without a live leader", "offline"),
     ("under_replicated_partitions_count", "partitions with a replica that is not in sync", "under_replicated"),
     ("under_min_isr_partition_count", "partitions that refuse acks=all: too few replicas are in sync", "under_min_isr"),
-    ("at_min_isr_partition_count", "partitions that refuse acks=all once another replica falls behind", "at_min_isr"),
-    ("preferred_replica_imbalance_count", "partitions led by another replica than the preferred one", "imbalanced"),
-    ("reassigning_partitions_count", "partitions in reassignment", "moving"),
+    ("at_min_isr_partition_count", "partitions that refuse acks=all if one more replica leaves the ISR", "at_min_isr"),
+    ("preferred_replica_imbalance_count", "partitions that are not led by their preferred replica", "imbalanced"),
+    ("reassigning_partitions_count", "partitions with a reassignment in progress", "moving"),
     ("recovering_partitions_count", "partitions with an uncleanly elected leader that is recovering", "recovering"),
     ("topics_to_delete_count", "topics being deleted", "deleting"),
-    ("topics_ineligible_to_delete_count", "topics whose deletion waits for a broker or a disk", "waiting_for_deletion"),
+    (
+        "topics_ineligible_to_delete_count",
+        "topics whose deletion waits for a broker or a log directory",
+        "waiting_for_deletion",
+    ),
     ("replicas_to_delete_count", "replicas that brokers are deleting", "replicas_to_delete"),
-    ("replicas_ineligible_to_delete_count", "replicas that cannot be deleted now", "replicas_ineligible"),
-    ("offline_replica_count", "replicas on failed disks", "offline_replicas"),
+    ("replicas_ineligible_to_delete_count", "replicas that cannot be deleted at present", "replicas_ineligible"),
+    ("offline_replica_count", "replicas in failed log directories", "offline_replicas"),
 )
 
 
@@ -79,7 +83,7 @@ def _of_candidate(controller: Controller) -> Iterator[Sample]:
     yield Sample(f"{stats}unclean_leader_elections_total", COUNTER, about, unclean)
     about = "elections of this broker to controller"
     yield Sample(f"{stats}controller_elections_won_total", COUNTER, about, counts.won)
-    about = "terms of this broker as controller that failed"
+    about = "terms of this broker as controller that ended with a failure"
     yield Sample(f"{stats}controller_gave_up_total", COUNTER, about, counts.gave_up)
     about = "reports of nodes that cannot be parsed"
     yield Sample(f"{stats}damaged_nodes_total", COUNTER, about, counts.damaged)
@@ -104,7 +108,7 @@ def _of_channel(queues: Iterable[BrokerCommandQueue]) -> Iterator[Sample]:
 
 
 def exposition(found: Iterable[Sample]) -> str:
-    """Return the text format 0.0.4 of Prometheus. Needs the package `prometheus_client`."""
+    """Return the samples in Prometheus's text format 0.0.4. Needs the package `prometheus_client`."""
     return text_format.exposition(found).decode()
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing `meta.properties` and the session ids of a broker in its log directories."""
+"""Reading and writing `meta.properties`, and the session ids that a broker saves in its log directories."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from zab.host.durable_file import replace_file
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
 _OWNER_ONLY: Final = 0o600
-"""The file mode of session ids, which identify this broker's ephemeral nodes."""
+"""The file mode for session ids, which must stay secret: they allow to replace this broker's registration."""
 
 
 class Unreadable(WrongIdentity):
-    """The file cannot be read at all, on a failed disk for example."""
+    """The file cannot be read at all, for example on a failed disk."""
 
 
 def read_identity(directory: Path) -> Identity | None:
-    """Read a directory's identity, or None if the directory was not used yet."""
+    """Read a directory's identity; None if the directory was not used yet."""
     path = directory / META
     try:
         data = path.read_bytes()
@@ -33,7 +33,7 @@ def read_identity(directory: Path) -> Identity | None:
 
 
 def known_id(directories: Iterable[Path]) -> BrokerId | None:
-    """Return the broker id that the directories were used under, for a broker without a configured id."""
+    """Return the broker id in the directories, for a broker without a configured id; None if they have none."""
     found = {identity.broker: where for where, identity in _readable(directories) if identity.broker is not None}
     if len(found) > 1:
         told = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
@@ -42,7 +42,7 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
 
 
 def known_cluster(directories: Iterable[Path]) -> str | None:
-    """Return the cluster of the directories, or None if they name different ones or none."""
+    """Return the cluster id in the directories; None if they have different ones or none."""
     found = {identity.cluster for _, identity in _readable(directories)}
     return found.pop() if len(found) == 1 else None
 
@@ -66,7 +66,7 @@ def _readable(directories: Iterable[Path]) -> list[tuple[Path, Identity]]:
 
 
 def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
-    """Record this broker as the owner of all directories. If one belongs to another broker, change none."""
+    """Record this broker as the owner of all directories. If any belongs to another broker, change none."""
     directories = list(directories)
     new = []
     for directory in directories:
@@ -86,7 +86,7 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
 
 
 def former_sessions(directory: Path) -> tuple[int, ...]:
-    """Return the session ids that `remember_session` wrote. Only the speed of a restart depends on them."""
+    """Return the session ids that `remember_session` saved. Without them a restart is only slower."""
     try:
         words = (directory / SESSION).read_text("utf-8").split()
         return tuple(int(word, 16) for word in words[-SESSIONS_MAX:])
@@ -95,7 +95,7 @@ def former_sessions(directory: Path) -> tuple[int, ...]:
 
 
 def remember_session(directory: Path, session: int) -> None:
-    """Record a session id, so that the next start can replace this one's registration without waiting."""
+    """Save a session id, so that the next start can replace this session's registration without waiting."""
     known = [*former_sessions(directory), session][-SESSIONS_MAX:]
     directory.mkdir(parents=True, exist_ok=True)
     replace_file(directory / SESSION, [f"{each:#x}\n".encode() for each in known], mode=_OWNER_ONLY)

@@ -1,6 +1,6 @@
 """The HTTP port for operators: `/metrics` for Prometheus, and `/health` for a supervisor that restarts the process.
 
-A source of metrics is a function that returns samples whenever it is called.
+A source of metrics is a function that returns the current samples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Look = Callable[[], dict[str, object]]
 
 
 class OperatorPort:
-    """Serves metrics, health and further pages, with the limits of the store's own port for operators."""
+    """Serves metrics, health and further pages, with the same limits as the store's operator port."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class OperatorPort:
         self._log = Log(ServerId(me), lambda: Epoch(0))
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Started with the number of the port."""
+        """Serve until cancelled. Reports the port number at the start."""
         await AdminPort(self._settings, self._answer, self._log, self._names).run(task_status)
 
     async def _answer(self, request: AdminRequest, _: str) -> AdminReply:
@@ -68,7 +68,7 @@ class OperatorPort:
         raise HttpError(HTTPStatus.NOT_FOUND, f"no such page; the pages are {known}")
 
     async def _metrics(self) -> bytes:
-        """Return the metrics. A broker has some for each partition, so clients are served in between."""
+        """Return the metrics. There may be some for each partition, so let other tasks run in between."""
         found: list[MetricSample] = []
         for source in self._sources:
             found += source()
@@ -78,7 +78,8 @@ class OperatorPort:
 
 
 def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], Look]:
-    """Return the sources and the health report of a broker's current candidacy; `find` returns None without one."""
+    """Return the metric source and the health report of a broker's current candidacy. `find` returns None without
+    one."""
 
     def source() -> Iterable[MetricSample]:
         controller = find()
@@ -88,7 +89,7 @@ def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], L
 
 
 def controller_health(controller: Controller | None) -> dict[str, object]:
-    """Report the health of a candidacy. It is healthy if it knows the controller and no loop stalls.
+    """Report the health of a candidacy. It is healthy if it knows the controller and no loop hangs.
 
     `worries` concern the cluster: restarting this broker would not help.
     """

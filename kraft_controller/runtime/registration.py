@@ -1,7 +1,7 @@
 """The registration of a broker in the store: an ephemeral node that lasts as long as the session.
 
-The zxid that created the node is the broker epoch. A process that registers again has another epoch, so commands for
-the earlier registration are recognized even if no other process noticed the interruption.
+The zxid that created the node is the broker epoch. A process that registers again has another epoch, so it recognizes
+commands for the earlier registration, even if no other process noticed the interruption.
 """
 
 from __future__ import annotations
@@ -34,27 +34,28 @@ logger: Final = logging.getLogger("kraft_controller")
 
 
 class BrokerIdTaken(Exception):
-    """Another process is registered under this id. Two brokers of one id would corrupt each other's partitions."""
+    """Another process is registered with this id. Two brokers with one id would corrupt each other's partitions."""
 
 
 class AddressTaken(BrokerIdTaken):
-    """Another broker is registered with an address of this one. Commands for one would reach the other."""
+    """Another broker is registered with an address of this one. Commands would reach the wrong broker."""
 
 
 @frozen
 class RegistrationSettings:
     taken_s: float = 60.0
-    """How long to wait for another registration to go. That of a killed process stays until its session expires."""
+    """How long to wait until another registration disappears. The one of a killed process lasts until its session
+    expires."""
     pause_s: float = 1.0
     """The pause between sessions while the store is unreachable."""
 
 
 Live = Callable[[zab.Session], Awaitable[None]]
-"""What a broker does in the store during one session."""
+"""The tasks of a broker that use one session with the store."""
 
 
 class Registration:
-    """Keeps one broker registered, session after session."""
+    """Keeps one broker registered, with a new registration in each session."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Registration:
         self._now_ms = now_ms
         """Returns the wall-clock time, for the node."""
         self._former = set(former)
-        """The ids of sessions of this broker, earlier processes included. A node of theirs may be replaced."""
+        """The ids of this broker's sessions, also of earlier processes. It may replace their registrations."""
         self._remember = remember
         """Receives the id of each session, to be passed as `former` to the next process."""
         self._settings = settings or RegistrationSettings()
@@ -90,16 +91,16 @@ class Registration:
 
     @property
     def accepts_from(self) -> BrokerEpoch:
-        """The least broker epoch of the commands that this process accepts."""
+        """The smallest broker epoch whose commands this process accepts."""
         return self._fence.accepts_from
 
     # -- sessions ------------------------------------------------------------------------------------------
 
     async def run(self, live: Live, *, task_status: trio.TaskStatus[BrokerEpoch] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until cancelled: a session with the registration and `live`, and another one when the session is lost.
+        """Run until cancelled. In each session, register and run `live`; when the session is lost, open another.
 
-        Started when the broker has registered for the first time. Until then an unreachable store is an error; later
-        the broker waits for the store.
+        Reports the start after the first registration. Until then an unreachable store is an error; later the broker
+        waits for the store.
         """
         while True:
             lived = False
@@ -120,7 +121,7 @@ class Registration:
                 await trio.sleep(self._settings.pause_s)
 
     async def _live_session(self, session: zab.Session, live: Live) -> None:
-        """Return when the session is over; raise an error of `live` that has another cause."""
+        """Return when the session has ended. Raise an error of `live` that has another cause."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(live, session)
@@ -136,18 +137,18 @@ class Registration:
         logger.warning("broker %d lost its session: %s", self.broker.id, session.over)
 
     async def _keep(self, session: zab.Session) -> None:
-        """Register again if the node is deleted by hand: to the controller the broker has failed."""
+        """Register again if the node is deleted by hand, because the controller then considers the broker failed."""
         async with session.watcher() as watch:
             while True:
                 stat = await session.exists(self._path, watch)
                 if stat is None or stat.ephemeral_owner != session.id:
-                    logger.warning("broker %d: its node was deleted during its session", self.broker.id)
+                    logger.warning("the registration of broker %d was deleted during its session", self.broker.id)
                     await self._register(session)
                     continue
                 await anext(watch)
 
     async def update(self, broker: Broker) -> None:
-        """Change the broker's description; the epoch stays."""
+        """Change the broker's description. The epoch stays the same."""
         wrong = wrong_with(broker)
         if wrong is not None or broker.id != self.broker.id:
             raise ValueError(wrong or f"broker {self.broker.id} cannot become broker {broker.id}")
@@ -184,7 +185,7 @@ class Registration:
         raise BrokerIdTaken(await self._id_conflict(session))
 
     async def _try(self, session: zab.Session, watch: zab.Watch) -> BrokerEpoch | None:
-        """Try to register; return the epoch, or None after a change that justifies another try."""
+        """Try to register. Return the epoch; None after a change that makes another try useful."""
         stat = await session.exists(self._path, watch)
         multi = zab.Multi()
         if stat is not None:
@@ -200,7 +201,7 @@ class Registration:
             self._report_wait(other)
             await anext(watch)
             return None
-        # Created and then written, as by Kafka's brokers: the data version is 1.
+        # Create, then write the node, like Kafka's brokers, so that its data version is 1.
         multi.create(self._path, None, ephemeral=True)
         multi.set(self._path, znodes.broker(self.broker, self._now_ms()), version=0)
         try:
@@ -219,9 +220,9 @@ class Registration:
         logger.warning("broker %d waits up to %g s to register: %s", self.broker.id, self._settings.taken_s, why)
 
     async def _address_conflict(self, session: zab.Session, watch: zab.Watch | None) -> str | None:
-        """Return a description of another broker registered with an address of this one, or None.
+        """Return a description of another broker that is registered with an address of this one; None if there is none.
 
-        A registration left behind by a session of this broker under another id does not count.
+        A registration that an earlier session of this broker made under another id is ignored.
         """
         mine = {(each.host, each.port) for each in self.broker.endpoints}
         try:
@@ -239,32 +240,32 @@ class Registration:
             shared = [each for each in other.endpoints if (each.host, each.port) in mine]
             if shared and stat.ephemeral_owner not in self._former:
                 return (
-                    f"broker {ident} is registered with {shared[0].host}:{shared[0].port}, an address of broker "
-                    f"{self.broker.id} as well: each broker needs addresses of its own (advertised.listeners)"
+                    f"broker {ident} is registered with {shared[0].host}:{shared[0].port}, which is also an address of "
+                    f"broker {self.broker.id}: give each broker its own addresses (advertised.listeners)"
                 )
         return None
 
     async def _id_conflict(self, session: zab.Session) -> str:
-        """Describe the process that is registered under this broker's id."""
+        """Describe the process that is registered with this broker's id."""
         ident = self.broker.id
         try:
             data, stat = await session.get(self._path)
             other = znodes.read_broker(ident, data, BrokerEpoch(stat.czxid))
             where = ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in other.endpoints)
         except zab.NoNode:
-            return f"broker id {ident} was taken"
+            return f"broker id {ident} was registered by another session until now"
         except DamagedNode as error:
             where = str(error)
         return (
-            f"broker id {ident} is registered by session {stat.ephemeral_owner:#x}, with {where}. If that is this "
-            "broker before a crash, its node goes when that session expires"
+            f"broker id {ident} is registered by session {stat.ephemeral_owner:#x}, with {where}. If that was this "
+            "broker before a crash, the registration disappears when that session expires"
         )
 
 
 def wrong_with(broker: Broker) -> str | None:
-    """Return why a broker of this description would be unreachable, or None."""
+    """Return the reason if a broker with this description would be unreachable, else None."""
     if broker.id < 0:
-        return f"a broker id is 0 or greater, not {broker.id}"
+        return f"a broker id must be 0 or greater, not {broker.id}"
     if not broker.endpoints:
         return f"broker {broker.id} has no endpoints"
     names = [each.listener for each in broker.endpoints]
@@ -292,11 +293,11 @@ async def prepare(session: zab.Session) -> None:
 async def cluster_id(
     session: zab.Session, random_bytes: Callable[[int], bytes], directories: Sequence[Path] = ()
 ) -> str:
-    """Return the cluster id, and draw one if the store has none. `directories` are the broker's log directories.
+    """Return the cluster id. Create one if the store has none. `directories` are the broker's log directories.
 
-    If the node was lost, a broker with the id in its directories writes it again. Two cases raise `WrongIdentity`:
-    the store holds a cluster without an id, and the directories have none, so a new id would differ from that of other
-    brokers. Or the directories have an id and the store holds no cluster: it is probably the wrong store.
+    If the node was lost, a broker that has the id in its directories writes it again. Two cases raise `WrongIdentity`.
+    If the store has a cluster without an id, and the directories have none either, a new id would differ from that of
+    other brokers. If the directories have an id, but the store has no cluster, it is probably the wrong store.
     """
     known = known_cluster(directories)
     while True:
@@ -307,22 +308,22 @@ async def cluster_id(
         was_used = await _was_used(session)
         if directories and known is None and was_used:
             if (found := await _stored_cluster_id(session)) is not None:
-                return found  # another broker has created the cluster since
+                return found  # another broker has created the cluster meanwhile
             raise WrongIdentity(
-                f"the store holds a cluster, but {znodes.CLUSTER_ID} with its id is gone: start a broker first that "
-                "was part of the cluster, since its log directories hold the id"
+                f"the store has a cluster, but {znodes.CLUSTER_ID} with its id is missing: first start a broker that "
+                "was part of the cluster, because its log directories have the id"
             )
         if known is not None and not was_used:
             raise WrongIdentity(
-                f"the log directories belong to cluster {known}, but the store holds no cluster: does "
-                "zookeeper.connect name another store, or another path in it?"
+                f"the log directories belong to cluster {known}, but the store has no cluster: check "
+                "that zookeeper.connect names the right store and path"
             )
         try:
             await session.create(znodes.CLUSTER_ID, znodes.cluster_id(ident))
             if known is not None:
-                logger.error("%s was gone; wrote it again from the log directories: %s", znodes.CLUSTER_ID, known)
+                logger.error("%s was missing; wrote it again from the log directories: %s", znodes.CLUSTER_ID, known)
         except (zab.NodeExists, zab.OutcomeUnknown):
-            pass  # the next read tells
+            pass  # the next read shows whether the write succeeded
 
 
 async def _stored_cluster_id(session: zab.Session) -> str | None:
@@ -333,7 +334,7 @@ async def _stored_cluster_id(session: zab.Session) -> str | None:
 
 
 async def _was_used(session: zab.Session) -> bool:
-    """Check whether the store holds a cluster: there was a controller, or there are topics."""
+    """Return whether the store has a cluster: there was a controller, or there are topics."""
     if await session.exists(znodes.CONTROLLER_EPOCH) is not None:
         return True
     try:
@@ -343,11 +344,11 @@ async def _was_used(session: zab.Session) -> bool:
 
 
 async def generated_id(session: zab.Session, reserved_max: int = 1_000) -> BrokerId:
-    """Draw an unused broker id above `reserved.broker.max.id`. Each id is drawn once."""
+    """Return an unused broker id above `reserved.broker.max.id`. No id is returned twice."""
     while True:
         try:
             return BrokerId((await session.set(znodes.SEQID, b"")).version + reserved_max)
         except zab.NoNode:
             await session.ensure_path(znodes.SEQID)
         except zab.OutcomeUnknown:
-            pass  # one id may be lost
+            pass  # the id may be lost, which is harmless

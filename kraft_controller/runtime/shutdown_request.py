@@ -1,4 +1,4 @@
-"""Controlled shutdown over the network: the broker's requests, and the controller's reply to one."""
+"""Controlled shutdown over the network: a broker's requests, and the controller's reply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ShutdownSettings:
     pause_s: float = 5.0
     """`controlled.shutdown.retry.backoff.ms`."""
     answer_s: float = 30.0
-    """The limit for one attempt."""
+    """The time limit for one attempt."""
     store_s: float = 10.0
     """How long the store may be unreachable before a stopping broker stops anyway."""
     tls: ssl.SSLContext | None = None
@@ -40,7 +40,7 @@ class ShutdownSettings:
 
 
 async def grant_shutdown(controller: Controller | None, request: ShutdownRequest) -> Answer:
-    """Process a request for controlled shutdown at the broker that received it."""
+    """Process a request for a controlled shutdown at the broker that received it."""
     try:
         if controller is None:
             raise NotController("this broker has no session")
@@ -56,9 +56,9 @@ async def request_shutdown(
     find_controller: Callable[[], Endpoint | None],
     settings: ShutdownSettings | None,
 ) -> tuple[TopicPartition, ...] | None:
-    """Ask for controlled shutdown until it is granted; return the partitions that the broker still leads.
+    """Request a controlled shutdown until it is complete. Return the partitions that the broker still leads.
 
-    None means that no controller replied. Without settings the broker does not ask.
+    Return None if no controller replied. Without settings, request nothing.
     """
     if settings is None:
         return ()

@@ -1,6 +1,6 @@
-"""The ACLs of the store's nodes in a closed cluster (`zookeeper.set.acl=true`).
+"""The ACLs of the store's nodes in a protected cluster (`zookeeper.set.acl=true`).
 
-The brokers' identity may do everything; others may read everything but the sensitive nodes.
+The brokers' identity may do everything; other identities may read all but the sensitive nodes.
 """
 
 from __future__ import annotations

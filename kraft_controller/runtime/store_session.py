@@ -1,6 +1,6 @@
-"""Store requests on a session: operations that a procedure yields together are in flight together.
+"""Execution of store requests on a session. Operations that a procedure yields together are in flight together.
 
-Reads without a watch travel many nodes in one request.
+Reads without a watch are combined: one request reads many nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kraft_controller.core.store_requests import (
 from kraft_controller.runtime.bounded_requests import run_bounded
 
 READS_MAX: Final = 200
-"""Nodes read in one request. States are small, so the reply stays far below its limit."""
+"""The number of nodes read in one request. States are small, so the reply stays far below its size limit."""
 
 T = TypeVar("T")
 
@@ -44,14 +44,14 @@ _WHY: Final = {
 
 
 class StoreSession:
-    """Carries out store requests. `watch` receives the events of the nodes that are read with a watch."""
+    """Executes store requests. `watch` receives the events of nodes that are read with a watch."""
 
     def __init__(self, session: zab.Session, watch: zab.Watch | None = None) -> None:
         self._session = session
         self._watch = watch
 
     async def run(self, procedure: StoreRequests[T]) -> T:
-        """Run a procedure to its end and return its result."""
+        """Run a procedure and return its result."""
         results: Sequence[Result] | None = None
         while True:
             try:
@@ -79,7 +79,7 @@ class StoreSession:
         return found
 
     async def _send_one(self, operation: Operation) -> Result:
-        """Send one operation. Its expected errors and an unknown outcome are results; all other errors raise."""
+        """Send one operation. Return expected errors and an unknown outcome as results; raise all other errors."""
         session = self._session
         try:
             match operation:
@@ -105,7 +105,7 @@ class StoreSession:
     async def _read_many(self, operations: Sequence[Operation], places: Sequence[int], found: list[Result]) -> None:
         reads = zab.MultiRead()
         for place in places:
-            reads.get(operations[place].path)  # type: ignore[union-attr]  # only gets are put together
+            reads.get(operations[place].path)  # type: ignore[union-attr] # only Gets are combined
         for place, one in zip(places, await self._session.read_many(reads), strict=True):
             if isinstance(one, tuple):
                 found[place] = _node(*one)
@@ -117,7 +117,7 @@ class StoreSession:
 
 
 def _in_requests(operations: Sequence[Operation]) -> Iterator[list[int]]:
-    """Group the indexes of operations by request."""
+    """Group the indexes of operations into requests."""
     reads = [place for place, operation in enumerate(operations) if isinstance(operation, Get) and not operation.watch]
     grouped = set(reads)
     yield from ([place] for place in range(len(operations)) if place not in grouped)

@@ -1,6 +1,6 @@
 """`meta.properties`: the cluster and the broker that a log directory belongs to.
 
-A broker on another broker's directory would serve wrong data. The format is Kafka's: `broker.id`, `cluster.id` and a
+With another broker's directory, a broker would serve wrong data. The format is Kafka's: `broker.id`, `cluster.id` and a
 version, as Java properties.
 """
 
@@ -19,12 +19,13 @@ _REPAIR: Final = "restore it, or move the directory away"
 
 
 class WrongIdentity(Exception):
-    """A log directory belongs to another broker, or its owner is unclear. The message names the file and the remedy."""
+    """A log directory belongs to another broker, or its owner is unclear. The message names the file and how to repair
+    it."""
 
 
 @frozen
 class Identity:
-    """The owner of a directory. Kafka allows a file without one of the values."""
+    """The owner of a directory. Kafka allows the file to lack one of the values."""
 
     cluster: str | None
     broker: BrokerId | None
@@ -33,13 +34,13 @@ class Identity:
         """Raise `WrongIdentity` if the directory belongs to another cluster or broker. `path` names the file."""
         if self.cluster is not None and self.cluster != cluster:
             raise WrongIdentity(
-                f"{path}: it belongs to cluster {self.cluster}, but the store holds cluster {cluster}: "
-                "does zookeeper.connect name another cluster's store?"
+                f"{path}: the directory belongs to cluster {self.cluster}, but the store has cluster {cluster}: "
+                "check that zookeeper.connect names the right store"
             )
         if self.broker is not None and self.broker != broker:
             raise WrongIdentity(
-                f"{path}: it belongs to broker {self.broker}, but this is broker {broker}: "
-                "set broker.id to that, or log.dirs to other directories"
+                f"{path}: the directory belongs to broker {self.broker}, but this is broker {broker}: "
+                "change broker.id, or set log.dirs to other directories"
             )
 
 
@@ -48,9 +49,9 @@ def encode_identity(cluster: str, broker: BrokerId) -> bytes:
 
 
 def decode_identity(data: bytes, path: str, versions: Sequence[str] = ("0", "1")) -> Identity:
-    """Decode the file at `path`. Raises `WrongIdentity` if it is damaged or has another version.
+    """Decode the file at `path`. Raises `WrongIdentity` if it is damaged or has an unknown version.
 
-    Version 1 is written by Kafka without ZooKeeper, and names the broker `node.id`.
+    Version 1 is written by Kafka without ZooKeeper, which names the key `node.id`.
     """
     try:
         values = {entry.key: entry.value for entry in parse(data.decode())}
@@ -62,7 +63,7 @@ def decode_identity(data: bytes, path: str, versions: Sequence[str] = ("0", "1")
     if version is None:
         raise WrongIdentity(f"{path} has no version: it is empty or truncated; {_REPAIR}")
     if version not in versions:
-        raise WrongIdentity(f"{path}: version {version!r} is unknown; {' and '.join(versions)} are known")
+        raise WrongIdentity(f"{path}: unknown version {version!r}; supported are {' and '.join(versions)}")
     broker = values.get("broker.id", values.get("node.id", ""))
     if broker and not broker.isdecimal():
         raise WrongIdentity(f"{path}: broker.id={broker!r} is not a number; {_REPAIR}")

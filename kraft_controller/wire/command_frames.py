@@ -1,7 +1,7 @@
-"""Frames of the command channel: msgpack of `[tag, field, ...]`. A tag never changes its meaning.
+"""Frames of the command channel: msgpack of `[tag, field, ...]`. The meaning of a tag never changes.
 
-The decoder trusts nothing. A frame that is too long, with an unknown tag, with too few or too many fields, or with a
-field of the wrong type is a `FrameError`, and the connection is closed.
+The decoder validates everything. A frame that is too long, or has an unknown tag, a wrong number of fields or a field
+of the wrong type raises `FrameError`, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionS
 
 
 class FrameError(ValueError):
-    """The peer does not follow the protocol. The connection is closed."""
+    """The peer violates the protocol. The connection is closed."""
 
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Enough for the roles of a broker with a hundred thousand replicas."""
+"""The limit for a frame, enough for the roles of a broker with a hundred thousand replicas."""
 
 
 Frame: TypeAlias = Numbered | Answer | ShutdownRequest
@@ -75,11 +75,11 @@ def encode(frame: Frame) -> bytes:
 
 
 class _Roles:
-    """Packs roles once: UpdateMetadata carries the same tuple to every broker, so the bytes are reused."""
+    """Encodes roles once: UpdateMetadata has the same tuple for every broker, so the bytes are reused."""
 
     def __init__(self) -> None:
         self._roles: tuple[Role, ...] | None = None
-        """The roles packed last, by identity."""
+        """The roles that were encoded last, compared by identity."""
         self._packed = b""
 
     def packed(self, roles: tuple[Role, ...]) -> bytes:
@@ -90,7 +90,7 @@ class _Roles:
 
 _ROLES: Final = _Roles()
 _NINE: Final = b"\x99"
-"""The msgpack header of a list of nine items."""
+"""The msgpack header of a list with nine items."""
 
 
 def _role(role: Role) -> list[object]:
@@ -112,7 +112,7 @@ def _broker(broker: Broker) -> list[object]:
 
 def decode(data: bytes) -> Frame:
     if len(data) > FRAME_BYTES_MAX:
-        raise FrameError(f"a frame of {len(data)} bytes; the limit is {FRAME_BYTES_MAX}")
+        raise FrameError(f"the frame has {len(data)} bytes; the limit is {FRAME_BYTES_MAX}")
     try:
         value = msgpack.unpackb(data, strict_map_key=True)
         if not isinstance(value, list) or not value:
@@ -167,7 +167,7 @@ def _ids(value: object) -> tuple[BrokerId, ...]:
 def _row(value: object, length: int) -> list[Any]:
     row = _list(value)
     if len(row) != length:
-        raise ValueError(f"{len(row)} fields instead of {length}")
+        raise ValueError(f"a list has {len(row)} fields instead of {length}")
     return row
 
 

@@ -1,7 +1,7 @@
 """The election of the controller at `/controller` (KafkaZkClient.registerControllerAndIncrementControllerEpoch).
 
-The ephemeral node that only one broker can create and the epoch that only its creator increments are written in one
-multi. So there is no controller without an epoch of its own, and no epoch without a controller.
+One multi creates the ephemeral node, which only one broker can create, and increments the controller epoch. So each
+controller has its own epoch, and each epoch has one controller.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def stand(session: int, me: BrokerId, now_ms: int) -> StoreRequests[ElectionResu
 
 
 def elect(session: int, me: BrokerId, now_ms: int) -> StoreRequests[Elected | Follows]:
-    """Create `/controller` or read its owner; repeat while other brokers interfere.
+    """Create `/controller`, or read its owner. Repeat if another broker interferes.
 
-    If the reply to the creation is lost, the owner of the node and the epoch tell whether it was applied.
+    If the reply to the creation is lost, the owner of the node and the epoch show whether it was applied.
     """
     while True:
         [there] = yield [Exists(znodes.CONTROLLER, watch=True)]
@@ -47,7 +47,7 @@ def elect(session: int, me: BrokerId, now_ms: int) -> StoreRequests[Elected | Fo
             if not isinstance(held, Node):
                 continue
             if held.owner == session:
-                # This session created the node in an earlier term, and its broker has resigned since (KAFKA-13407).
+                # This session created the node in an earlier term, and this broker has resigned since (KAFKA-13407).
                 yield [Multi((Delete(znodes.CONTROLLER, held.version),))]
                 continue
             return Follows(znodes.read_controller(held.data))
@@ -72,18 +72,18 @@ def elect(session: int, me: BrokerId, now_ms: int) -> StoreRequests[Elected | Fo
 
 
 def verify(session: int) -> StoreRequests[bool]:
-    """Return whether `/controller` is this session's, and watch it."""
+    """Return whether `/controller` belongs to this session, and watch it."""
     [there] = yield [Exists(znodes.CONTROLLER, watch=True)]
     return isinstance(there, Node) and there.owner == session
 
 
 def resign(elected: Elected) -> StoreRequests[None]:
-    """Delete `/controller` if this broker is still the controller of that epoch."""
+    """Delete `/controller`, if this broker is still the controller with that epoch."""
     yield [Multi((Check(znodes.CONTROLLER_EPOCH, elected.version), Delete(znodes.CONTROLLER)))]
 
 
 def _epoch() -> StoreRequests[tuple[ControllerEpoch, Version]]:
-    """Read the controller epoch, and create its node with epoch 0 if it does not exist."""
+    """Read the controller epoch. If its node does not exist, create it with epoch 0."""
     while True:
         [found] = yield [Get(znodes.CONTROLLER_EPOCH)]
         if isinstance(found, Node):

@@ -1,8 +1,8 @@
-"""The controller epoch fence: changes that apply only while this broker is the controller (KIP-380 in Apache Kafka).
+"""The controller epoch fence: writes that are applied only while this broker is the controller (KIP-380 in Apache
+Kafka).
 
-Every change of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply to
-a change is lost, a read of the node decides: the change was applied if the node holds its value, which no other
-controller writes.
+Every write of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply is
+lost, the node is read: the write was applied if the node has its value, since no other controller writes the same.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kraft_controller.wire import znodes
 
 
 class Fence:
-    """Writes to the store that fail once another controller is elected."""
+    """Writes to the store that fail after another controller was elected."""
 
     def __init__(self, version: Version) -> None:
         self._check = Check(znodes.CONTROLLER_EPOCH, version)
-        """`version` is that of `/controller_epoch` since the election of this controller."""
+        """Checks that `/controller_epoch` has the same version as after the election of this controller."""
 
     def change(self, *changes: Change) -> StoreRequests[Done | Failed]:
         """Apply all changes or none. Raise `ControllerMoved` if another broker is the controller.
@@ -54,7 +54,7 @@ class Fence:
         return Failed(outcome.why, outcome.part - 1)
 
     def set(self, path: str, data: bytes, expect: Version) -> StoreRequests[Version | Failed]:
-        """Write a node that has version `expect`; return its new version."""
+        """Write a node that has version `expect`. Return its new version."""
         for _ in range(TRIES_MAX):
             outcome = yield from self.change(Set(path, data, expect))
             if isinstance(outcome, Done):
@@ -73,11 +73,11 @@ class Fence:
         raise RepliesLost(path)
 
     def raise_epoch(self, to: ControllerEpoch) -> StoreRequests[Version | Failed]:
-        """Write a newer controller epoch. The check of this fence fails from then on."""
+        """Write a newer controller epoch. From then on this fence's check fails."""
         return (yield from self.set(znodes.CONTROLLER_EPOCH, znodes.controller_epoch(to), self._check.version))
 
     def create(self, *nodes: Create) -> StoreRequests[Why | None]:
-        """Create all nodes or none; return why it failed, or None."""
+        """Create all nodes or none. Return the reason of a failure, else None."""
         for _ in range(TRIES_MAX):
             outcome = yield from self.change(*nodes)
             if isinstance(outcome, Done):
@@ -90,12 +90,12 @@ class Fence:
         raise RepliesLost(nodes[-1].path)
 
     def delete(self, *paths: str) -> StoreRequests[None]:
-        """Delete nodes one after the other. A node that does not exist is deleted already."""
+        """Delete nodes one after the other. Missing nodes are ignored."""
         for path in paths:
             yield from self._delete(path)
 
     def delete_tree(self, path: str) -> StoreRequests[bool]:
-        """Delete a node and everything below it; return False if others create nodes there again and again."""
+        """Delete a node and everything below it. Return False if other clients keep creating nodes there."""
         for _ in range(TRIES_MAX):
             [found] = yield [Children(path)]
             for name in found.names if isinstance(found, Listing) else ():
@@ -106,7 +106,7 @@ class Fence:
         return False
 
     def _delete(self, path: str) -> StoreRequests[Why | None]:
-        """Delete a node; return why it failed, or None."""
+        """Delete a node. Return the reason of a failure, else None."""
         for _ in range(TRIES_MAX):
             outcome = yield from self.change(Delete(path))
             if isinstance(outcome, Done):
@@ -117,7 +117,7 @@ class Fence:
 
 
 def read_synced(*paths: str) -> StoreRequests[list[Node | Failed]]:
-    """Read nodes after a sync, so that the reads see everything that was committed before."""
+    """Read nodes after a sync, so that the reads include everything that was committed before."""
     yield [Sync(paths[0])]
     found = yield [Get(path) for path in paths]
     return [each for each in found if isinstance(each, Node | Failed)]

@@ -1,8 +1,8 @@
-"""The controller's metadata as znodes: `ControllerStore` in requests to the coordination store.
+"""The controller's metadata as znodes: `ControllerStore` implemented by requests to the coordination store.
 
-Reads go as they are, writes go behind the controller epoch fence. The states of many partitions are written in one
-multi. If one of their nodes has another version, that multi changed nothing: that write is answered, and the others
-are written without it.
+All writes use the controller epoch fence. The states of many partitions are written in one multi. If one of the nodes
+has another version, the multi changes nothing; the conflicting write gets its result, and the other states are written
+without it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from kraft_controller.wire.epoch_fence import Fence, read_synced
 from kraft_controller.wire.znodes import DamagedNode
 
 STATES_MAX: Final = 100
-"""States written in one multi. A frame holds far more, and with 100 hardly any round trip remains to be saved."""
+"""The number of states in one multi. A frame could hold many more, but that would save hardly any round trips."""
 
 T = TypeVar("T")
 
@@ -125,9 +125,9 @@ class ZnodeStore:
         return [result for chunk in results for result in chunk]
 
     def _set_all(self, sets: Sequence[Set]) -> StoreRequests[list[WriteResult]]:
-        """Write nodes under their versions, as many as possible in one multi.
+        """Write nodes under their versions, with as many as possible in one multi.
 
-        After a conflict, bisect the rest: conflicts cluster, so few rounds find them all.
+        After a conflict, bisect the rest. Conflicts cluster, so a few rounds find all of them.
         """
         results: list[WriteResult | None] = [None] * len(sets)
         for _ in range(TRIES_MAX):
@@ -163,7 +163,8 @@ class ZnodeStore:
         return [result for chunk in results for result in chunk]
 
     def _create_all(self, states: Mapping[TopicPartition, PartitionState]) -> StoreRequests[list[WriteResult]]:
-        """Create partitions and states in one multi, after the parents; one by one if some exist already."""
+        """Create partitions and states in one multi, after their parents. If some already exist, create them one by
+        one."""
         topics = list(dict.fromkeys(tp.topic for tp in states))
         parents = yield from in_parallel(
             [self._fence.create(Create(znodes.partitions_path(topic))) for topic in topics]
@@ -179,7 +180,7 @@ class ZnodeStore:
         return [results[tp] for tp in states]
 
     def _create(self, tp: TopicPartition, state: PartitionState) -> StoreRequests[WriteResult]:
-        """Create a state; its partition's node may exist already."""
+        """Create a state. The partition's node may already exist."""
         parent, node = _nodes(tp, state)
         why = yield from self._fence.create(parent, node)
         if why is Why.EXISTS:
@@ -198,9 +199,10 @@ class ZnodeStore:
         return (yield from _read_configs([znodes.config_path("brokers", name) for name in names]))
 
     def config_changes(self, seen: int | None, of: int = 0) -> StoreRequests[ConfigChanges | Missing]:
-        """Read the change notifications after `seen`; with None, only the newest number.
+        """Read the change notifications after number `seen`; with None, only the newest number.
 
-        `of`: the creation of the parent that `seen` counts in. The numbers start again if the parent was recreated.
+        `of`: the zxid that created the parent to which `seen` refers. If the parent was re-created, the numbers start
+        from 0 again.
         """
         [parent] = yield [Exists(znodes.CONFIG_CHANGES)]
         made = parent.made if isinstance(parent, Node) else 0
@@ -220,7 +222,7 @@ class ZnodeStore:
                 try:
                     entities[znodes.read_config_change(path, node.data)] = None
                 except DamagedNode:
-                    continue  # it names no entity; its author has to write another one
+                    continue  # the notification names no entity, so it is ignored
         return ConfigChanges(tuple(entities), max(newest, seen), made, len(notes))
 
     # -- requests of administrators and notifications of brokers -------------------------------------------
@@ -253,7 +255,7 @@ class ZnodeStore:
                 outcome = yield from self._fence.change(Delete(znodes.REASSIGN, node.version))
                 if isinstance(outcome, Done) or outcome.why is Why.NO_NODE:
                     return
-                continue  # the node was written since, or the reply was lost
+                continue  # the node has changed meanwhile, or the reply was lost
             if left == requested:
                 return
             written = yield from self._fence.set(znodes.REASSIGN, znodes.reassignment(left), node.version)
@@ -288,7 +290,7 @@ class ZnodeStore:
         return tuple(brokers)
 
     def _take_notes(self, parent: str) -> StoreRequests[list[tuple[str, bytes | None]]]:
-        """Read all notifications below a node, in order, and delete them."""
+        """Read all notifications below a node in order, and delete them."""
         paths = [f"{parent}/{name}" for name in (yield from _children(parent))]
         if not paths:
             return []
@@ -304,7 +306,7 @@ class ZnodeStore:
 
 
 def _get(path: str, watch: bool) -> StoreRequests[Node | None]:
-    """Read a node; with `watch`, a node that does not exist yet is watched as well."""
+    """Read a node. With `watch`, also watch for the creation of a missing node."""
     while True:
         [found] = yield [Get(path, watch)]
         if isinstance(found, Node):
@@ -334,9 +336,9 @@ def _read_configs(paths: Sequence[str]) -> StoreRequests[list[Config | Damaged |
 
 
 def _list(path: str) -> StoreRequests[list[str] | None]:
-    """List and watch a node's children; return None if the node does not exist.
+    """Return a node's children and watch them; None if the node does not exist.
 
-    An absent node is watched as well: an administrator may have removed it, and brokers create it again.
+    A missing node is watched, too: an administrator may have removed it, and brokers create it again.
     """
     while True:
         [found] = yield [Children(path, watch=True)]
@@ -356,7 +358,7 @@ def _nodes(tp: TopicPartition, state: PartitionState) -> tuple[Create, Create]:
 
 
 def _outcome(wanted: Set, node: Node | Failed) -> WriteResult | None:
-    """Return the result of a write whose reply was lost, from the node as it is; None if it was not applied."""
+    """Return the result of a write whose reply was lost, by comparison with the node; None if it was not applied."""
     if not isinstance(node, Node):
         return Missing()
     if node.data == wanted.data and node.version == wanted.version + 1:

@@ -1,6 +1,6 @@
-"""The nodes of the metadata, byte for byte as Kafka's own tools write and read them.
+"""The nodes of the metadata, in the exact format of Kafka's own tools.
 
-Parsing ignores unknown keys, which other versions may write. A missing key or a value of the wrong type raises
+Unknown keys, which other versions may write, are ignored. A missing key or a value of the wrong type raises
 `DamagedNode`, which names the node and the key.
 """
 
@@ -35,11 +35,11 @@ REASSIGN: Final = "/admin/reassign_partitions"
 PREFERRED: Final = "/admin/preferred_replica_election"
 CONFIG_CHANGES: Final = "/config/changes"
 DEFAULT: Final = "<default>"
-"""The name of the entity with the defaults of its kind."""
+"""The name of the entity that holds the defaults of its type."""
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 INT_MAX: Final = (1 << 31) - 1
-"""The limit of broker ids and partition numbers: Kafka's protocol has 32 bits for them."""
+"""The limit of broker ids and partition numbers, which have 32 bits in Kafka's protocol."""
 EPOCH_MAX: Final = INT_MAX - 1
 """The greatest epoch that can still be incremented."""
 PORT_MAX: Final = (1 << 16) - 1
@@ -54,7 +54,7 @@ PERSISTENT: Final = (
 
 
 class DamagedNode(ValueError):
-    """A node cannot be parsed: written by hand, truncated, or of an unknown version."""
+    """A node cannot be parsed: it was written by hand, is truncated, or has an unknown version."""
 
 
 def broker_path(broker: BrokerId) -> str:
@@ -82,7 +82,7 @@ def config_path(kind: str, name: str) -> str:
 
 
 def sequence_of(path: str) -> int | None:
-    """Return the number of a sequential node, or None if the name has none."""
+    """Return the number of a sequential node; None if the name does not end with one."""
     digits = path[-10:]
     return int(digits) if digits.isdecimal() and len(path) > 10 else None
 
@@ -111,14 +111,16 @@ class _Reader:
             if "\\u" in text:  # a lone surrogate could not be encoded for clients
                 json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
-            raise DamagedNode(f"{path}: not JSON: {error}; it holds {(data or b'')[:60]!r}") from None
+            raise DamagedNode(f"{path}: not JSON: {error}; the node contains {(data or b'')[:60]!r}") from None
         if not isinstance(value, dict):
             raise DamagedNode(f"{path}: expected an object, not {type(value).__name__}")
         self._value: dict[str, Any] = value
         self.version = int(self.get("version", _number))
         known = list(versions)
         if self.version < min(known):
-            raise DamagedNode(f"{path}: version {self.version} is unknown; {min(known)} to {max(known)} are known")
+            raise DamagedNode(
+                f"{path}: unknown version {self.version}; versions {min(known)} to {max(known)} are supported"
+            )
 
     def has(self, key: str) -> bool:
         return self._value.get(key) is not None
@@ -136,7 +138,7 @@ class _Reader:
 
 
 def _number(value: object) -> int:
-    """Parse a number, also if it is written as text, as timestamps and bounds are."""
+    """Parse a number. Timestamps and bounds may be written as text."""
     if type(value) is int:
         return value
     if isinstance(value, str):
@@ -147,7 +149,7 @@ def _number(value: object) -> int:
 def _within(value: object, least: int, most: int, what: str) -> int:
     number = _number(value)
     if not least <= number <= most:
-        raise ValueError(f"{number} is not a valid {what}: {least} to {most}")
+        raise ValueError(f"{number} is not a valid {what}; expected {least} to {most}")
     return number
 
 
@@ -208,7 +210,7 @@ def _brokers(value: object) -> tuple[BrokerId, ...]:
 
 def _by_partition(value: object) -> dict[int, tuple[BrokerId, ...]]:
     if not isinstance(value, dict):
-        raise TypeError(f"expected an object by partition, not {value!r}")
+        raise TypeError(f"expected an object with partition numbers as keys, not {value!r}")
     return {_partition(key): _brokers(brokers) for key, brokers in value.items()}
 
 
@@ -279,7 +281,7 @@ def broker(registered: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
 
 def read_broker(ident: BrokerId, data: bytes | None, epoch: BrokerEpoch) -> Broker:
     if ident > INT_MAX:
-        raise DamagedNode(f"{broker_path(ident)}: {ident} is not a valid broker id: 0 to {INT_MAX}")
+        raise DamagedNode(f"{broker_path(ident)}: {ident} is not a valid broker id; expected 0 to {INT_MAX}")
     reader = _Reader(broker_path(ident), data, (1, 2, 3, 4, 5))
     if reader.version == 1:
         host, port = reader.get("host", _text), reader.get("port", _port)
@@ -316,9 +318,9 @@ def _features(value: object) -> dict[str, tuple[int, int]]:
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
-    """Draw a random id of 128 bits, as 22 characters.
+    """Return a random id of 128 bits, as 22 characters.
 
-    Ids that Kafka reserves are skipped, and those that begin with `-`, which look like an option to commands.
+    Skip ids that Kafka reserves, and those that begin with `-`, which commands would take for options.
     """
     while True:
         raw = random_bytes(16)
@@ -328,10 +330,10 @@ def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
 
 
 def topic(ident: TopicId | None, partitions: Mapping[int, Assignment]) -> bytes:
-    """Encode a topic as Kafka's controllers do.
+    """Encode a topic like Kafka's controllers.
 
-    If a reassignment changes the order of staying replicas, the key `original_replicas` holds the order that a
-    cancellation restores. Kafka's controllers ignore it.
+    If a reassignment changes the order of the staying replicas, the key `original_replicas` has the order to which a
+    cancellation returns. Kafka's controllers ignore it.
     """
 
     def lists(which: Callable[[Assignment], Sequence[BrokerId]], every: bool = False) -> dict[str, list[int]]:
@@ -360,7 +362,9 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
     removing: dict[int, tuple[BrokerId, ...]] = reader.get("removing_replicas", _by_partition, {})
     original: dict[int, tuple[BrokerId, ...]] = reader.get("original_replicas", _by_partition, {})
     for number in sorted({*adding, *removing} - set(replicas)):
-        raise DamagedNode(f"{path}: partition {number} is in reassignment, but is not one of {sorted(replicas)}")
+        raise DamagedNode(
+            f"{path}: partition {number} has adding or removing replicas, but is not in {sorted(replicas)}"
+        )
     made = {}
     for number, brokers in replicas.items():
         if not brokers:
@@ -368,7 +372,9 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
         one = Assignment(brokers, adding.get(number, ()), removing.get(number, ()), original.get(number, ()))
         stray = sorted({*one.adding, *one.removing} - set(brokers))
         if stray:
-            raise DamagedNode(f"{path}: partition {number}: {stray} are not among its replicas {list(brokers)}")
+            raise DamagedNode(
+                f"{path}: partition {number}: adding or removing {stray} are not among its replicas {list(brokers)}"
+            )
         made[number] = one
     return Topic(name, TopicId(reader.get("topic_id", _topic_id)) if reader.has("topic_id") else None, made, version)
 
@@ -418,7 +424,7 @@ def read_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]
 
 
 def elections(which: Iterable[TopicPartition], *, unclean: bool = False) -> bytes:
-    """Encode a request for elections. An unclean one has an additional key, which Kafka's controller ignores."""
+    """Encode a request for elections. For an unclean one it has an additional key, which Kafka's controller ignores."""
     listed = [{"topic": one.topic, "partition": one.partition} for one in which]
     return _dump({"version": 1, "partitions": listed, **({"election": "unclean"} if unclean else {})})
 
@@ -463,7 +469,7 @@ def config(values: Mapping[str, str]) -> bytes:
 
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
     if not data:
-        return {}  # a parent only: a user whose clients are configured, for example
+        return {}  # the node is only a parent, for example of the clients of a user
     found: dict[str, str] = _Reader(path, data, (1,)).get("config", _texts, {})
     return found
 
@@ -473,7 +479,7 @@ def config_change(kind: str, name: str) -> bytes:
 
 
 def read_config_change(path: str, data: bytes | None) -> str:
-    """Return the changed entity, such as `topics/<name>`. Version 1 has kind and name in two keys."""
+    """Return the changed entity, such as `topics/<name>`. Version 1 has type and name in two keys."""
     reader = _Reader(path, data, (1, 2))
     if reader.version == 1:
         return _entity(path, f"{reader.get('entity_type', _text)}/{reader.get('entity_name', _text)}")
@@ -481,7 +487,7 @@ def read_config_change(path: str, data: bytes | None) -> str:
 
 
 def _entity(path: str, named: str) -> str:
-    """Check that the name of an entity can be part of a path."""
+    """Return the entity name, if it can be part of a path; otherwise raise `DamagedNode`."""
     steps = named.split("/")
     if len(steps) < 2 or any(step in ("", ".", "..") or not step.isprintable() for step in steps):
         raise DamagedNode(f"{path}: {named!r:.80} is not an entity such as topics/t")

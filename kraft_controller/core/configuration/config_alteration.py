@@ -1,4 +1,4 @@
-"""Alterations of a configuration, key by key or as a whole. An invalid result is a `ConfigError`."""
+"""Alterations of a configuration, by key or as a whole. An invalid result raises `ConfigError`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraft_controller.core.configuration.config_keys import ConfigError, check, 
 
 Values: TypeAlias = Mapping[str, str]
 Change: TypeAlias = Callable[[Values], dict[str, str]]
-"""A function from the current configuration to the altered one."""
+"""Returns the altered configuration for the current one."""
 
 
 class Operation(IntEnum):
@@ -30,11 +30,11 @@ class Alteration:
     key: str
     operation: Operation
     text: str | None = None
-    """The value to set, or the items to append to a list or to remove from it."""
+    """The value to set, or the items to append to or remove from a list."""
 
 
 def put(kind: str, values: Values, remove: Collection[str] = ()) -> Change:
-    """Set and remove some keys; the others stay as they are."""
+    """Return a change that sets and removes some keys and keeps the others."""
 
     def change(before: Values) -> dict[str, str]:
         return {name: text for name, text in before.items() if name not in remove} | dict(values)
@@ -44,18 +44,19 @@ def put(kind: str, values: Values, remove: Collection[str] = ()) -> Change:
 
 
 def replaced(kind: str, values: Mapping[str, str | None]) -> Change:
-    """Replace the whole configuration."""
+    """Return a change that replaces the whole configuration."""
     given = {key: _present(key, text) for key, text in values.items()}
     check(kind, given)
     return _checked(kind, lambda before: dict(given))
 
 
 def altered(kind: str, alterations: Iterable[Alteration], usual: Values) -> Change:
-    """Apply operations key by key. A list that is not set starts as in `usual`."""
+    """Return a change that applies operations key by key. For a list that is not set, APPEND and SUBTRACT start from
+    `usual`."""
     listed = list(alterations)
     twice = sorted(key for key, count in Counter(one.key for one in listed).items() if count > 1)
     if twice:
-        raise ConfigError(f"{', '.join(twice)}: altered twice in one request")
+        raise ConfigError(f"{', '.join(twice)}: altered more than once in the request")
 
     def change(before: Values) -> dict[str, str]:
         after = dict(before)

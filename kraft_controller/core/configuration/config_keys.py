@@ -1,7 +1,7 @@
 """The keys of dynamic configurations of topics, brokers, clients and users.
 
-Values are text in the store. A row of the tables gives a key's type, its limits and its default, and the key of the
-brokers' properties that sets the default for topics.
+Values are text in the store. Each row defines a key's type, its limits, its default, and the broker key that sets the
+default of a topic key.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 DEFAULT: Final = "<default>"
 CUSTOM: Final = "custom"
-"""The type of a key that no table has: its value is any text."""
+"""The type of an unknown key, whose value may be any text."""
 _LIKENESS_MIN: Final = 0.8
-"""The least similarity at which a known key is suggested for an unknown one."""
+"""The minimum similarity at which a known key is suggested for an unknown one."""
 _NAME_CHARS_MAX: Final = 100
-"""The part of an unknown name that is compared with the known ones."""
+"""The number of characters of an unknown name that are compared with known names."""
 
 
 class ConfigError(ValueError):
-    """An unknown key, or a value that the key does not accept; the message names it."""
+    """An unknown key, or a value that the key does not accept. The message names both."""
 
 
 @frozen
@@ -44,11 +44,11 @@ class Key:
     most: float | None = None
     choices: tuple[str, ...] = ()
     broker: str | None = None
-    """The key of the brokers' properties that sets the default."""
+    """The broker key that sets the default of this topic key."""
     words: str = ""
     """A pattern for each item of a list."""
     idle: str = ""
-    """Why it has no effect in this broker. The key is accepted, so tools that set it keep working."""
+    """The reason why the key has no effect in this broker. It is accepted, so that tools that set it keep working."""
 
     def value(self, text: str) -> Value:
         text = text.strip()
@@ -64,7 +64,7 @@ class Key:
                 for word in words:
                     self._choice(word, text)
                     if self.words and not re.fullmatch(self.words, word):
-                        raise self._wrong(text, "*, or like 0:1,0:2 (partition 0 at brokers 1 and 2)")
+                        raise self._wrong(text, "* or pairs such as 0:1,0:2 (partition 0 at brokers 1 and 2)")
                 return words
             case _:
                 self._choice(text, text)
@@ -89,7 +89,7 @@ class Key:
             raise self._wrong(text, f"one of {', '.join(self.choices)}")
 
     def _wrong(self, text: str, wanted: str) -> ConfigError:
-        return ConfigError(f"{self.name}={text}: it is {wanted}")
+        return ConfigError(f"{self.name}={text}: expected {wanted}")
 
 
 def _span(least: float | None, most: float | None) -> str:
@@ -103,8 +103,8 @@ def _span(least: float | None, most: float | None) -> str:
 _DAY_MS: Final = 24 * 3_600_000
 _REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
 _ONE_FORMAT: Final = "only the current record format is supported"
-_NO_CLEANER_BUFFERS: Final = "the cleaner's memory is bounded by the number of keys"
-_NO_THREADS: Final = "one event loop does all work; there are no such threads"
+_NO_CLEANER_BUFFERS: Final = "the cleaner's memory is limited by the number of keys"
+_NO_THREADS: Final = "there are no such threads: one event loop does the work"
 _NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
@@ -120,11 +120,11 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.flush.interval.messages"),
     Key("flush.ms", "long", str(LONG_MAX), "time between two syncs to disk", 0,
         broker="log.flush.interval.ms"),
-    Key("follower.replication.throttled.replicas", "list", "", "followers that fetch at the throttled rate",
+    Key("follower.replication.throttled.replicas", "list", "", "followers to throttle, as partition:broker; *: all",
         words=_REPLICAS),
     Key("index.interval.bytes", "int", "4096", "bytes of records between two index entries", 0,
         broker="log.index.interval.bytes"),
-    Key("leader.replication.throttled.replicas", "list", "", "leaders that send at the throttled rate",
+    Key("leader.replication.throttled.replicas", "list", "", "leaders to throttle, as partition:broker pairs; *: all",
         words=_REPLICAS),
     Key("max.compaction.lag.ms", "long", str(LONG_MAX), "longest time before a record is compacted", 1,
         broker="log.cleaner.max.compaction.lag.ms"),
@@ -142,7 +142,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         idle="message.timestamp.before.max.ms and message.timestamp.after.max.ms replace it"),
     Key("message.timestamp.type", "string", "CreateTime", "the clock that timestamps records",
         choices=("CreateTime", "LogAppendTime"), broker="log.message.timestamp.type"),
-    Key("min.cleanable.dirty.ratio", "double", "0.5", "share of uncompacted bytes that triggers compaction", 0, 1,
+    Key("min.cleanable.dirty.ratio", "double", "0.5", "fraction of uncompacted bytes that triggers compaction", 0, 1,
         broker="log.cleaner.min.cleanable.ratio"),
     Key("min.compaction.lag.ms", "long", "0", "shortest time before a record is compacted", 0,
         broker="log.cleaner.min.compaction.lag.ms"),
@@ -157,9 +157,11 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("segment.bytes", "int", str(1 << 30), "size of one log file", 14, broker="log.segment.bytes"),
     Key("segment.index.bytes", "int", str(10 << 20), "size of a segment's index", 24,
         broker="log.index.size.max.bytes"),
-    Key("segment.jitter.ms", "long", "0", "random share subtracted from segment.ms", 0, broker="log.roll.jitter.ms"),
-    Key("segment.ms", "long", str(7 * _DAY_MS), "age at which a new file is started", 1, broker="log.roll.ms"),
-    Key("unclean.leader.election.enable", "boolean", "false", "elect a replica that is not in sync if no other is left",
+    Key("segment.jitter.ms", "long", "0", "maximum random time subtracted from segment.ms", 0,
+        broker="log.roll.jitter.ms"),
+    Key("segment.ms", "long", str(7 * _DAY_MS), "age of a segment at which a new one is started", 1,
+        broker="log.roll.ms"),
+    Key("unclean.leader.election.enable", "boolean", "false", "elect from outside the ISR if no ISR member is live",
         broker="unclean.leader.election.enable"),
 )}  # fmt: skip
 
@@ -174,7 +176,7 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("follower.replication.throttled.rate", "long", None, "bytes a second fetched by throttled replicas", 0),
     Key("log.cleaner.enable", "boolean", "true", "compact logs"),
     Key("log.cleaner.backoff.ms", "long", "15000", "pause between two searches for logs to compact", 0),
-    Key("log.cleaner.threads", "int", "1", "cleaner threads", 1, idle="there is one"),
+    Key("log.cleaner.threads", "int", "1", "cleaner threads", 1, idle="there is one cleaner thread"),
     Key("log.cleaner.dedupe.buffer.size", "long", "134217728", "memory of the cleaner", (1 << 20) + 1,
         idle=_NO_CLEANER_BUFFERS),
     Key("log.cleaner.io.buffer.size", "int", "524288", "memory of the cleaner", 0, idle=_NO_CLEANER_BUFFERS),
@@ -186,7 +188,7 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("max.connection.creation.rate", "int", str(INT_MAX), "connections a second of one listener", 0,
         idle="only the number of connections is limited, not their rate"),
     Key("max.connections.per.ip.overrides", "string", "", "limits for single addresses",
-        idle="max.connections.per.ip counts for every address"),
+        idle="max.connections.per.ip applies to every address"),
     Key("background.threads", "int", "10", "threads", 1, idle=_NO_THREADS),
     Key("num.io.threads", "int", "8", "threads", 1, idle=_NO_THREADS),
     Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
@@ -203,7 +205,8 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
         idle=_NO_KERBEROS),
     Key("max.connections", "int", "10000", "concurrent connections of one listener", 1),
     Key("max.connections.per.ip", "int", str(INT_MAX), "connections from one address to one listener", 1),
-    Key("num.replica.fetchers", "int", "1", "connections to each leader", 1, idle="there is one"),
+    Key("num.replica.fetchers", "int", "1", "connections to each leader", 1,
+        idle="there is one connection to each leader"),
 )}}.items()))  # fmt: skip
 
 CLIENT: Final[Mapping[str, Key]] = {key.name: key for key in (
@@ -223,13 +226,13 @@ USER: Final[Mapping[str, Key]] = {**CLIENT, **{
 KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
     "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER,
     "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
-                                            idle="only their number is limited: max.connections.per.ip")},
+                                            idle="only the number of connections is limited: max.connections.per.ip")},
 }  # fmt: skip
-"""The keys by kind of entity, named as in the store."""
+"""The keys by type of entity, with the type's name in the store."""
 
 
 def check(kind: str, values: Mapping[str, str]) -> None:
-    """Check each value; raise `ConfigError` for a key that cannot be set, or an invalid value."""
+    """Check each value. Raise `ConfigError` for an invalid value, and for a key that cannot be set dynamically."""
     for name, text in values.items():
         key_of(kind, name).value(text)
 
@@ -244,15 +247,15 @@ def check_together(kind: str, values: Mapping[str, str]) -> None:
 
 
 def key_of(kind: str, name: str) -> Key:
-    """Return a key that can be set; raise `ConfigError` if there is none.
+    """Return the definition of a key. Raise `ConfigError` if it is unknown or cannot be set dynamically.
 
-    Brokers accept a name that no table has, as Kafka's do for plugins, and it has no effect.
+    Brokers accept unknown names without effect, because Kafka's brokers accept them for plugins.
     """
     keys = KEYS[kind]
     if name in keys:
         return keys[name]
     if kind == "brokers" and is_start_key(name):
-        todo = "Set it in the broker's file, and start the broker again"
+        todo = "Set them in the broker's file, and restart the broker"
         raise ConfigError(f"Cannot update these configs dynamically: {name}. {todo}")
     unknown = f"{kind} have no such key{_near(kind, name)}"
     if kind == "brokers":
@@ -262,9 +265,9 @@ def key_of(kind: str, name: str) -> Key:
 
 def _near(kind: str, name: str) -> str:
     if kind == "brokers" and name in TOPIC and TOPIC[name].broker is not None:
-        return f"; is it {TOPIC[name].broker}?"
+        return f"; did you mean {TOPIC[name].broker}?"
     close = get_close_matches(name[:_NAME_CHARS_MAX].lower(), KEYS[kind], n=1, cutoff=_LIKENESS_MIN)
-    return f"; is it {close[0]}?" if close else ""
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def values_of(
@@ -272,8 +275,8 @@ def values_of(
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """Return the effective value of every key, and the errors in the configured ones.
 
-    An invalid value counts as not set: a broker must not stop because of a mistyped number. `defaults` precede those
-    of the table.
+    An invalid value is ignored, because a broker must not stop for a mistyped number. `defaults` override those of the
+    table.
     """
     found: dict[str, Value] = {}
     wrong = [f"{name}: {kind} have no such key" for name in said if name not in KEYS[kind]]
@@ -289,16 +292,16 @@ def values_of(
     return found, tuple(wrong)
 
 
-# -- replicas that are throttled ---------------------------------------------------------------------------
+# -- throttled replicas --------------------------------------------------------------------------------------
 
 
 def throttled(replicas: Iterable[tuple[int, int]]) -> str:
-    """Write throttled replicas as `0:1,0:2`: partition and broker."""
+    """Format throttled replicas as `0:1,0:2`, pairs of partition and broker."""
     return ",".join(f"{partition}:{broker}" for partition, broker in sorted(replicas))
 
 
 def read_throttled(text: str) -> frozenset[tuple[int, int]] | None:
-    """Parse throttled replicas; None stands for all, written `*`. Malformed items are ignored."""
+    """Parse throttled replicas. `*` means all and is returned as None. Malformed items are ignored."""
     words = [word.strip() for word in text.split(",")]
     if "*" in words:
         return None

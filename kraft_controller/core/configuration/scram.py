@@ -1,4 +1,4 @@
-"""SCRAM credentials (RFC 5802): enough to check a password, and too little to log in with.
+"""SCRAM credentials (RFC 5802), which suffice to check a password but not to log in.
 
 The text format is Kafka's, as in `/config/users/<name>`: `salt=..,stored_key=..,server_key=..,iterations=..`.
 """
@@ -39,7 +39,8 @@ class Mechanism(Enum):
         return hashlib.new(self.hash, text).digest()
 
     def salted(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Derive the salted password, deliberately slowly: a thief of the store pays this for each guess."""
+        """Derive the salted password. It is slow on purpose, so that guessing passwords from a stolen store is
+        expensive."""
         return hashlib.pbkdf2_hmac(self.hash, password, salt, iterations)
 
 
@@ -71,7 +72,7 @@ def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: in
 
 
 def read_credential(mechanism: Mechanism, text: str) -> Credential:
-    """Parse a credential. A `ConfigError` names the problem without revealing the content."""
+    """Parse a credential. The error message names the problem without revealing the content."""
     parts = dict(part.strip().partition("=")[::2] for part in text.split(","))
     missing = [name for name in ("salt", "stored_key", "server_key", "iterations") if not parts.get(name)]
     if missing:
@@ -92,7 +93,7 @@ def read_credential(mechanism: Mechanism, text: str) -> Credential:
 
 
 def credentials_in(said: Mapping[str, str]) -> tuple[dict[Mechanism, Credential], tuple[str, ...]]:
-    """Return the credentials in a user's configuration, and what is wrong with the malformed ones."""
+    """Return the credentials in a user's configuration, and an error for each malformed one."""
     found: dict[Mechanism, Credential] = {}
     wrong = []
     for mechanism in Mechanism:
@@ -114,7 +115,7 @@ def asked_for(mechanism: Mechanism, text: str, random_bytes: Callable[[int], byt
     iterations = int(head.removeprefix("iterations=").rstrip(",") or ITERATIONS_MIN)
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise ConfigError(
-            f"{mechanism.value}: {iterations} iterations: {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
+            f"{mechanism.value}: {iterations} iterations are not allowed: use {ITERATIONS_MIN} to {ITERATIONS_MAX}"
         )
     if not password:
         raise ConfigError(f"{mechanism.value}: the password is empty")

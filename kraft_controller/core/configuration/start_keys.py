@@ -1,4 +1,4 @@
-"""The keys of brokers that only the broker's file sets. A broker reads them when it starts."""
+"""The static keys of brokers, which a broker reads from its file when it starts."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ START_KEYS: Final = frozenset((
     "zookeeper.ssl.keystore.location", "zookeeper.ssl.keystore.password", "zookeeper.ssl.keystore.type",
     "zookeeper.ssl.ocsp.enable", "zookeeper.ssl.protocol", "zookeeper.ssl.truststore.location",
     "zookeeper.ssl.truststore.password", "zookeeper.ssl.truststore.type", "zookeeper.sync.time.ms",
-    # Secrets of Kafka's brokers: every client of the store could read them there.
+    # Secrets of Kafka's brokers: in the store, every client could read them.
     "sasl.jaas.config", "ssl.keystore.key", "password.encoder.secret", "password.encoder.old.secret",
     "delegation.token.master.key", "delegation.token.secret.key",
 ))  # fmt: skip
-"""Every key of `server.properties` that cannot be changed while brokers run."""
+"""Every key of `server.properties` that cannot be changed while brokers are running."""
 
 
 def is_start_key(name: str) -> bool:
-    """Return whether only the broker's file sets the key. That includes all keys of one listener."""
+    """Return whether only the broker's file can set the key. That includes all keys for single listeners."""
     return name in START_KEYS or name.startswith("listener.name.")

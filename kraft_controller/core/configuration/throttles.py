@@ -1,4 +1,4 @@
-"""Throttled replication of one broker (KIP-73): which of its replicas, and to what rate."""
+"""Replication throttles of one broker (KIP-73): the throttled replicas and the rates."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ All = None
 
 
 class Throttles:
-    """Keeps the throttles as the dynamic configurations of topics and brokers set them."""
+    """The replication throttles, from the dynamic configurations of topics and brokers."""
 
     def __init__(self, me: BrokerId) -> None:
         self._me = me
         self._rates: dict[str, Mapping[str, str]] = {}
         """The configurations with the rates, of this broker and of all brokers."""
         self._leading: dict[str, frozenset[int] | None] = {}
-        """The partitions whose followers are throttled here, by topic."""
+        """Partitions led by this broker whose replication to followers is throttled, by topic."""
         self._following: dict[str, frozenset[int] | None] = {}
-        """The partitions whose fetches are throttled, by topic."""
+        """Partitions that this broker follows and whose fetches are throttled, by topic."""
 
     def configure(self, entity: str, values: Mapping[str, str]) -> bool:
-        """Take the configuration of an entity; return whether it can affect this broker's throttles."""
+        """Apply the configuration of an entity. Return whether it may affect this broker's throttles."""
         kind, _, name = entity.partition("/")
         if kind == "brokers" and name in (str(self._me), DEFAULT):
             self._rates[name] = dict(values)
@@ -48,7 +48,7 @@ class Throttles:
         return True
 
     def leader_rate(self) -> int | None:
-        """Return the total bytes a second sent to throttled followers; None is unlimited."""
+        """Return the total bytes a second to send to throttled followers; None: unlimited."""
         return self._rate(LEADER_RATE)
 
     def follower_rate(self) -> int | None:

@@ -1,1 +1,1 @@
-"""Topics, their partitions and replicas: states, leaders, assignments, deletion."""
+"""Topics, partitions and replicas: their phases, leaders, assignments and deletion."""

@@ -1,5 +1,5 @@
-"""ISR changes by partition leaders: requested from the controller (AlterPartition, KIP-497), or written by the leader
-itself and announced by a notification."""
+"""ISR changes by partition leaders: requested from the controller (AlterPartition, KIP-497), or written by the leaders
+themselves and reported by notifications."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class AlterPartitionError(Enum):
 class IsrMember:
     id: BrokerId
     epoch: BrokerEpoch = BrokerEpoch(-1)
-    """The registration of the broker that the leader means; -1 means any (KIP-903)."""
+    """The broker epoch of the member that the leader means; -1 means any (KIP-903)."""
 
 
 @frozen
 class IsrChange:
-    """The ISR that a leader requests, and the state of the partition that it bases the request on."""
+    """The ISR that a leader requests, and the partition state on which the request is based."""
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -57,7 +57,7 @@ class IsrChangeResult:
 
 
 class AlterPartition:
-    """Validates and writes the ISRs that leaders request, and reads those that leaders wrote."""
+    """Validates and writes ISRs that leaders request, and reads ISRs that leaders wrote."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AlterPartition:
     def process(
         self, broker: BrokerId, epoch: BrokerEpoch, changes: Sequence[IsrChange]
     ) -> StoreRequests[dict[TopicPartition, IsrChangeResult]]:
-        """Process an AlterPartition request. A stale broker epoch fails all of it."""
+        """Process an AlterPartition request. A stale broker epoch fails the whole request."""
         context = self._context
         known = context.brokers.get(broker)
         if known is None or known.epoch != epoch:
@@ -113,8 +113,8 @@ class AlterPartition:
     def _validate(self, broker: BrokerId, change: IsrChange) -> IsrChangeResult | PartitionState:
         """Return the state to write, or an error (validations of KafkaController.processAlterPartition).
 
-        A leader that is behind receives the error for that before anything else is checked. A request that repeats
-        the current ISR succeeds: the reply to the first one was lost.
+        Outdated requests are refused before other checks. A request for the current ISR succeeds, since it repeats one
+        whose reply was lost.
         """
         context = self._context
         state = context.states.get(change.where)
@@ -142,5 +142,5 @@ class AlterPartition:
             known = context.brokers.get(member.id)
             if known is None or not context.is_live(member.id) or member.epoch not in (-1, known.epoch):
                 return IsrChangeResult(AlterPartitionError.INELIGIBLE_REPLICA)
-        # The leader epoch stays: the leader and its followers go on as before.
+        # The leader epoch stays the same, because leader and followers continue unchanged.
         return evolve(state, isr=isr, recovery=change.recovery, controller_epoch=context.epoch)

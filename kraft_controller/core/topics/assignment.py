@@ -1,8 +1,8 @@
 """The assignment of new partitions to brokers (AdminUtils.assignReplicasToBrokers in Apache Kafka).
 
-`plain` is the textbook formula. `spread` is the default. It starts at a random broker, so not every topic starts at
-the first one. It shifts the followers after each round, so the leaders of a failed broker do not all move to its
-neighbour. With racks, the replicas of a partition are in different racks (KIP-36).
+`spread` is the default. It starts at a random broker, so that topics start at different brokers. It shifts the
+followers after each round, so that the leaderships of a failed broker do not all move to its neighbour. With racks, the
+replicas of a partition are in different racks (KIP-36). `plain` is the simple formula, for reproducible assignments.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from attrs import frozen
 from kraft_controller.core.names import BrokerId
 
 NEW_PARTITIONS_MAX: Final = 10_000
-"""New partitions in one request, which is one write to one node and creates thousands of logs at once."""
+"""The limit for new partitions in one request, which is one write to one node, and creates thousands of logs at
+once."""
 
 
 class Policy(Enum):
     SPREAD = "spread"
-    """From a random start, with a shift, and over racks."""
+    """Random start, shifted followers, spread over racks."""
     PLAIN = "plain"
-    """Replica j of partition i on broker (i + j) mod n: reproducible, and regardless of racks."""
+    """Replica j of partition i on broker (i + j) mod n: reproducible, without regard to racks."""
 
 
 class AssignmentError(ValueError):
-    """The requested assignment is impossible; the message says why."""
+    """The requested assignment is impossible. The message gives the reason."""
 
 
 class InvalidPartitions(AssignmentError):
@@ -44,7 +45,7 @@ class InvalidReplicaAssignment(AssignmentError):
 
 @frozen
 class Start:
-    """The place of the first partition's leader and the shift of its followers: random, or fixed."""
+    """The position of the first partition's leader, and the shift of its followers: random, or fixed."""
 
     broker: int
     shift: int
@@ -53,14 +54,14 @@ class Start:
 
 
 def plain(brokers: Sequence[BrokerId], partitions: int, factor: int) -> list[tuple[BrokerId, ...]]:
-    """Replica j of partition i on broker (i + j) mod n."""
+    """Assign replica j of partition i to broker (i + j) mod n."""
     _check(len(brokers), partitions, factor)
     ids, n = sorted(brokers), len(brokers)
     return [tuple(ids[(i + j) % n] for j in range(factor)) for i in range(partitions)]
 
 
 def spread(brokers: Sequence[BrokerId], partitions: int, factor: int, start: Start) -> list[tuple[BrokerId, ...]]:
-    """Spread leaders and followers regardless of racks."""
+    """Spread leaders and followers without regard to racks."""
     _check(len(brokers), partitions, factor)
     ids, n = sorted(brokers), len(brokers)
     made, shift = [], start.shift
@@ -77,10 +78,10 @@ def spread(brokers: Sequence[BrokerId], partitions: int, factor: int, start: Sta
 def spread_over_racks(
     racks: Mapping[BrokerId, str], partitions: int, factor: int, start: Start
 ) -> list[tuple[BrokerId, ...]]:
-    """Spread replicas so that a rack gets a second one only after every rack has one.
+    """Spread replicas so that a rack gets a second replica only after every rack has one.
 
-    Mirrors assignReplicasToBrokersRackAware: candidates are probed in the alternated order of the racks; one is
-    skipped while its rack is used and another is not, or while it holds the partition already.
+    As in assignReplicasToBrokersRackAware, candidates are tried in an order in which the racks alternate. A candidate
+    is skipped if its rack already has a replica while another rack has none, or if it already has the partition.
     """
     _check(len(racks), partitions, factor)
     ids = alternated(racks)
@@ -105,7 +106,7 @@ def spread_over_racks(
 
 
 def alternated(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
-    """List the brokers so that the racks alternate."""
+    """Return the brokers in an order in which the racks alternate."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
@@ -121,7 +122,8 @@ def assign(
     start: Start,
     policy: Policy = Policy.SPREAD,
 ) -> list[tuple[BrokerId, ...]]:
-    """Assign by policy. Racks count if every broker has one; a mix of brokers with and without racks is an error."""
+    """Assign replicas by policy. Racks are used if all brokers have one; if only some have one, raise
+    `AssignmentError`."""
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if policy is Policy.PLAIN:
         return plain(sorted(brokers), partitions, factor)
@@ -134,14 +136,14 @@ def assign(
 
 
 def growth(brokers: Sequence[BrokerId], first_replica: BrokerId, existing: int) -> Start:
-    """Return the start for partitions added after `existing` ones, from the place of the first partition's leader."""
+    """Return the start for partitions added after `existing` ones. It depends on the first partition's leader."""
     ids = sorted(brokers)
     place = next((place for place, broker in enumerate(ids) if broker >= first_replica), 0)
     return Start(place, place, existing)
 
 
 def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[BrokerId], first: int = 0) -> None:
-    """Check an assignment that a person wrote, for partitions from `first` on."""
+    """Check a manual assignment for partitions from `first` on."""
     numbers = sorted(assignment)
     if not numbers:
         raise InvalidPartitions("no partitions: at least one is needed")
@@ -161,7 +163,7 @@ def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[Broker
         unknown = sorted(set(replicas) - set(known))
         if unknown:
             raise InvalidReplicaAssignment(
-                f"partition {number} names unknown brokers {unknown}; there are {sorted(known)}"
+                f"partition {number} names unknown brokers {unknown}; registered are {sorted(known)}"
             )
 
 
@@ -170,11 +172,11 @@ def _check(brokers: int, partitions: int, factor: int) -> None:
         raise InvalidPartitions(f"{partitions} partitions: at least one is needed")
     if partitions > NEW_PARTITIONS_MAX:
         raise InvalidPartitions(
-            f"{partitions} partitions: the limit is {NEW_PARTITIONS_MAX} at a time; more can be added later"
+            f"{partitions} partitions: one request may add at most {NEW_PARTITIONS_MAX}; add more later"
         )
     if factor <= 0:
         raise InvalidReplicationFactor(f"a replication factor of {factor}: at least one replica is needed")
     if factor > brokers:
         raise InvalidReplicationFactor(
-            f"a replication factor of {factor} needs as many live brokers; there are {brokers}"
+            f"a replication factor of {factor} needs {factor} live brokers, but there are {brokers}"
         )

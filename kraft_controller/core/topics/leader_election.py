@@ -18,9 +18,9 @@ from kraft_controller.core.state import PartitionState, Recovery
 class Election:
     state: PartitionState
     recipients: tuple[BrokerId, ...]
-    """The reachable replicas, which receive the new state as LeaderAndIsr."""
+    """The reachable replicas, which receive the new state in a LeaderAndIsr."""
     unclean: bool = False
-    """The new leader was not in the ISR: records that only the ISR held are lost."""
+    """True if the new leader was not in the ISR: records that only ISR members had are lost."""
 
 
 def offline(
@@ -31,7 +31,7 @@ def offline(
     *,
     unclean: bool = False,
 ) -> Election | None:
-    """Replace a failed leader from the ISR; with `unclean` from all live replicas if no ISR member is live."""
+    """Replace a failed leader by an ISR member. With `unclean`, use any live replica if no ISR member is live."""
     there = tuple(replica for replica in replicas if replica in live)
     for replica in there:
         if replica in state.isr:
@@ -46,7 +46,7 @@ def offline(
 def reassigned(
     target: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
 ) -> Election | None:
-    """Elect from the target replicas of a reassignment."""
+    """Elect a leader from the target replicas of a reassignment."""
     for replica in target:
         if replica in live and replica in state.isr:
             isr = tuple(member for member in state.isr if member in live)
@@ -57,7 +57,7 @@ def reassigned(
 def preferred(
     replicas: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
 ) -> Election | None:
-    """Elect the first replica of the assignment, and no other."""
+    """Elect the first replica of the assignment, or none."""
     if replicas and replicas[0] in live and replicas[0] in state.isr:
         return Election(state.next(by, leader=replicas[0]), replicas)
     return None
@@ -70,7 +70,7 @@ def controlled_shutdown(
     shutting_down: Container[int],
     by: ControllerEpoch,
 ) -> Election | None:
-    """Replace a leader in controlled shutdown. It still receives commands and is notified as well."""
+    """Replace a leader in controlled shutdown. It still receives commands, so it is notified, too."""
     reachable = tuple(replica for replica in replicas if replica in live or replica in shutting_down)
     for replica in reachable:
         if replica in state.isr and replica not in shutting_down:
@@ -82,7 +82,7 @@ def controlled_shutdown(
 def without(state: PartitionState, replica: BrokerId, by: ControllerEpoch) -> PartitionState | None:
     """Remove an offline replica from the ISR; return None if it is not a member.
 
-    The last member of the ISR stays recorded, so the replica with all committed records is known when it returns.
+    The last member of the ISR is kept, so that the replica with all committed records is still known.
     """
     if replica not in state.isr:
         return None

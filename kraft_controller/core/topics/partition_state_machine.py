@@ -1,8 +1,8 @@
 """The partition state machine (PartitionStateMachine in Apache Kafka).
 
-A decision is made on the context, written under the version that the context holds, and sent to brokers when the write
-is confirmed. If the node has another version, it is read and the decision is made again: leaders write their ISRs to
-the same nodes.
+A decision is based on the context, and written under the node version in the context. When the write is confirmed, the
+brokers are notified. If the node has another version, because a leader has written its ISR there, the node is read and
+the decision is made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kraft_controller.core.topics.leader_election import Election
 from kraft_controller.core.transitions import PARTITION_FROM, PartitionPhase, may
 
 Failures: TypeAlias = dict[TopicPartition, str]
-"""The partitions that an operation failed for, and why."""
+"""The partitions for which an operation failed, with the reason."""
 ElectionStrategy: TypeAlias = Callable[[TopicPartition, PartitionState], Election | None]
 
 
@@ -39,22 +39,22 @@ class PartitionStateMachine:
         self._store = store
         self._log = log
         self.elections = 0
-        """Leader elections of this controller term."""
+        """The number of leader elections in this controller term."""
         self.unclean_elections = 0
-        """Those of them that elected a replica outside the ISR."""
+        """The number of elections of a replica outside the ISR."""
 
     # -- election strategies -----------------------------------------------------------------------------
 
     def offline_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
         context = self._context
-        # No unclean election while an ISR member is about to be registered again.
+        # No unclean election while a restarted ISR member is about to be added again.
         unclean = tp.topic in context.unclean and context.returning.isdisjoint(state.isr)
         return leader_election.offline(
             context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=unclean
         )
 
     def unclean_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
-        """Elect as an administrator requested it: from all live replicas if no ISR member is live."""
+        """Elect a leader for an administrator: from all live replicas if no ISR member is live."""
         context = self._context
         return leader_election.offline(context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=True)
 
@@ -84,14 +84,15 @@ class PartitionStateMachine:
     # -- transitions -------------------------------------------------------------------------------------
 
     def move(self, partitions: Iterable[TopicPartition], to: PartitionPhase) -> list[TopicPartition]:
-        """Move partitions to a state that needs no write; return those whose transition is legal."""
+        """Move partitions to a phase that needs no write. Return those whose transition is legal."""
         moved = [tp for tp in partitions if self._is_legal(tp, to)]
         for tp in moved:
             self._context.move_partition(tp, to)
         return moved
 
     def _is_legal(self, tp: TopicPartition, to: PartitionPhase) -> bool:
-        """Check a transition. An illegal one is a bug of the controller: it is reported and not made."""
+        """Return whether a transition is legal. An illegal one is a bug in the controller: it is reported, and not
+        made."""
         before = self._context.phase(tp)
         if may(PARTITION_FROM, before, to):
             return True
@@ -101,7 +102,8 @@ class PartitionStateMachine:
     def bring_online(
         self, partitions: Iterable[TopicPartition], elect: ElectionStrategy | None = None
     ) -> StoreRequests[Failures]:
-        """Move partitions to OnlinePartition: initialize the state of new ones, elect a leader for the others."""
+        """Move partitions to OnlinePartition: create the state of new ones, elect a leader for others. Return the
+        failures."""
         failures: Failures = {}
         legal = [tp for tp in partitions if self._is_legal(tp, PartitionPhase.ONLINE)]
         new = [tp for tp in legal if self._context.phase(tp) is PartitionPhase.NEW]
@@ -115,7 +117,7 @@ class PartitionStateMachine:
         return failures
 
     def _initialize(self, new: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
-        """Create the states of new partitions: the first live replica leads, and all live replicas are in sync."""
+        """Create the states of new partitions. The first live replica leads, and all live replicas are in the ISR."""
         context = self._context
         states: dict[TopicPartition, PartitionState] = {}
         for tp in new:
@@ -124,7 +126,7 @@ class PartitionStateMachine:
             if there:
                 states[tp] = PartitionState(there[0], there, LeaderEpoch(0), context.epoch)
             else:
-                failures[tp] = f"none of its brokers {list(context.replicas_of(tp))} is alive"
+                failures[tp] = f"none of its replicas {list(context.replicas_of(tp))} is alive"
         if not states:
             return
         results = yield from self._store.create_states(states)
@@ -133,7 +135,7 @@ class PartitionStateMachine:
             if isinstance(result, Changed):
                 existing.append(tp)
             elif isinstance(result, Missing):
-                failures[tp] = "its topic is gone"
+                failures[tp] = "its topic was deleted"
             else:
                 context.update_state(tp, evolve(state, version=result.version))
                 context.move_partition(tp, PartitionPhase.ONLINE)
@@ -142,9 +144,10 @@ class PartitionStateMachine:
         yield from self._resume(readable, failures)
 
     def _resume(self, partitions: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
-        """Bring partitions online that already have a state: it was unreadable, or has just been created.
+        """Bring partitions online that already have a state, which was unreadable or has just been created.
 
-        The leader stays, in a new leader epoch. Brokers that dropped the partition meanwhile ignore the old one.
+        The leader stays, but in a new leader epoch, because brokers that dropped the partition meanwhile would ignore
+        the old one.
         """
         for tp in partitions:
             self._context.move_partition(tp, PartitionPhase.OFFLINE)
@@ -153,7 +156,8 @@ class PartitionStateMachine:
     def _elect_leaders(
         self, partitions: Sequence[TopicPartition], elect: ElectionStrategy, failures: Failures
     ) -> StoreRequests[None]:
-        """Elect and write until each partition has a leader or a failure (doElectLeaderForPartitions)."""
+        """Elect leaders and write them, until each partition has a leader or has failed
+        (doElectLeaderForPartitions)."""
         context = self._context
         remaining = list(partitions)
         while remaining:
@@ -163,7 +167,7 @@ class PartitionStateMachine:
                 if state is None:
                     failures[tp] = "its state is unknown"
                 elif state.controller_epoch > context.epoch:
-                    failures[tp] = f"the controller of epoch {state.controller_epoch} has written it since"
+                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed its state since"
                 elif (election := elect(tp, state)) is None:
                     failures[tp] = f"no eligible replica is online and in the ISR {list(state.isr)}"
                 else:
@@ -187,9 +191,9 @@ class PartitionStateMachine:
     def write_states(
         self, states: dict[TopicPartition, PartitionState], failures: Failures
     ) -> StoreRequests[list[TopicPartition]]:
-        """Write states under their versions; return the partitions whose node had another version.
+        """Write states under their versions. Return the partitions whose node had another version.
 
-        The context holds the current state of those, so the caller can decide again.
+        The context then has their current states, so the caller can decide again.
         """
         if not states:
             return []
@@ -201,13 +205,13 @@ class PartitionStateMachine:
             elif isinstance(result, Changed):
                 changed.append(tp)
             else:
-                failures[tp] = "its state node is gone"
+                failures[tp] = "its state node was deleted"
         return (yield from self.read_states(changed, failures))
 
     def read_states(
         self, partitions: Sequence[TopicPartition], failures: Failures
     ) -> StoreRequests[list[TopicPartition]]:
-        """Read states into the context; return the partitions whose state is readable."""
+        """Read states into the context. Return the partitions with a readable state."""
         if not partitions:
             return []
         results = yield from self._store.read_states(partitions)
@@ -241,5 +245,5 @@ class PartitionStateMachine:
                 damaged[tp] = result
                 self._context.unreadable.add(tp)
             else:
-                failures[tp] = "it has no state node"
+                failures[tp] = "the partition has no state node"
         return readable, damaged

@@ -14,18 +14,18 @@ from kraft_controller.core.topics.partition_state_machine import PartitionStateM
 
 
 class ElectionOutcome(Enum):
-    """The outcome of a requested election for one partition; the value explains it."""
+    """The outcome of a requested election for one partition. The value is the explanation."""
 
     ELECTED = ""
     NOT_NEEDED = "the leader is already the requested one"
-    PREFERRED_NOT_AVAILABLE = "the preferred leader is not alive, or not in sync"
+    PREFERRED_NOT_AVAILABLE = "the preferred leader is not alive or not in the ISR"
     ELIGIBLE_NOT_AVAILABLE = "no eligible replica is alive"
     UNKNOWN = "the partition does not exist"
     DELETING = "its topic is being deleted"
 
 
 class PreferredElection:
-    """Holds elections that administrators request, and balances leaders periodically."""
+    """Executes elections that administrators request, and balances leaders periodically."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PreferredElection:
     def elect(
         self, partitions: Iterable[TopicPartition], *, unclean: bool = False
     ) -> StoreRequests[dict[TopicPartition, ElectionOutcome]]:
-        """Elect the preferred leader; with `unclean` any live replica where no leader is alive."""
+        """Elect preferred leaders; with `unclean`, any live replica for partitions without a live leader."""
         context = self._context
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         held: list[TopicPartition] = []
@@ -64,7 +64,7 @@ class PreferredElection:
         return outcomes
 
     def process_node(self) -> StoreRequests[None]:
-        """Hold the elections in `/admin/preferred_replica_election`, and remove the node whatever their outcome."""
+        """Execute the elections in `/admin/preferred_replica_election`, and remove the node whatever the outcome."""
         found = yield from self._store.preferred_elections()
         if isinstance(found, Damaged):
             self._log.report_damage(found)
@@ -79,7 +79,7 @@ class PreferredElection:
     def balance(self) -> StoreRequests[None]:
         """Elect preferred leaders for brokers above `leader.imbalance.per.broker.percentage`.
 
-        Only partitions whose preferred leader is live and in sync take part; other elections would fail each time.
+        Only partitions whose preferred leader is live and in the ISR take part, since other elections would fail.
         """
         context = self._context
         limit = context.settings.imbalance_percent

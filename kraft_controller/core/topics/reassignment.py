@@ -1,8 +1,8 @@
-"""Partition reassignment (KIP-455): moving replicas to other brokers without losing redundancy.
+"""Partition reassignment (KIP-455): moving replicas to other brokers without reducing the number of in-sync replicas.
 
-Phase A adds the target replicas to the assignment, and they fetch. Phase B begins when all of the target are in the
-ISR: a target replica leads, and the other replicas are stopped and deleted. The topic's node records the adding and
-the removing replicas until the end, so the next controller resumes wherever this one stopped.
+Phase A adds the target replicas to the assignment, and they begin to fetch. Phase B begins when all target replicas are
+in the ISR: a target replica becomes the leader, and the other replicas are stopped and deleted. The topic's node lists
+the adding and removing replicas until the end, so another controller can resume at any point.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 NO_PARTITION: Final = "the partition does not exist"
 DELETING: Final = "its topic is being deleted"
-NOTHING_TO_CANCEL: Final = "no reassignment is in progress that could be cancelled"
+NOTHING_TO_CANCEL: Final = "there is no reassignment in progress to cancel"
 PIECE_MAX: Final = 200
-"""Reassignments that start before the commands so far are sent."""
+"""The number of reassignments that are started before their commands are sent."""
 
 
 class PartitionReassignment:
@@ -48,7 +48,8 @@ class PartitionReassignment:
         self._context = context
         self._batch = batch
         self._flush = flush
-        """Sends the gathered commands and writes the operator log. All writes behind them are confirmed."""
+        """Sends the collected commands and writes the operator log. Call it only when all preceding writes are
+        confirmed."""
         self._store = store
         self._partitions = partitions
         self._replicas = replicas
@@ -60,7 +61,7 @@ class PartitionReassignment:
     def process_node(self) -> StoreRequests[None]:
         """Process `/admin/reassign_partitions` (processZkPartitionReassignment).
 
-        Entries that cannot start are reported and removed; those already in progress are left alone.
+        Entries that cannot start are reported and removed. Entries already in progress stay unchanged.
         """
         found = yield from self._store.reassignments()
         if isinstance(found, Damaged):
@@ -68,7 +69,8 @@ class PartitionReassignment:
         if isinstance(found, Damaged | Missing):
             return
         if not found:
-            yield from self._store.drop_reassignments(())  # while the node exists, the next request cannot create it
+            # remove the node, because an administrator cannot create the next request while it exists
+            yield from self._store.drop_reassignments(())
             return
         wanted: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         dropped: list[TopicPartition] = []
@@ -94,13 +96,14 @@ class PartitionReassignment:
             yield from self._store.drop_reassignments(list(failures), [wanted[tp] for tp in failures])
 
     def alter(self, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]) -> StoreRequests[Failures]:
-        """Process an AlterPartitionReassignments request; None as a target cancels. Return what could not start."""
-        # A request in the node is older than this one: the next controller must not find it.
+        """Process an AlterPartitionReassignments request; None as a target cancels. Return the reassignments that could
+        not start."""
+        # A request in the node is older than this one, and must not be found by the next controller.
         yield from self._store.drop_reassignments(tuple(wanted))
         return (yield from self._start_all(wanted))
 
     def wrong_with(self, tp: TopicPartition, target: Sequence[BrokerId] | None) -> str | None:
-        """Return why a reassignment cannot start, or None if it can."""
+        """Return the reason if a reassignment cannot start, else None."""
         context = self._context
         if tp.topic not in context.topics or tp.partition not in context.topics[tp.topic].partitions:
             return NO_PARTITION
@@ -115,7 +118,7 @@ class PartitionReassignment:
             return f"{list(target)} names a broker twice, or a negative id"
         dead = sorted(set(target) - set(held.origin) - set(context.live))
         if dead:
-            return f"brokers {dead} are not alive, so they cannot add a replica"
+            return f"brokers {dead} are not alive, so no replica can be added there"
         return None
 
     def _start_all(self, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]) -> StoreRequests[Failures]:
@@ -139,25 +142,27 @@ class PartitionReassignment:
     # -- phase A: add the target replicas ------------------------------------------------------------------
 
     def _start(self, targets: Mapping[TopicPartition, tuple[BrokerId, ...]], failures: Failures) -> StoreRequests[None]:
-        """Start reassignments together, so that each topic's node is written once."""
+        """Start several reassignments, with one write for each topic's node."""
         before = {tp: self._context.assignment(tp) for tp in targets}
         for tp, held in before.items():
             dropped = [broker for broker in held.adding if broker not in held.to(targets[tp]).replicas]
             if dropped and not (yield from self._drop_adding_replicas(tp, dropped)):
-                failures[tp] = "of the ISR, only brokers are alive that the new target removes"
-        # The leader epoch first: from then on the leader's ISR writes fail until it receives the new assignment, from
-        # this controller or from the next.
+                failures[tp] = "the new target removes all live members of the ISR"
+        # Increment the leader epoch first. From then on the leader's ISR writes fail until it receives the new
+        # assignment, from this controller or from the next one.
         bumped = yield from self._bump_leader_epochs({tp: () for tp in before if tp not in failures})
-        failures.update({tp: "its state has changed or is gone" for tp in before if tp not in {*failures, *bumped}})
+        failures.update(
+            {tp: "its state was changed or deleted meanwhile" for tp in before if tp not in {*failures, *bumped}}
+        )
         written = yield from self._topics.write_assignments({tp: before[tp].to(targets[tp]) for tp in bumped})
-        failures.update({tp: "its topic has changed or is gone" for tp in bumped if tp not in written})
+        failures.update({tp: "its topic was changed or deleted meanwhile" for tp in bumped if tp not in written})
         started, complete = [], []
         for tp, after in written.items():
             self._log.report("reassignment", partition=str(tp), replicas=before[tp].origin, target=targets[tp])
             self._send_assignment(tp)
             if after.moving:
                 started.append(tp)
-            else:  # only the order has changed, or everything was cancelled: no replica is added or removed
+            else:  # only the order changed, or everything was cancelled, so no replica is added or removed
                 complete.append(tp)
                 self._log.report("reassigned", partition=str(tp), replicas=after.replicas)
         if complete:
@@ -165,7 +170,8 @@ class PartitionReassignment:
         yield from self.complete_if_caught_up(*started)
 
     def _drop_adding_replicas(self, tp: TopicPartition, brokers: Sequence[BrokerId]) -> StoreRequests[bool]:
-        """Delete replicas added for a target that was replaced; refuse if the whole ISR would go with them."""
+        """Delete replicas that were added for a replaced target. Return False, without deleting any, if they are the
+        whole ISR."""
         context = self._context
         state = context.states.get(tp)
         if state is not None and not set(state.isr) - set(brokers):
@@ -182,7 +188,7 @@ class PartitionReassignment:
         return True
 
     def _send_assignment(self, tp: TopicPartition) -> None:
-        """Send the assignment to all replicas; the adding ones start."""
+        """Send the assignment to all replicas, and start the adding ones."""
         held = self._context.assignment(tp)
         self._batch.add_leader_and_isr([broker for broker in held.replicas if broker not in held.adding], tp)
         self._batch.add_leader_and_isr(held.adding, tp, is_new=True)
@@ -192,7 +198,7 @@ class PartitionReassignment:
     # -- phase B: remove the others -------------------------------------------------------------------------
 
     def complete_if_caught_up(self, *partitions: TopicPartition) -> StoreRequests[None]:
-        """Complete the reassignments whose target is in the ISR; watch the states of the others."""
+        """Complete the reassignments whose target replicas are all in the ISR, and watch the states of the others."""
         context = self._context
         moving = [tp for tp in dict.fromkeys(partitions) if tp in context.moving and not context.is_deleting(tp.topic)]
         if not moving:
@@ -204,31 +210,33 @@ class PartitionReassignment:
                 self._log.report("reassignment_waits", partition=str(tp), why="its state cannot be read")
                 continue
             context.update_state(tp, result)
-            # A member in controlled shutdown, or whose log directory has failed since, takes nothing over.
+            # A target replica that is in controlled shutdown, or whose log directory has failed, does not count.
             if set(context.assignment(tp).target) <= context.online(tp).intersection(result.isr):
                 caught_up.append(tp)
         yield from self._complete(caught_up)
 
     def _complete(self, partitions: Sequence[TopicPartition]) -> StoreRequests[None]:
-        """Complete reassignments together: elect, stop and delete the others, write the assignment (phase B).
+        """Complete reassignments (phase B): elect a leader, stop and delete the removing replicas, write the
+        assignment.
 
-        The context has the final assignment before the topic's node has it, so that the election and its commands name
-        the target only. Until the node is written, the partitions stay in `context.moving`; where the leader epoch
-        could not be written, the former assignment is restored. If a request raises half way, the term ends with its
-        context. The node still has the adding and the removing replicas then, so `resume` of the next term begins phase
-        B again: each step finds its work done, or does it.
+        The context gets the final assignment before the topic's node, so that the election and its commands name only
+        the target. Until the node is written, the partitions stay in `context.moving`. If the leader epoch of a
+        partition cannot be written, its former assignment is restored. If a request to the store raises, the term and
+        its context end. The node still lists the adding and removing replicas then, so `resume` of the next term
+        repeats phase B, whose steps are idempotent.
         """
         context, batch = self._context, self._batch
         before = {tp: context.assignment(tp) for tp in partitions}
         adding = [(tp, broker) for tp, held in before.items() for broker in held.adding]
         late = [replica for replica in adding if context.replica_phase(*replica) is not ReplicaPhase.ONLINE]
         self._replicas.move(late, ReplicaPhase.ONLINE)
-        # Commands carry the final assignment from here on. It is not written yet, so the partitions are still moving.
+        # From here on commands carry the final assignment. It is not written yet, so the partitions count as moving.
         self._assume({tp: held.arrived() for tp, held in before.items()})
         context.moving.update(dict.fromkeys(before))
 
         def all_in_sync(tp: TopicPartition, state: PartitionState) -> Election | None:
-            """Elect only if the whole target is still in the ISR: the leader may have shrunk it since."""
+            """Elect only if the whole target is still in the ISR, since the leader may have shrunk the ISR
+            meanwhile."""
             held = before[tp]
             return self._partitions.reassignment_election(tp, state) if set(held.target) <= set(state.isr) else None
 
@@ -254,13 +262,13 @@ class PartitionReassignment:
             batch.add_update_metadata(context.brokers, complete)
 
     def _assume(self, assignments: Mapping[TopicPartition, Assignment]) -> None:
-        """Change assignments in the context only."""
+        """Set assignments in the context, without a write."""
         for name, partitions in by_topic(assignments).items():
             topic = self._context.topics[name]
             self._context.update_topic(with_assignments(topic, {tp: assignments[tp] for tp in partitions}))
 
     def _stop_and_delete(self, replicas: Sequence[Replica]) -> StoreRequests[None]:
-        """Remove replicas from the ISR and order their deletion, without waiting for the brokers' confirmation."""
+        """Remove replicas from the ISR and order their deletion, without waiting for confirmations."""
         for replica in replicas:
             self._context.start_replica(replica, ReplicaPhase.ONLINE)
         yield from self._replicas.take_offline(replicas)
@@ -270,9 +278,9 @@ class PartitionReassignment:
     def _bump_leader_epochs(
         self, in_sync: Mapping[TopicPartition, Sequence[BrokerId]]
     ) -> StoreRequests[list[TopicPartition]]:
-        """Write the same leader and ISR with the next leader epoch; return the partitions written.
+        """Write the same leader and ISR with the next leader epoch. Return the partitions that were written.
 
-        A partition is left out once one of the brokers named for it is not in its ISR.
+        A partition is skipped if one of the brokers that `in_sync` names for it is not in its ISR.
         """
         context = self._context
         failures: Failures = {}
@@ -295,7 +303,7 @@ class PartitionReassignment:
     # -- after a controller failover -------------------------------------------------------------------------
 
     def resume(self) -> StoreRequests[None]:
-        """Resume the reassignments that the topics' nodes record."""
+        """Resume the reassignments that the topics' nodes list."""
         context = self._context
         moving: Iterable[TopicPartition] = list(context.moving)
         started = [tp for tp in moving if context.phase(tp) is not PartitionPhase.NON_EXISTENT and tp in context.states]

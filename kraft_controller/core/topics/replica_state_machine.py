@@ -16,7 +16,7 @@ from kraft_controller.core.transitions import REPLICA_FROM, ReplicaPhase, may
 
 
 class ReplicaStateMachine:
-    """Moves replicas between their states, and removes offline replicas from the ISR."""
+    """Moves replicas between their phases, and removes offline replicas from the ISR."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ReplicaStateMachine:
         self._log = log
 
     def _legal(self, replicas: Iterable[Replica], to: ReplicaPhase) -> list[Replica]:
-        """Return the replicas whose transition is legal. An illegal one is a bug: it is reported and not made."""
+        """Return the replicas whose transition is legal. An illegal one is a bug: it is reported, and not made."""
         legal = []
         for tp, broker in replicas:
             before = self._context.replica_phase(tp, broker)
@@ -44,7 +44,7 @@ class ReplicaStateMachine:
         return legal
 
     def move(self, replicas: Iterable[Replica], to: ReplicaPhase) -> list[Replica]:
-        """Move replicas to any state but OfflineReplica; return those whose transition is legal."""
+        """Move replicas to any phase but OfflineReplica. Return those whose transition is legal."""
         context, batch = self._context, self._batch
         moved = self._legal(replicas, to)
         for tp, broker in moved:
@@ -54,16 +54,17 @@ class ReplicaStateMachine:
             elif to is ReplicaPhase.NEW and tp in context.states:
                 batch.add_leader_and_isr([broker], tp, is_new=True)
             elif to is ReplicaPhase.ONLINE and tp in context.states and before is not ReplicaPhase.NEW:
-                batch.add_leader_and_isr([broker], tp)  # a new replica was notified when its partition was led
+                # a new replica already received its role when its partition got a leader
+                batch.add_leader_and_isr([broker], tp)
             context.move_replica((tp, broker), to)
         return moved
 
     def take_offline(self, replicas: Iterable[Replica]) -> StoreRequests[Failures]:
-        """Move replicas to OfflineReplica: stop them and remove them from the ISR.
+        """Move replicas to OfflineReplica: stop them, and remove them from the ISR.
 
-        A replica outside the ISR leads to a write as well. Its leader may be about to add it, on what it knows of the
-        broker's previous registration, and the state node would not tell the two apart. The new version makes that
-        write fail, so the leader reads the state first.
+        Even for a replica outside the ISR the state is written. Its leader may be about to add it to the ISR because of
+        the broker's previous registration, which the state node does not show. The write changes the node's version, so
+        the leader's write fails, and the leader reads the state first.
         """
         context, batch = self._context, self._batch
         legal = self._legal(replicas, ReplicaPhase.OFFLINE)
@@ -80,7 +81,7 @@ class ReplicaStateMachine:
                 if state is None:
                     batch.add_update_metadata(context.brokers, [tp])
                 elif state.controller_epoch > context.epoch:
-                    failures[tp] = f"the controller of epoch {state.controller_epoch} has written it since"
+                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed its state since"
                 elif (shrunk := self._without_all(state, offline[tp])) is not None:
                     states[tp] = shrunk
                 elif self._may_join_isr(tp, state, offline[tp]):
@@ -97,7 +98,7 @@ class ReplicaStateMachine:
         return failures
 
     def _without_all(self, state: PartitionState, brokers: Iterable[BrokerId]) -> PartitionState | None:
-        """Remove several brokers from the ISR in one decision, with one new leader epoch."""
+        """Remove several brokers from the ISR with one increment of the leader epoch."""
         epoch = self._context.epoch
         shrunk: PartitionState | None = None
         for broker in brokers:

@@ -1,4 +1,4 @@
-"""Topics that are created, grow, disappear or are configured differently."""
+"""The creation, growth, disappearance and reconfiguration of topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKER_DEFAULTS: Final = "brokers/<default>"
 
 
 class TopicChanges:
-    """Processes changes of the topics' nodes, of damaged nodes that were repaired, and of configurations."""
+    """Processes changes of topic nodes, repairs of damaged nodes, and changes of configurations."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class TopicChanges:
         yield from self._create_partitions([tp for name in new for tp in context.partitions_of(name)])
 
     def process_modification(self, name: str) -> StoreRequests[None]:
-        """Process a topic's changed node: create the partitions that it gained (processPartitionModifications).
+        """Process a topic's changed node: create added partitions (processPartitionModifications).
 
-        The node may also have been written by this controller, repaired, or damaged by hand.
+        The change may also be a write of this controller, or a repair or damage by hand.
         """
         context = self._context
         before = context.topics.get(name)
         if before is None:
-            yield from self.process_list()  # it could not be parsed before and may have been repaired
+            yield from self.process_list()  # the node could not be parsed before, and may have been repaired
             return
         [read] = yield from self._store.read_topics([name])
         if isinstance(read, Damaged):
@@ -80,24 +80,25 @@ class TopicChanges:
             read = evolve(read, partitions={**before.partitions, **read.partitions})
         context.update_topic(read)
         if read.id is None and before.id is not None:
-            # A tool that knows no topic ids wrote the node. Under a new id the logs would be those of another topic.
+            # The node was written by a tool without topic ids. With a new id, the existing logs would belong to another
+            # topic.
             self._log.report("topic_id_kept", topic=name, id=before.id)
             yield from self._topics.set_id(name, before.id)
-        # Find new partitions by phase: the topic may have been read since for another reason, so the previous node may
-        # have them already.
+        # Find new partitions by their phase. `before` may already contain them, if the topic was read for another
+        # reason.
         partitions = [TopicPartition(name, number) for number in read.partitions]
         new = [tp for tp in partitions if context.phase(tp) is PartitionPhase.NON_EXISTENT]
         yield from self._create_partitions(new)
 
     def _refuse_growth(self, before: Topic, read: Topic) -> StoreRequests[None]:
-        """Write a topic in deletion back as it was if partitions were added to it."""
+        """If partitions were added to a topic that is being deleted, write its former assignment back."""
         if set(read.partitions) - set(before.partitions):
             self._log.report("growth_refused", topic=before.name, why="the topic is being deleted")
             self._context.update_topic(evolve(before, version=read.version))
             yield from self._topics.write_topic(before.name, lambda topic: topic)
 
     def _create_partitions(self, new: Iterable[TopicPartition]) -> StoreRequests[None]:
-        """Move new partitions and their replicas to online (onNewPartitionCreation)."""
+        """Move new partitions and their replicas to their online phases (onNewPartitionCreation)."""
         context = self._context
         created = self._partitions.move(new, PartitionPhase.NEW)
         held = [(tp, broker) for tp in created for broker in context.replicas_of(tp)]
@@ -110,7 +111,7 @@ class TopicChanges:
             self._log.report("partitions_created", partitions=len(created))
 
     def process_repaired_state(self, tp: TopicPartition) -> StoreRequests[None]:
-        """Bring a partition online whose damaged state node has changed."""
+        """Bring a partition online after its damaged state node has changed."""
         if self._context.phase(tp) is PartitionPhase.NEW and not self._context.is_deleting(tp.topic):
             yield from self._partitions.bring_online([tp])
             yield from self._shrink_to_registered([tp])
@@ -131,15 +132,16 @@ class TopicChanges:
     # -- configurations ------------------------------------------------------------------------------------
 
     def follow_config_changes(self) -> StoreRequests[None]:
-        """Start to follow the configuration notifications, from the newest one on."""
+        """Start to follow the configuration notifications, after the newest one."""
         found = yield from self._store.config_changes(None)
         if not isinstance(found, Missing):
             self.config_changes = found
 
     def process_config_changes(self) -> StoreRequests[None]:
-        """Apply the configuration changes that the new notifications name.
+        """Apply the configuration changes in new notifications.
 
-        If the notifications' parent was re-created, unread ones may be lost, and every topic is read.
+        If the parent node was re-created, notifications may have been lost, so the configurations of all topics are
+        read.
         """
         before = self.config_changes
         found = yield from self._store.config_changes(before.seen, before.of)
@@ -155,7 +157,7 @@ class TopicChanges:
         yield from self._apply_configs(names)
 
     def _apply_configs(self, names: Iterable[str]) -> StoreRequests[None]:
-        """Read topics' configurations, and elect leaders where unclean election has just been enabled."""
+        """Read topic configurations. Elect leaders of offline partitions if unclean election was enabled."""
         context = self._context
         known = [name for name in names if name in context.topics]
         before = set(context.unclean)

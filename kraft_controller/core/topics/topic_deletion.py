@@ -1,8 +1,8 @@
 """Topic deletion (TopicDeletionManager in Apache Kafka).
 
-The controller orders every replica of the topic to be deleted. When all brokers have confirmed it, the topic's nodes
-are deleted. The request stays in the store until everything else is gone, so the next controller finds an unfinished
-deletion and repeats it; deleting a replica twice does no harm.
+The controller orders the deletion of every replica of the topic. When all brokers have confirmed it, the topic's nodes
+are deleted. The request in the store is deleted last, so another controller finds an unfinished deletion and repeats
+it. Deleting a replica twice is harmless.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DISABLED: Final = "topic deletion is disabled (delete.topic.enable)"
 
 
 class TopicDeletionManager:
-    """Carries topic deletions from the request to the removal of the topic's nodes."""
+    """Executes topic deletions, from the request to the removal of the topic's nodes."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TopicDeletionManager:
         self._log = log
 
     def process_requests(self) -> StoreRequests[None]:
-        """Read the deletion requests, accept or refuse each, and proceed with all deletions."""
+        """Read the deletion requests, accept or refuse each, and resume all deletions."""
         names = yield from self._store.topic_deletions()
         yield from self.enqueue(names)
         yield from self.resume()
@@ -60,7 +60,7 @@ class TopicDeletionManager:
                 drops.append(self._store.drop_topic_deletion(name))
             elif name not in context.deleting:
                 context.deleting[name] = None
-                # A reassignment of the topic ends here: both its old and its new replicas are deleted. To complete it
+                # The reassignment of the topic ends, since both its old and its new replicas are deleted. Completing it
                 # first could block the deletion on replicas that never catch up.
                 moving = [tp for tp in context.partitions_of(name) if context.moving.pop(tp, True) is None]
                 if moving:
@@ -69,7 +69,7 @@ class TopicDeletionManager:
             yield from in_parallel(drops)
 
     def resume(self) -> StoreRequests[None]:
-        """Proceed with every deletion that can proceed (resumeDeletions)."""
+        """Resume every deletion that can proceed (resumeDeletions)."""
         context = self._context
         for name in list(context.deleting):
             why = self._ineligible(name)
@@ -82,7 +82,8 @@ class TopicDeletionManager:
             yield from self._proceed(name)
 
     def _ineligible(self, name: str) -> str | None:
-        """Return why the deletion of a topic cannot proceed: a replica's broker or log directory is offline."""
+        """Return the reason if the deletion of a topic cannot proceed: a replica's broker or log directory is
+        offline."""
         context = self._context
         for tp in context.partitions_of(name):
             for broker in context.replicas_of(tp):
@@ -102,7 +103,7 @@ class TopicDeletionManager:
             yield from self._start(partitions, replicas)
 
     def _start(self, partitions: list[TopicPartition], replicas: list[Replica]) -> StoreRequests[None]:
-        """Take the partitions offline and order the deletion of every replica that was not ordered yet."""
+        """Take the partitions offline, and order the deletion of all replicas whose deletion was not ordered yet."""
         context = self._context
         existing = [tp for tp in partitions if context.phase(tp) is not PartitionPhase.NON_EXISTENT]
         if existing:
@@ -112,7 +113,8 @@ class TopicDeletionManager:
         started = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL)
         remaining = [replica for replica in replicas if context.replica_phase(*replica) not in started]
         for replica in remaining:
-            context.start_replica(replica, ReplicaPhase.NEW)  # one that never started may have left files on its disk
+            # a replica that never started may still have files on the broker's disk
+            context.start_replica(replica, ReplicaPhase.NEW)
         yield from self._replicas.take_offline(remaining)
         self._replicas.move(remaining, ReplicaPhase.DELETION_STARTED)
 
@@ -130,7 +132,8 @@ class TopicDeletionManager:
     def replicas_answered(
         self, broker: BrokerId, done: Iterable[TopicPartition], failed: Iterable[TopicPartition]
     ) -> StoreRequests[None]:
-        """Process a StopReplica reply: the replicas that the broker deleted, and those that it could not delete."""
+        """Process a StopReplica reply, which names the replicas that the broker deleted, and those that it could not
+        delete."""
         context = self._context
         self._replicas.move(self._in_deletion(broker, done), ReplicaPhase.DELETION_SUCCESSFUL)
         ineligible = self._replicas.move(self._in_deletion(broker, failed), ReplicaPhase.DELETION_INELIGIBLE)
@@ -146,7 +149,7 @@ class TopicDeletionManager:
         return [(tp, broker) for tp in partitions if self._context.replica_phase(tp, broker) is started]
 
     def fail(self, replicas: Iterable[Replica]) -> None:
-        """Suspend deletions whose replicas went offline; they proceed when the broker is back."""
+        """Suspend deletions whose replicas went offline, until their broker returns."""
         for tp, broker in replicas:
             self._context.fail_replica_deletion((tp, broker), _not_registered(tp, broker))
 

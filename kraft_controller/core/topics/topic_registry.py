@@ -1,4 +1,4 @@
-"""Topics and their configurations as the store has them: reading them into the context, and writing assignments."""
+"""Topics and their configurations in the store: reading them into the context, and writing assignments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 class TopicRegistry:
-    """Reads and writes topic nodes, and keeps the context in step."""
+    """Reads and writes topic nodes, and updates the context accordingly."""
 
     def __init__(
         self, context: ControllerContext, store: ControllerStore, log: OperatorLog, new_id: Callable[[], TopicId]
@@ -28,14 +28,14 @@ class TopicRegistry:
         self._store = store
         self._log = log
         self._new_id = new_id
-        """Draws an id for a topic that has none."""
+        """Returns a new id, for a topic that has none."""
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def read_topics(self, names: Iterable[str]) -> StoreRequests[list[str]]:
-        """Read topics and their configurations into the context, and give an id to a topic without one.
+        """Read topics and their configurations into the context. Give an id to each topic without one.
 
-        Return the names of the readable ones.
+        Return the names of the readable topics.
         """
         context = self._context
         legal = []
@@ -63,7 +63,8 @@ class TopicRegistry:
         return readable
 
     def read_configs(self, names: Iterable[str]) -> StoreRequests[None]:
-        """Read what topics set for elections; an unreadable configuration leaves the former one in force."""
+        """Read the settings of topics that affect elections. If a configuration is unreadable, the former one stays in
+        force."""
         context = self._context
         names = list(names)
         if not names:
@@ -85,9 +86,9 @@ class TopicRegistry:
                 context.unclean.discard(name)
 
     def read_defaults(self) -> StoreRequests[bool]:
-        """Read the defaults of topics; return whether the one for unclean elections changed.
+        """Read the defaults of topics. Return whether the default for unclean elections changed.
 
-        As in Apache Kafka, the configuration of the controller's own broker precedes that of all brokers.
+        As in Apache Kafka, the configuration of the controller's own broker overrides that of all brokers.
         """
         context = self._context
         results = yield from self._store.read_broker_configs([context.me, None])
@@ -108,13 +109,13 @@ class TopicRegistry:
     # -- writing -----------------------------------------------------------------------------------------
 
     def set_id(self, name: str, ident: TopicId) -> StoreRequests[bool]:
-        """Give a topic an id unless it has one by now."""
+        """Give a topic an id, unless it has one by now."""
         return (yield from self.write_topic(name, lambda topic: evolve(topic, id=topic.id or ident)))
 
     def write_assignments(
         self, assignments: Mapping[TopicPartition, Assignment]
     ) -> StoreRequests[dict[TopicPartition, Assignment]]:
-        """Write assignments, one write for each topic; return those that were written."""
+        """Write assignments, with one write for each topic. Return those that were written."""
         written: dict[TopicPartition, Assignment] = {}
         for name, partitions in by_topic(assignments).items():
 
@@ -126,7 +127,8 @@ class TopicRegistry:
         return written
 
     def write_topic(self, name: str, change: Callable[[Topic], Topic]) -> StoreRequests[bool]:
-        """Change a topic's node, on top of whatever others have written there meanwhile."""
+        """Apply a change to a topic's node. If others have changed the node meanwhile, read it and apply the change
+        again."""
         context = self._context
         while True:
             topic = context.topics.get(name)
@@ -155,7 +157,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 
 def with_assignments(topic: Topic, assignments: Mapping[TopicPartition, Assignment]) -> Topic:
-    """Replace the assignments of some partitions and keep those of the others."""
+    """Return the topic with the assignments of some partitions replaced."""
     changed = {tp.partition: assignment for tp, assignment in assignments.items()}
     return evolve(topic, partitions={**topic.partitions, **changed})
 

@@ -1,7 +1,7 @@
 """A description of the cluster, read from its nodes, for tables and for plans.
 
-Many requests read it in parallel and outside of a transaction, so two nodes may be of different moments. A change that
-is planned on it is checked again when it is made.
+It is read by many concurrent requests without a transaction, so two nodes may be of different times. A change that is
+planned with it is checked again when it is made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kraft_controller.wire.znodes import DamagedNode
 class Registered:
     broker: Broker
     since_ms: int
-    """The time of the registration, by the clock of the store."""
+    """The time of the registration, by the store's clock."""
 
 
 @frozen
@@ -45,7 +45,7 @@ class Acting:
 
 @frozen
 class ClusterDescription:
-    """Brokers, topics and partitions at about one moment."""
+    """Brokers, topics and partitions, at about the same time."""
 
     brokers: Mapping[BrokerId, Registered]
     topics: Mapping[str, Topic]
@@ -55,7 +55,7 @@ class ClusterDescription:
     deleting: frozenset[str]
     """Topics whose deletion is requested."""
     damaged: tuple[str, ...]
-    """Descriptions of the nodes that cannot be parsed."""
+    """Descriptions of nodes that cannot be parsed."""
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
         names = self.topics if topics is None else topics
@@ -70,7 +70,7 @@ class ClusterDescription:
         return () if state is None else tuple(broker for broker in state.isr if broker in self.brokers)
 
     def leader(self, where: TopicPartition) -> BrokerId | None:
-        """Return the leader, or None if no live broker leads."""
+        """Return the leader; None if there is no live leader."""
         state = self.states.get(where)
         return None if state is None or state.leader not in self.brokers else state.leader
 
@@ -79,7 +79,8 @@ class ClusterDescription:
         return default if known is None else known
 
     def deletion_waits(self, name: str) -> str | None:
-        """Return what the deletion of this topic waits for. Only the controller knows of failed log directories."""
+        """Return the brokers for which this topic's deletion waits. Failed log directories are known only to the
+        controller."""
         away = {
             broker: None
             for held in self.topics[name].partitions.values()
@@ -99,7 +100,7 @@ class ClusterDescription:
 
 
 async def describe_cluster(session: zab.Session, topics: Iterable[str] | None = None) -> ClusterDescription:
-    """Read the cluster with these topics, or with all. A topic that does not exist is left out."""
+    """Read the cluster with these topics, or with all. Missing topics are left out."""
     damaged: list[str] = []
     brokers = await read_brokers(session, damaged)
     names = []
@@ -133,7 +134,7 @@ async def read_brokers(session: zab.Session, damaged: list[str] | None = None) -
 
 
 async def read_acting(session: zab.Session) -> Acting | None:
-    """Return the controller, or None if there is none or its node cannot be parsed."""
+    """Return the controller; None if there is none, or if its node cannot be parsed."""
     try:
         data, stat = await session.get(znodes.CONTROLLER)
         return Acting(znodes.read_controller(data), stat.ctime)
@@ -142,7 +143,7 @@ async def read_acting(session: zab.Session) -> Acting | None:
 
 
 async def read_epoch(session: zab.Session) -> ControllerEpoch:
-    """Return the newest controller epoch; 0 if there was no controller yet."""
+    """Return the newest controller epoch; 0 if there has been no controller."""
     try:
         return znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
     except (zab.NoNode, DamagedNode):
@@ -150,7 +151,8 @@ async def read_epoch(session: zab.Session) -> ControllerEpoch:
 
 
 async def read_wrong_requests(session: zab.Session) -> tuple[str, ...]:
-    """Describe the nodes of requests and of the controller that cannot be parsed, which the controller leaves alone."""
+    """Describe the nodes of the controller and of requests that cannot be parsed, and that the controller therefore
+    ignores."""
     found: list[str] = []
     for path, read in _REQUESTS.items():
         try:

@@ -1,4 +1,4 @@
-"""Requests for leader elections through the node that the controller watches, one at a time."""
+"""Requests for leader elections, written to a node that the controller watches. There is one request at a time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from kraft_controller.wire.znodes import DamagedNode
 
 
 class ElectionUnderWay(Exception):
-    """Another request is in the node, and the controller has not processed it yet."""
+    """The node contains another request that the controller has not processed yet."""
 
 
 async def ask_for_elections(
     session: zab.Session, partitions: Iterable[TopicPartition], *, unclean: bool = False
 ) -> None:
-    """Request the election of preferred leaders; with `unclean`, of any live replica where no leader is alive.
+    """Request the election of preferred leaders; with `unclean`, of any live replica for partitions without a live
+    leader.
 
     An unclean election may lose records.
     """
@@ -33,9 +34,9 @@ async def _why_under_way(session: zab.Session) -> str:
     try:
         znodes.read_elections((await session.get(znodes.PREFERRED))[0])
     except DamagedNode as damaged:
-        return f"{damaged}. The controller cannot process it: remove the node, or write it again"
+        return f"{damaged}. The controller cannot process it: remove or rewrite the node"
     except zab.NoNode:
-        pass  # processed meanwhile
+        pass  # the controller has processed it meanwhile
     return f"{znodes.PREFERRED} exists: the controller has not processed an earlier request yet"
 
 

@@ -1,6 +1,6 @@
 """Dynamic configurations in the store.
 
-A change and its notification are written in one multi, so brokers are notified of every change.
+A change and its notification are written in one multi, so that brokers are notified of every change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHANGE: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
 
 
 class NoSuchEntity(ValueError):
-    """There is no entity of this name."""
+    """The entity does not exist, or its name is invalid."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Entity:
 
     @classmethod
     def of(cls, kind: str, name: str | None = None, client: str | None = None) -> Entity:
-        """Make an entity; names are quoted for a path. None stands for the default of the kind."""
+        """Return the entity; names are quoted for its path. None stands for the default of the type."""
         assert kind in KEYS
         written = _written(kind, name)
         return cls(f"{kind}/{written}" + ("" if client is None else f"/clients/{_written('clients', client)}"))
@@ -49,7 +49,7 @@ class Entity:
 
     @property
     def name(self) -> str:
-        """The name without the quoting for a path."""
+        """The name without the quoting for the path."""
         _, _, rest = self.path.partition("/")
         user, inside, client = rest.partition("/clients/")
         return f"{unquote(user)}, client {unquote(client)}" if inside else unquote(rest)
@@ -71,7 +71,7 @@ def _written(kind: str, name: str | None) -> str:
 
 
 async def read_config(session: zab.Session, entity: Entity) -> dict[str, str]:
-    """Read a configuration, empty if none is set; raise `DamagedNode` if it cannot be parsed."""
+    """Read a configuration; empty if nothing is set. Raise `DamagedNode` if it cannot be parsed."""
     try:
         return znodes.read_config(entity.node, (await session.get(entity.node))[0])
     except zab.NoNode:
@@ -92,7 +92,7 @@ async def read_configs(session: zab.Session, entities: Iterable[Entity]) -> dict
 
 
 async def entities(session: zab.Session, kind: str) -> list[Entity]:
-    """List the entities of a kind that have a configuration; for users also those of a user with a client."""
+    """Return the entities of a type that have a configuration. For users, include pairs of user and client id."""
     names = sorted(await names_below(session, f"/config/{kind}"))
     found = [Entity(f"{kind}/{name}") for name in names]
     if kind == "users":
@@ -105,7 +105,8 @@ async def entities(session: zab.Session, kind: str) -> list[Entity]:
 async def alter_config(
     session: zab.Session, entity: Entity, put: Mapping[str, str], remove: Collection[str] = ()
 ) -> dict[str, str]:
-    """Set and remove keys; return the resulting configuration. A `ConfigError` changes nothing."""
+    """Set and remove keys, and return the resulting configuration. If a `ConfigError` is raised, nothing has
+    changed."""
     return await change_config(session, entity, config_alteration.put(entity.kind, put, remove))
 
 
@@ -156,4 +157,4 @@ async def _check_exists(session: zab.Session, entity: Entity) -> None:
     if kind == "topics" and await session.exists(znodes.topic_path(name)) is None:
         raise NoSuchEntity(f"there is no topic {name}")
     if kind == "brokers" and name != DEFAULT and decimal(name) is None:
-        raise NoSuchEntity(f"a broker is a number, or {DEFAULT} for all brokers, not {name!r}")
+        raise NoSuchEntity(f"expected a broker id, or {DEFAULT} for all brokers, not {name!r}")

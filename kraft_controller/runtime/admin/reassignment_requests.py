@@ -1,7 +1,7 @@
-"""Reassignment by administrators: plans, requests, throttles and progress (ReassignPartitionsCommand).
+"""Reassignments by administrators: plans, requests, throttles and progress (ReassignPartitionsCommand).
 
-A request goes into the node that the controller watches; the topics' nodes tell the progress. During a reassignment
-brokers are configured with a replication rate, and topics with the replicas that it applies to (KIP-73).
+Requests are written to the node that the controller watches; the topics' nodes show the progress. During a throttled
+reassignment, brokers have a dynamic replication rate, and topics a list of the replicas to which it applies (KIP-73).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Moves = Mapping[TopicPartition, tuple[BrokerId, ...]]
 
 
 class MoveError(ValueError):
-    """A plan is impossible, or cannot be parsed; the message says why."""
+    """A plan is impossible or cannot be parsed. The message gives the reason."""
 
 
 # -- files ---------------------------------------------------------------------------------------
 
 
 def as_json(moves: Moves) -> str:
-    """Write a plan in the format of kafka-reassign-partitions.sh."""
+    """Format a plan like kafka-reassign-partitions.sh."""
     rows = [
         {
             "topic": where.topic,
@@ -84,10 +84,10 @@ def plan(
     *,
     racks: bool = True,
 ) -> Moves:
-    """Plan to spread topics over these brokers, each with its number of replicas."""
+    """Plan the distribution of topics over these brokers. Each topic keeps its number of replicas."""
     unknown = sorted(set(brokers) - set(cluster.brokers))
     if unknown:
-        raise MoveError(f"brokers {unknown} are not registered; there are {list(cluster.brokers)}")
+        raise MoveError(f"brokers {unknown} are not registered; registered are {list(cluster.brokers)}")
     known = {ident: cluster.brokers[ident].broker.rack if racks else None for ident in brokers}
     moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     for name in topics:
@@ -101,7 +101,7 @@ def plan(
 
 
 def now(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
-    """Return the current assignment as a plan that undoes a reassignment."""
+    """Return the current assignment as a plan, with which a reassignment can be undone."""
     return {where: cluster.assignment(where).target for where in partitions}
 
 
@@ -116,14 +116,14 @@ def check(cluster: ClusterDescription, moves: Moves) -> None:
             raise MoveError(f"{where}: the list of replicas is empty")
         unknown = sorted(set(replicas) - set(cluster.brokers) - set(topic.partitions[where.partition].origin))
         if unknown:
-            raise MoveError(f"{where}: brokers {unknown} are not registered; there are {list(cluster.brokers)}")
+            raise MoveError(f"{where}: brokers {unknown} are not registered; registered are {list(cluster.brokers)}")
 
 
 # -- requests -----------------------------------------------------------------------------------------
 
 
 async def ask_for(session: zab.Session, moves: Moves) -> None:
-    """Add a plan to the requested reassignments; it replaces earlier requests for the same partitions."""
+    """Add a plan to the requested reassignments. It replaces earlier requests for the same partitions."""
     await session.ensure_path(znodes.REASSIGN.rpartition("/")[0])
     for _ in range(TRIES_MAX):
         try:
@@ -137,7 +137,7 @@ async def ask_for(session: zab.Session, moves: Moves) -> None:
             return
         except (zab.NodeExists, zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
             continue
-    raise zab.OutcomeUnknown(f"{znodes.REASSIGN} keeps being changed by other clients")
+    raise zab.OutcomeUnknown(f"other clients keep changing {znodes.REASSIGN}")
 
 
 def origins(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
@@ -159,7 +159,7 @@ class Row:
     progress: Progress
     target: tuple[BrokerId, ...]
     behind: tuple[BrokerId, ...] = ()
-    """Target replicas that are not in sync yet."""
+    """Target replicas that are not in the ISR yet."""
 
 
 def progress(cluster: ClusterDescription, moves: Moves, asked: Iterable[TopicPartition]) -> list[Row]:
@@ -182,7 +182,7 @@ def progress(cluster: ClusterDescription, moves: Moves, asked: Iterable[TopicPar
 
 
 async def asked_for(session: zab.Session) -> Moves:
-    """Read the requested reassignments; raise `DamagedNode` if they cannot be parsed."""
+    """Read the requested reassignments. Raise `DamagedNode` if they cannot be parsed."""
     try:
         return znodes.read_reassignment((await session.get(znodes.REASSIGN))[0])
     except zab.NoNode:
@@ -198,7 +198,8 @@ def moving(cluster: ClusterDescription, partitions: Iterable[TopicPartition] | N
 
 
 async def throttle(session: zab.Session, cluster: ClusterDescription, moves: Moves, bytes_per_s: int) -> None:
-    """Throttle a plan before it starts: what present replicas send and what adding replicas fetch."""
+    """Throttle a plan before it starts: the bytes sent by present replicas, and the bytes fetched by adding
+    replicas."""
     sending: dict[str, set[tuple[int, int]]] = {}
     fetching: dict[str, set[tuple[int, int]]] = {}
     involved: set[BrokerId] = set()
@@ -232,7 +233,7 @@ async def _set_rates(session: zab.Session, brokers: Iterable[BrokerId], bytes_pe
 async def unthrottle(
     session: zab.Session, cluster: ClusterDescription, topics: Iterable[str], ending: Iterable[TopicPartition] = ()
 ) -> list[str]:
-    """Remove the throttles of topics, and those of all brokers if nothing moves but `ending`.
+    """Remove the throttles of topics. Also remove those of all brokers if nothing but `ending` is being reassigned.
 
     Return the topics that were throttled.
     """

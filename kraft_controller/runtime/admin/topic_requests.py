@@ -1,4 +1,4 @@
-"""Creation, growth and deletion of topics: requests are checked and written for the controller."""
+"""Creation, growth and deletion of topics: requests are checked, and written for the controller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIES_MAX = 20
 
 
 class TopicError(ValueError):
-    """The request is impossible; the message says why."""
+    """The request is impossible. The message gives the reason."""
 
 
 class InvalidName(TopicError):
@@ -43,7 +43,7 @@ class NoSuchTopic(TopicError):
 
 
 class Moving(TopicError):
-    """The topic's partitions are in reassignment."""
+    """The topic has partitions with a reassignment in progress."""
 
 
 async def plan_topic(
@@ -54,7 +54,8 @@ async def plan_topic(
     below: Callable[[int], int],
     policy: Policy = Policy.SPREAD,
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Assign a new topic to the registered brokers. The default factor is three, or the number of brokers if fewer."""
+    """Assign a new topic to the registered brokers. The default factor is three, or the number of brokers if there are
+    fewer."""
     brokers = await read_brokers(session)
     count = max(1, len(brokers))
     if factor is None:
@@ -69,11 +70,11 @@ async def check_name(session: zab.Session, name: str) -> None:
     if why is not None:
         raise InvalidName(why)
     others = await names_below(session, znodes.TOPICS)
-    # Even if the topic's own node is gone: the new topic would inherit what is left.
+    # Even if the topic's own node is gone: the new topic would inherit its remaining nodes.
     if await is_being_deleted(session, name):
-        raise TopicExists(f"topic {name} is being deleted; wait until it is gone")
+        raise TopicExists(f"topic {name} is being deleted; wait until that is complete")
     if name in others:
-        raise TopicExists(f"topic {name} exists already")
+        raise TopicExists(f"topic {name} already exists")
     alike = sorted(other for other in others if collides(name, other))
     if alike:
         raise InvalidName(wrong_beside(name, alike[0]))
@@ -82,7 +83,7 @@ async def check_name(session: zab.Session, name: str) -> None:
 async def check_topic(
     session: zab.Session, name: str, assignment: Mapping[int, Sequence[BrokerId]], configs: Mapping[str, str]
 ) -> None:
-    """Check a new topic, and raise the error that `create_topic` would raise."""
+    """Check a new topic. Raise the error that `create_topic` would raise."""
     await check_name(session, name)
     config_alteration.replaced("topics", configs)({})
     check_manual(assignment, list(await read_brokers(session)))
@@ -105,7 +106,7 @@ async def create_topic(
         multi = zab.Multi()
         if stale is None:
             multi.create(entity.node, znodes.config(configs))
-        else:  # left by a topic that was removed by hand
+        else:  # left over from a topic that was removed by hand
             multi.set(entity.node, znodes.config(configs), version=stale.version)
         multi.create(znodes.topic_path(name), znodes.topic(ident, held))
         if configs or stale is not None:
@@ -115,10 +116,10 @@ async def create_topic(
             return ident
         except zab.NodeExists as error:
             if error.index:
-                raise TopicExists(f"topic {name} exists already") from None
+                raise TopicExists(f"topic {name} already exists") from None
         except zab.BadVersion:
             pass
-        except zab.NoNode:  # no broker has started yet, or the stale node is gone
+        except zab.NoNode:  # no broker has started yet, or the leftover node is gone
             for path in (znodes.TOPICS, "/config/topics", znodes.CONFIG_CHANGES):
                 await session.ensure_path(path)
         except zab.OutcomeUnknown:
@@ -126,7 +127,7 @@ async def create_topic(
             if topic is not None and topic.id == ident:
                 return ident
             if topic is not None:
-                raise TopicExists(f"topic {name} exists already") from None
+                raise TopicExists(f"topic {name} already exists") from None
 
 
 async def read_topic(session: zab.Session, name: str, *, missing_is_fine: bool = False) -> Topic | None:
@@ -148,9 +149,9 @@ async def add_partitions(
     *,
     check_only: bool = False,
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Add partitions up to `total` and return the new ones.
+    """Add partitions until there are `total`, and return the new ones.
 
-    `assignment` is that of the new partitions; without it they continue the pattern of the existing ones.
+    `assignment` names the brokers of the new partitions. Without it they continue the pattern of the existing ones.
     """
     for _ in range(TRIES_MAX):
         topic = await read_topic(session, name)
@@ -159,7 +160,7 @@ async def add_partitions(
             raise NoSuchTopic(f"topic {name} is being deleted")
         moving = [number for number, held in topic.partitions.items() if held.moving]
         if moving:
-            raise Moving(f"topic {name}: partitions {moving} are in reassignment; wait for it, or cancel it")
+            raise Moving(f"topic {name}: partitions {moving} are being reassigned; wait for that, or cancel it")
         made = await _growth(session, topic, total, assignment)
         if check_only:
             return made
@@ -168,7 +169,7 @@ async def add_partitions(
             await session.set(znodes.topic_path(name), znodes.topic(topic.id, grown), version=topic.version)
             return made
         except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
-            continue  # check again on the current topic
+            continue  # check the current topic
     raise zab.OutcomeUnknown(f"other clients keep changing topic {name}")
 
 
@@ -187,7 +188,7 @@ async def _growth(
         return dict(enumerate(rows, start=existing))
     if len(assignment) != total - existing:
         given, new = counted(len(assignment), "assignment"), counted(total - existing, "new partition")
-        raise InvalidReplicaAssignment(f"{given} for {new}")
+        raise InvalidReplicaAssignment(f"the assignment has {given} for {new}")
     made = {number: tuple(map(BrokerId, held)) for number, held in enumerate(assignment, start=existing)}
     check_manual(made, list(brokers), existing)
     if len(made[existing]) != len(first):
@@ -198,7 +199,7 @@ async def _growth(
 
 
 async def delete_topic(session: zab.Session, name: str) -> None:
-    """Request the deletion of a topic. It is gone when every broker has deleted its replicas."""
+    """Request the deletion of a topic. It is complete when every broker has deleted its replicas."""
     if await session.exists(znodes.topic_path(name)) is None:
         raise NoSuchTopic(f"there is no topic {name}")
     await session.ensure_path(znodes.DELETE_TOPICS)
@@ -209,7 +210,7 @@ async def delete_topic(session: zab.Session, name: str) -> None:
 
 
 async def is_being_deleted(session: zab.Session, name: str) -> bool:
-    """Return whether the deletion of a topic is requested and not complete. The request is the last node to go."""
+    """Return whether the deletion of a topic was requested and is not complete. The request's node is deleted last."""
     return await session.exists(f"{znodes.DELETE_TOPICS}/{name}") is not None
 
 

@@ -161,7 +161,7 @@ def test_effective_values_and_errors() -> None:
     assert (found["retention.ms"], found["segment.bytes"], found["cleanup.policy"]) == (5, 1 << 30, ("delete",))
     assert wrong == (
         "colour: topics have no such key",
-        "segment.bytes=many: it is a whole number, 14 or more",
+        "segment.bytes=many: expected a whole number, 14 or more",
     )
     found, _ = values_of("topics", {}, {"retention.ms": "9", "unclean.leader.election.enable": "TRUE"})
     assert (found["retention.ms"], found["unclean.leader.election.enable"]) == (9, True)

@@ -59,7 +59,7 @@ def test_brokers_clients_and_users(tmp_path: Path) -> None:
 def test_unknown_key_of_brokers_is_kept_with_a_note(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path, {1: None}) as here:
-            for key, note in (("cleanup.policy", "is it log.cleanup.policy?"), ("my.password", "no such key")):
+            for key, note in (("cleanup.policy", "did you mean log.cleanup.policy?"), ("my.password", "no such key")):
                 told = await here.command("configs", "alter", "brokers", "--default", "--set", f"{key}=compact")
                 assert (told.code, note in told.err) == (0, True), told
             assert (await here.node("/config/brokers/<default>"))["config"] == {
@@ -77,17 +77,17 @@ def test_invalid_config_commands_fail_with_reason(tmp_path: Path) -> None:
         (1, "no topic nope", ("alter", "topics", "nope", "--set", "retention.ms=1")),
         (1, "no topic nope", ("describe", "topics", "nope")),
         (1, "topics have no such", ("alter", "topics", "t", "--set", "colour=red")),
-        (1, "it is true or false", ("alter", "topics", "t", "--set", "preallocate=maybe")),
+        (1, "expected true or false", ("alter", "topics", "t", "--set", "preallocate=maybe")),
         (1, "number from 0 to 1",
          ("alter", "topics", "t", "--set", "min.cleanable.dirty.ratio=2")),
-        (1, "a broker is a number", ("alter", "brokers", "one", "--set", "log.retention.ms=1")),
+        (1, "expected a broker id", ("alter", "brokers", "one", "--set", "log.retention.ms=1")),
         (1, "is not set", ("delete", "topics", "t", "--unset", "retention.ms")),
         (1, "Cannot update these configs dynamically: log.dirs", ("alter", "brokers", "1", "--set", "log.dirs=/x")),
         (2, "nothing to do", ("alter", "topics", "t")),
         (2, "both set and unset", ("alter", "topics", "t", "--set", "flush.ms=1", "--unset", "flush.ms")),
         (2, "name one of the", ("alter", "topics", "--set", "flush.ms=1")),
         (2, "alter brokers --default", ("alter", "topics", "--default", "--set", "flush.ms=1")),
-        (2, "--client is for users", ("alter", "clients", "a", "--client", "b", "--set", "request_percentage=1")),
+        (2, "--client requires the", ("alter", "clients", "a", "--client", "b", "--set", "request_percentage=1")),
     ]  # fmt: skip
 
     async def test() -> None:

@@ -167,4 +167,4 @@ def test_a_port_for_operators_beyond_loopback_is_warned_of(where: str, warned: i
     file = tmp_path / "server.properties"
     file.write_text(f"broker.id=7\nzookeeper.connect=h\nlog.dirs={tmp_path}\n")
     said = command("serve", str(file), "--operators", where, "--check")
-    assert (said.code, said.err.count("neither login nor TLS")) == (0, warned)
+    assert (said.code, said.err.count("neither authentication nor TLS")) == (0, warned)

@@ -98,7 +98,7 @@ def test_broker_with_the_address_of_another_is_refused(tmp_path: Path) -> None:
             settings = RegistrationSettings(taken_s=0.2)
             late = Registration(here.store.session, other, lambda: 1, settings=settings)
             with pytest.raises(
-                AddressTaken, match="broker 1 is registered with h1:9093, an address of broker 2 as well"
+                AddressTaken, match="broker 1 is registered with h1:9093, which is also an address of broker 2"
             ):
                 await late.run(idle)
             assert await here.session.exists("/brokers/ids/2") is None
@@ -250,7 +250,7 @@ def test_lost_cluster_id_is_restored_from_directories(tmp_path: Path) -> None:
         async with led(tmp_path / "store", {1: None}) as (here, _):
             before, fresh = tmp_path / "before", tmp_path / "fresh"
             claim([before], "a-name", BrokerId(1))
-            with pytest.raises(WrongIdentity, match="start a broker first that was part of the cluster"):
+            with pytest.raises(WrongIdentity, match="first start a broker that was part of the cluster"):
                 await cluster_id(here.session, ones, [fresh])
             assert await here.session.exists(znodes.CLUSTER_ID) is None
             assert await cluster_id(here.session, ones, [before]) == "a-name"
@@ -292,7 +292,7 @@ def test_broker_of_a_cluster_refuses_an_empty_store(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path / "store") as here:
             claim([tmp_path / "before"], "a-name", BrokerId(1))
-            with pytest.raises(WrongIdentity, match="does zookeeper.connect name another store"):
+            with pytest.raises(WrongIdentity, match="check that zookeeper.connect names the right store"):
                 await cluster_id(here.session, ones, [tmp_path / "before"])
             assert await here.session.exists(znodes.CLUSTER_ID) is None
             assert await cluster_id(here.session, ones, [tmp_path / "fresh"]) == "AQEBAQEBAQEBAQEBAQEBAQ"
@@ -303,7 +303,7 @@ def test_broker_of_a_cluster_refuses_an_empty_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broker", "why"),
     [
-        (Broker(BrokerId(-1), BrokerEpoch(0), ENDS, ONE.protocols), "a broker id is 0 or greater"),
+        (Broker(BrokerId(-1), BrokerEpoch(0), ENDS, ONE.protocols), "a broker id must be 0 or greater"),
         (Broker(BrokerId(1), BrokerEpoch(0), ()), "no endpoints"),
         (Broker(BrokerId(1), BrokerEpoch(0), ENDS, {"EXTERNAL": "PLAINTEXT"}), "no security protocol for .*CONTROLLER"),
         (Broker(BrokerId(1), BrokerEpoch(0), (ENDS[0], ENDS[0]), ONE.protocols), "more than one endpoint"),

@@ -50,7 +50,11 @@ def test_keys_that_kafka_changes_while_it_runs_are_accepted(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("cleanup.policy", "; is it log.cleanup.policy?"), ("num_io_threads", "; is it num.io.threads?"), ("colour", "")],
+    [
+        ("cleanup.policy", "; did you mean log.cleanup.policy?"),
+        ("num_io_threads", "; did you mean num.io.threads?"),
+        ("colour", ""),
+    ],
 )
 def test_brokers_accept_a_name_that_no_table_has_without_effect(name: str, near: str) -> None:
     assert config_alteration.replaced("brokers", {name: "compact"})({}) == {name: "compact"}
@@ -60,7 +64,7 @@ def test_brokers_accept_a_name_that_no_table_has_without_effect(name: str, near:
 
 @pytest.mark.parametrize("name", ["broker.id", "log.dirs", "advertised.listeners", "listener.name.in.sasl.jaas.config"])
 def test_key_that_only_the_file_sets_is_refused_and_can_be_unset(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"Cannot update these configs dynamically: {name}. Set it in the broker's"):
+    with pytest.raises(ConfigError, match=f"Cannot update these configs dynamically: {name}. Set them in the broker's"):
         config_alteration.replaced("brokers", {name: "7"})
     assert config_alteration.altered("brokers", [Alteration(name, DELETE)], {})({name: "7"}) == {}
 
@@ -78,13 +82,13 @@ def test_configuration_is_replaced_as_a_whole() -> None:
     ("why", "alterations"),
     [
         ("topics have no such key", [Alteration("colour", SET, "red")]),
-        ("is it retention.ms", [Alteration("retention_ms", SET, "1")]),
+        ("did you mean retention.ms", [Alteration("retention_ms", SET, "1")]),
         ("a whole number, -1 or more", [Alteration("retention.ms", SET, "-2")]),
         ("has no value", [Alteration("retention.ms", SET)]),
         ("is not a list", [Alteration("retention.ms", APPEND, "1")]),
         ("one of delete, compact", [Alteration("cleanup.policy", SET, "compact,")]),
-        ("like 0:1,0:2", [Alteration("leader.replication.throttled.replicas", SET, "1")]),
-        ("twice", [Alteration("flush.ms", SET, "1"), Alteration("flush.ms", DELETE)]),
+        ("such as 0:1,0:2", [Alteration("leader.replication.throttled.replicas", SET, "1")]),
+        ("more than once", [Alteration("flush.ms", SET, "1"), Alteration("flush.ms", DELETE)]),
         ("must not be above", [Alteration("min.compaction.lag.ms", SET, "8")]),
     ],
 )

@@ -47,9 +47,12 @@ def test_kafka_meta_properties_is_parsed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("version=0\nbroker.id=2\ncluster.id=cluster\n", "it belongs to broker 2, but this is broker 1"),
-        ("version=0\nbroker.id=1\ncluster.id=other\n", "it belongs to cluster other, but the store holds cluster"),
-        ("version=7\nbroker.id=1\n", "version '7' is unknown"),
+        ("version=0\nbroker.id=2\ncluster.id=cluster\n", "the directory belongs to broker 2, but this is broker 1"),
+        (
+            "version=0\nbroker.id=1\ncluster.id=other\n",
+            "the directory belongs to cluster other, but the store has cluster",
+        ),
+        ("version=7\nbroker.id=1\n", "unknown version '7'"),
         ("", "has no version: it is empty"),
         ("version=0\nbroker.id=one\n", "broker.id='one' is not a number"),
         ("version=0\nbroker.id=1\ncluster.id=\\u12\n", r"meta.properties, line 3: four hexadecimal digits"),

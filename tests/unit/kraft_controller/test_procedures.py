@@ -383,7 +383,7 @@ def test_reassignment_is_cancelled() -> None:
     assert controller.store.topics["t"].partitions[0] == Assignment(ids(1, 2, 3))
     assert {(4, "t-0", True), (5, "t-0", True), (6, "t-0", True)} <= controller.stops()
     assert controller.run(controller.term.reassignment.alter({T0: None})) == {
-        T0: "no reassignment is in progress that could be cancelled"
+        T0: "there is no reassignment in progress to cancel"
     }
 
 
@@ -406,7 +406,7 @@ def test_impossible_reassignments_are_refused() -> None:
     wanted = {T0: ids(9), TopicPartition("u", 0): ids(1), TopicPartition("t", 7): ids(1)}
     failed = controller.run(controller.term.reassignment.alter(wanted))
     assert failed == {
-        T0: "brokers [9] are not alive, so they cannot add a replica",
+        T0: "brokers [9] are not alive, so no replica can be added there",
         TopicPartition("u", 0): "the partition does not exist",
         TopicPartition("t", 7): "the partition does not exist",
     }
