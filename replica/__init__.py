@@ -1,4 +1,5 @@
-"""A Kafka broker: partitions replicated between brokers, consumer groups, and the protocol that Kafka's clients speak.
+"""A Kafka-compatible broker: replicated partitions, consumer groups, transactions, and the protocol of Kafka's clients.
 
-Led by `kraft_controller`, on the store that `zab` is. What people use is the command `zab-broker`: nothing is exported.
+`kraft_controller` is its controller, and `zab` its metadata store. Use it through the command `zab-broker`: the package
+exports nothing.
 """

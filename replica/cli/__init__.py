@@ -1,4 +1,4 @@
-"""The command line `zab-broker`. Each command stands in a module of its own, which is loaded when it is used."""
+"""The command line `zab-broker`. Each command is a module of its own, which is imported when the command runs."""
 
 from __future__ import annotations
 

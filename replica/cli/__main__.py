@@ -1,4 +1,4 @@
-"""`python -m replica.cli` is `zab-broker`."""
+"""Run `zab-broker` with `python -m replica.cli`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`zab-broker acls`: show, add and remove ACLs at the store. The options are those of kafka-acls.sh."""
+"""`zab-broker acls`: list, add and remove ACLs in the store, with the options of kafka-acls.sh."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ _NAMED: Final = (
 
 def _resource_options(function: F) -> F:
     for name, what in reversed(_NAMED):
-        function = click.option(name, multiple=True, metavar="NAME", help=f"{what}; * is all. May be repeated.")(
+        function = click.option(name, multiple=True, metavar="NAME", help=f"{what}; * means all. May be repeated.")(
             function
         )
     return function
 
 
 @click.option("--add", is_flag=True, help="Add ACLs for principals on resources.")
-@click.option("--remove", is_flag=True, help="Remove ACLs: those named, or without principals all of the resources.")
-@click.option("--list", is_flag=True, help="List ACLs: all, or those of resources and principals.")
+@click.option("--remove", is_flag=True, help="Remove the given ACLs; without principals, all ACLs of the resources.")
+@click.option("--list", is_flag=True, help="List all ACLs, or those of the given resources and principals.")
 @_resource_options
 @click.option("--cluster", is_flag=True, help="The cluster itself.")
 @click.option(
@@ -92,8 +92,8 @@ def _resource_options(function: F) -> F:
     default="literal",
     show_default=True,
     metavar="TYPE",
-    help="literal: the resource of this name; prefixed: resources whose names begin so. With --list and --remove also "
-    "any, and match: all ACLs that apply to a resource of this name.",
+    help="literal: the resource of this name; prefixed: resources whose names begin with it. "
+    "With --list and --remove also any, and match: all ACLs that apply to a resource of this name.",
 )
 @click.option("--allow-principal", multiple=True, metavar="User:NAME", help="A principal that is allowed.")
 @click.option("--deny-principal", multiple=True, metavar="User:NAME", help="A principal that is denied.")
@@ -101,12 +101,12 @@ def _resource_options(function: F) -> F:
 @click.option("--allow-host", multiple=True, metavar="HOST", help="The host that is allowed.  [default: *]")
 @click.option("--deny-host", multiple=True, metavar="HOST", help="The host that is denied.  [default: *]")
 @click.option("--operation", type=_operation, multiple=True, metavar="OPERATION", help="The operation.  [default: All]")
-@click.option("--producer", is_flag=True, help="All that a producer needs: Write, Describe, Create.")
-@click.option("--consumer", is_flag=True, help="All that a consumer needs of its topics and its group.")
+@click.option("--producer", is_flag=True, help="The operations that a producer needs: Write, Describe, Create.")
+@click.option("--consumer", is_flag=True, help="The operations that a consumer needs on its topics and its group.")
 @click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite, too.")
-@click.option("--force", is_flag=True, help="Remove without asking.")
+@click.option("--force", is_flag=True, help="Remove without confirmation.")
 @click.option("--authorizer-properties", metavar="zookeeper.connect=HOST:PORT", help="The same as --store.")
-@click.option("--authorizer", metavar="CLASS", help="Accepted and ignored: there is one authorizer.")
+@click.option("--authorizer", metavar="CLASS", help="Ignored, since there is only one authorizer.")
 async def _acls(session: zab.Session, arguments: Arguments) -> int:
     return await (_add if arguments.add else _remove if arguments.remove else _list)(session, arguments)
 
@@ -121,7 +121,7 @@ def _connect(handler: Handler, arguments: Arguments) -> int:
     return with_session(handler, arguments)
 
 
-_HELP: Final = """Show, add and remove ACLs, at the store. The options are those of kafka-acls.sh.
+_HELP: Final = """List, add and remove ACLs in the store. The options are those of kafka-acls.sh.
 
 \b
 zab-broker acls --add --allow-principal User:ann --producer --topic orders
@@ -135,11 +135,11 @@ A broker applies ACLs if its authorizer.class.name is kafka.security.authorizer.
 acls: Final = connected_command("acls", _HELP, _acls, _connect, store_options())
 
 
-# -- the meaning of the options ----------------------------------------------------------------------------
+# -- the ACLs and filters that the options describe -----------------------------------------------------------
 
 
 def wanted_acls(arguments: Arguments) -> list[Acl]:
-    """Return the ACLs that the options describe, one by one."""
+    """Return the ACLs that the options describe, one for each combination."""
     found: dict[Acl, None] = {}
     for pattern, operations in _operations_by_pattern(arguments).items():
         for entry in _entries(arguments, operations):
@@ -211,7 +211,7 @@ def resources_of(arguments: Arguments) -> list[Pattern]:
 
 
 def filters(arguments: Arguments, principals: Iterable[str]) -> list[Filter]:
-    """Return filters. They select the ACLs that any of them matches."""
+    """Return the filters that the options describe. An ACL is selected if any of them matches it."""
     whose: list[str | None] = [*principals] or [None]
     for each in principals:
         try:
@@ -228,7 +228,7 @@ def filters(arguments: Arguments, principals: Iterable[str]) -> list[Filter]:
     ]
 
 
-# -- at the store --------------------------------------------------------------------------------------------
+# -- reads and writes in the store -------------------------------------------------------------------------------
 
 
 async def _add(session: zab.Session, arguments: Arguments) -> int:
@@ -251,7 +251,7 @@ async def _remove(session: zab.Session, arguments: Arguments) -> int:
     else:
         raise Misused("missing resource: --topic, --group, ...")
     if not gone:
-        raise Failed("there are no such ACLs")
+        raise Failed("no ACL matches the options")
     if not arguments.force and not _agreed(gone):
         raise Failed("nothing was removed")
     for pattern in dict.fromkeys(acl.pattern for acl in gone):
@@ -282,7 +282,7 @@ async def _write(session: zab.Session, pattern: Pattern, more: frozenset[Entry],
 
 
 async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
-    """Return all ACLs in order, and the nodes that cannot be read."""
+    """Return all ACLs, sorted, and an error for each node that cannot be read."""
 
     async def names(resource: ResourceType, kind: PatternType) -> list[Pattern]:
         try:
@@ -318,7 +318,7 @@ async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
 def _told(damaged: Iterable[str]) -> int:
     code = DONE
     for why in damaged:
-        progress(f"{why}: until this node is repaired, everything is denied there")
+        progress(f"{why}: until this node is repaired, all operations on the resource are denied")
         code = FAILED
     return code
 

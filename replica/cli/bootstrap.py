@@ -1,4 +1,4 @@
-"""The connection to brokers that commands work on: its options, and how errors of brokers end a command."""
+"""The connection of a command to brokers: its options, and how errors of brokers end the command."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="Time for which temporary failures are retried, such as elections.",
+        help="How long temporary failures, such as elections, are retried.",
     ),
     click.option(
         "--login",
         type=_identity,
         metavar="MECHANISM:USER:PASSWORD",
-        help=f"Log in by SASL. A mechanism is {', '.join(MECHANISMS)}.",
+        help=f"Authenticate with SASL. MECHANISM is one of {', '.join(MECHANISMS)}.",
     ),
-    click.option("--tls", is_flag=True, help="Speak TLS. Each of the next three options implies it."),
+    click.option("--tls", is_flag=True, help="Use TLS. Implied by --ca, --cert and --key."),
     click.option("--ca", type=FILE, metavar="FILE", help="The authority that signs the brokers' certificates (PEM)."),
     click.option("--cert", type=FILE, metavar="FILE", help="The certificate of this client (PEM)."),
     click.option("--key", type=FILE, metavar="FILE", help="The key of --cert, if it is not in the same file (PEM)."),
@@ -74,7 +74,7 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         "--command-config",
         type=FILE,
         metavar="FILE",
-        help="A properties file as Kafka's tools take it: security.protocol, ssl.*, sasl.*. The options above replace "
+        help="A properties file as for Kafka's tools: security.protocol, ssl.*, sasl.*. The options above override "
         "its keys.",
     ),
 )
@@ -89,14 +89,14 @@ def verb_options() -> list[click.Parameter]:
 
 
 class BrokerVerbs(Verbs):
-    """A command whose verbs work on a client of the brokers."""
+    """A command whose verbs use a client of the brokers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, connect=with_client, common=verb_options, **options)
 
 
 def with_client(handler: Handler, arguments: Arguments) -> int:
-    """Run the handler with a client. An error of the brokers ends the command with a line."""
+    """Run the handler with a client. A broker error ends the command with one line on stderr."""
     file = CommandConfig() if arguments.command_config is None else read_command_config(arguments.command_config)
     bootstrap = arguments.bootstrap or file.bootstrap or _addresses(BOOTSTRAP)
     tls, identity = _tls(arguments) or file.tls, arguments.login or file.identity
@@ -112,7 +112,8 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
 
 
 def _hint(error: BaseException, identity: Identity | None) -> str:
-    """Return a hint for a closed connection: brokers do not say why they close one that they do not trust."""
+    """Return a hint for a closed connection. Brokers do not give a reason when they close a connection that lacks
+    authentication."""
     if CERTIFICATE_REQUIRED in str(error):
         return ": use --cert, or ssl.keystore.location in the file of --command-config"
     if CLOSED_BY_BROKER in str(error) and identity is None:

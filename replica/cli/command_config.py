@@ -1,7 +1,7 @@
-"""`--command-config FILE`: TLS and login of a command, in the file that Kafka's own tools take.
+"""`--command-config FILE`: TLS and SASL settings of a command, in the file format of Kafka's tools.
 
-Only the keys about the connection are read; the others are for other programs. A key about security that is not
-understood is a mistake, because ignoring it would not be safe.
+Only keys about the connection are read; others belong to other programs. An unknown key about security is an error,
+because ignoring it would not be safe.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _TABLE: Final = KeyTable((("", tuple(read(key, "", any_text, "") for key in sort
 
 @frozen
 class CommandConfig:
-    """TLS, login and bootstrap addresses of a command, as far as the file sets them."""
+    """TLS, SASL and bootstrap addresses of a command. None for those that the file does not set."""
 
     bootstrap: list[Address] | None = None
     tls: ssl.SSLContext | None = None
-    """The TLS context, or None for plain text."""
+    """The TLS context; None for plaintext."""
     identity: Identity | None = None
 
 
 def read_command_config(path: Path) -> CommandConfig:
-    """Read the file, and raise `Misused` with all mistakes."""
+    """Read the file. Raise `Misused` with all mistakes."""
     try:
         text = decode(path.read_bytes())
     except OSError as error:
-        raise Misused(f"--command-config {path}: it cannot be read: {error.strerror}") from None
+        raise Misused(f"--command-config {path}: cannot read the file: {error.strerror}") from None
     try:
         source = ConfigSource.of_text(path, _TABLE, text)
         made = _read(source)

@@ -41,7 +41,7 @@ EARLIEST: Final = -2
 WAIT_MS: Final = 500
 PARTITION_BYTES_MAX: Final = 1 << 20
 LEAVES_S: Final = 10.0
-"""To commit and to leave the group at the end."""
+"""The time for a last commit and for leaving the group."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -50,7 +50,7 @@ class Position:
     where: TopicPartition
     offset: int
     end: int | None
-    """Return None if there is no such offset."""
+    """The offset at which to stop; None: never."""
 
     @property
     def done(self) -> bool:
@@ -67,8 +67,10 @@ Found = tuple[Position, Record, int]
 @click.option("--from-beginning", is_flag=True, help="Start at the first record.")
 @click.option("--offset", type=int, metavar="N", help="Start at this offset in each partition.")
 @click.option("--since", type=int, metavar="MS", help="Start at the first record since this Unix time.")
-@click.option("--count", type=int, metavar="N", help="Print no more records than this.")
-@click.option("--until-end", is_flag=True, help="Stop where the partitions ended at the start.")
+@click.option("--count", type=int, metavar="N", help="Print at most N records.")
+@click.option(
+    "--until-end", is_flag=True, help="Stop at the offsets at which the partitions ended when the command started."
+)
 @click.option(
     "--isolation",
     type=click.Choice(tuple(ISOLATION)),
@@ -77,7 +79,7 @@ Found = tuple[Position, Record, int]
     help="read_committed hides records of open and aborted transactions.",
 )
 @click.option("--keys", is_flag=True, help="Print key, tab, value.")
-@click.option("--json", is_flag=True, help="Print each record as an object with all its fields.")
+@click.option("--json", is_flag=True, help="Print each record as a JSON object with all its fields.")
 async def _consume(client: Client, arguments: Arguments) -> int:
     check_exclusive(arguments, "--from-beginning", "--offset", "--since")
     if arguments.group is not None:
@@ -97,7 +99,7 @@ async def _consume(client: Client, arguments: Arguments) -> int:
     return DONE
 
 
-_HELP: Final = """Read records of a topic, and print one a line.
+_HELP: Final = """Read records of a topic, and print each on a line.
 
 \b
 zab-broker consume orders                                    new records, until Ctrl-C
@@ -107,9 +109,9 @@ zab-broker consume orders --from-beginning --keys | sort
 zab-broker consume orders --isolation read_committed         no records of open or aborted transactions
 zab-broker consume orders --group billing --from-beginning   as a member of a group, from its offsets on
 
-Without --group nothing is committed. With it the members of the group share the partitions; the offsets of printed
+Without --group no offsets are committed. With it the members of the group share the partitions; the offsets of printed
 records are committed every five seconds and at the end, also after Ctrl-C. After a crash a record may be printed twice.
-A group without a committed offset begins at the end, or with --from-beginning at the first record. Bytes that are not
+A group without a committed offset starts at the end, or with --from-beginning at the first record. Bytes that are not
 UTF-8 are printed with escapes."""
 consume: Final = connected_command("consume", _HELP, _consume, with_client, broker_options())
 
@@ -119,7 +121,7 @@ consume: Final = connected_command("consume", _HELP, _consume, with_client, brok
 
 async def _consume_in_group(client: Client, arguments: Arguments) -> int:
     if not arguments.group:
-        raise Misused("--group: the name of a group must not be empty")
+        raise Misused("--group: the group name must not be empty")
     if arguments.partition or arguments.offset is not None or arguments.since is not None:
         raise Misused("--group excludes options for partitions and offsets: the group determines them")
     reader = GroupReader(client, arguments, GroupMember(client, arguments.group, arguments.topic))
@@ -138,11 +140,11 @@ async def _consume_in_group(client: Client, arguments: Arguments) -> int:
 
 
 class GroupReader:
-    """Reads what the group assigns, until enough was read or `stop` is called; then it commits and leaves."""
+    """Reads the partitions that the group assigns, until `stop` or the end, then commits and leaves the group."""
 
     def __init__(self, client: Client, arguments: Arguments, member: GroupMember) -> None:
         self.positions: list[Position] | None = None
-        """None while no partitions are assigned, as the group rebalances."""
+        """The assigned partitions; None during a rebalance."""
         self._client = client
         self._arguments = arguments
         self._member = member
@@ -184,7 +186,8 @@ class GroupReader:
             await self._keep_up()
 
     async def _begin(self, numbers: list[int]) -> list[Position]:
-        """Start at the group's committed offset; without one, at the end or at the beginning."""
+        """Start at the group's committed offsets; without one, at the log end, or at the log start with
+        --from-beginning."""
         if not numbers:
             return []
         committed = await self._member.committed(numbers)
@@ -201,9 +204,7 @@ class GroupReader:
         return made
 
     async def _read_once(self, positions: list[Position]) -> None:
-        """Print the records of one fetch. A fetch that fails is repeated after a heartbeat, as long as the failure may
-        pass.
-        """
+        """Print the records of one fetch. After a temporary failure, send a heartbeat and fetch again."""
         wanted = [each for each in positions if not each.done]
         found: list[Found] = []
         if wanted:
@@ -223,7 +224,7 @@ class GroupReader:
         sys.stdout.flush()
 
     async def _keep_up(self) -> None:
-        """Commit and send a heartbeat when their times have come. A rebalance comes after a last commit."""
+        """Commit offsets and send heartbeats when they are due. A rebalance is handled after a last commit."""
         now = trio.current_time()
         if now >= self._commit_at:
             await self._commit()
@@ -254,7 +255,7 @@ def _listed(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-# -- the first offsets -----------------------------------------------------------------------------------------
+# -- start offsets ---------------------------------------------------------------------------------------------
 
 
 async def _start(client: Client, arguments: Arguments) -> list[Position]:
@@ -298,7 +299,7 @@ async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp
 
 
 async def _fetch(client: Client, positions: list[Position], isolation: int) -> list[Found]:
-    """Fetch from each leader once; a leader without records waits a little before it answers."""
+    """Fetch from each leader once. A leader without records waits a little before it answers."""
     leaders = await client.leaders({each.where.topic for each in positions})
     by_leader: dict[int, list[Position]] = {}
     for position in positions:
@@ -340,7 +341,7 @@ def _body(positions: list[Position], wait_ms: int, isolation: int) -> FetchReque
 async def _back_in_range(client: Client, leader: int, position: Position) -> int:
     start = await _look_up(client, leader, position.where, EARLIEST)
     if position.offset > start:
-        raise Failed(f"{position.where} has no offset {position.offset}")
+        raise Failed(f"{position.where} has no offset {position.offset} yet")
     progress(f"{position.where}: records before {start} were deleted")
     return start
 
@@ -348,9 +349,9 @@ async def _back_in_range(client: Client, leader: int, position: Position) -> int
 def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int]] = ()) -> list[Found]:
     """Return the wanted records of the batches.
 
-    Batches come whole, so the first may begin before the position and the last end behind the wanted end. A batch that
-    the cleaner went through may be empty, or end behind its last record: nothing more comes in it. `aborted`: first
-    offset and producer of aborted transactions; each lasts until its end marker.
+    Batches are fetched whole, so the first may begin before the position, and the last may end after the wanted end. A
+    compacted batch may be empty, or have no records at its last offsets. `aborted`: the first offset and producer id of
+    each aborted transaction, which lasts until its marker.
     """
     found: list[Found] = []
     following = position.offset
@@ -361,7 +362,7 @@ def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int
             check(data, at)
         except KafkaError as error:
             if found:
-                break  # The records before the damage first.
+                break  # print the records before the damage first
             raise Failed(
                 f"{position.where}: the batch at offset {header.base_offset} is damaged: {error.text}"
             ) from None

@@ -1,4 +1,4 @@
-"""`zab-broker dev`: brokers and the servers of their store, in one process on loopback."""
+"""`zab-broker dev`: a cluster of brokers with the servers of their store, in one process on loopback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from zab.host.watchdog import LoopMonitor
 BROKERS_MAX: Final = 9
 PORT_BASE: Final = 9092
 OPERATORS_OFFSET: Final = 216
-"""From 9092 to 9308, where exporters of Kafka's measurements are used to be."""
+"""The offset from 9092 to 9308, the customary port of Kafka metrics exporters."""
 
 
 @click.command()
@@ -50,12 +50,12 @@ OPERATORS_OFFSET: Final = 216
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
     default=PORT_BASE,
     show_default=True,
-    help="The port of broker 1; the others follow.",
+    help="The port of broker 1. Further brokers use the next ports.",
 )
 @click.option(
     "--store-port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="The client port of server 1; the others follow.  [default: 2181, or as in the data]",
+    help="The client port of server 1. Further servers use the next ports.  [default: 2181, or as in the data]",
 )
 @click.option(
     "--tick-ms",
@@ -78,9 +78,9 @@ def dev(
 ) -> int:
     """Run a cluster of brokers on loopback, in this process, with the servers of the store that they need.
 
-    Brokers and servers have sockets and disks of their own, as if they were machines; any Kafka client can talk to each
-    broker, any ZooKeeper client to each server. When they are ready, commands to try are printed. Ctrl-C ends all of
-    them; the data stays.
+    Each broker and server has its own sockets and directories, as if it were a machine of its own. Any Kafka client can
+    connect to the brokers, and any ZooKeeper client to the servers. When all are ready, the command prints commands to
+    try. Ctrl-C stops all of them; the data stays.
     """
     layout = layout_of(data, servers, store_port_base)
     log_to_stderr(log_level, log_format)
@@ -91,8 +91,8 @@ def dev(
 
 
 def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[BrokerConfig]:
-    """Return configurations with three replicas of each topic, if there are enough brokers, and two in sync for
-    acks=all.
+    """Return the brokers' configurations. Topics have three replicas if there are enough brokers, and acks=all requires
+    two in-sync replicas.
     """
     copies = min(brokers, 3)
     return [_config(number, data, layout, copies, port_base) for number in range(1, brokers + 1)]
@@ -118,8 +118,8 @@ def _config(number: int, data: Path, layout: Layout, copies: int, port_base: int
 
 
 async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings: Settings) -> None:
-    """Run servers and brokers. Brokers stop first: they deregister at the store, so that the next start need
-    not wait.
+    """Run servers and brokers. At the end the brokers stop first, because they deregister in the store; otherwise the
+    next start would have to wait.
     """
     stopped = trio.CancelScope()
     async with trio.open_nursery() as nursery:
@@ -173,7 +173,7 @@ def copies_of(broker: Broker) -> str:
 
 
 def own_command(name: str, module: str) -> str:
-    """Return the command as a person would type it: the program beside this one, if it is not on the path."""
+    """Return the command as a user would type it: with its full path if it is not on the PATH."""
     beside = Path(sys.argv[0]).with_name(name)
     if not beside.exists() or Path(sys.argv[0]).suffix == ".py":
         return f"{sys.executable} -m {module}"

@@ -1,4 +1,4 @@
-"""`zab-broker dump`: show the contents of files in a log directory."""
+"""`zab-broker dump`: print the contents of files in a log directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zab.cli.kit.failures import DONE, Failed, Misused
 from zab.cli.kit.verb_group import Arguments
 
 Row: TypeAlias = tuple[str, dict[str, object]]
-"""A line for a person, and the same for a program."""
+"""A line for people, and the same data for programs."""
 Reader: TypeAlias = Callable[[Path, Arguments], Iterator[Row]]
 _SUFFIXES_OF_THE_MOMENT: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 _OFFSETS: Final = (
@@ -36,19 +36,19 @@ _OFFSETS: Final = (
 
 @click.command()
 @click.argument("file", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--records", is_flag=True, help="Show the records of each batch, too.")
-@click.option("--from", "first", metavar="OFFSET", type=int, default=0, help="Leave out batches before this offset.")
+@click.option("--records", is_flag=True, help="Also print the records of each batch.")
+@click.option("--from", "first", metavar="OFFSET", type=int, default=0, help="Omit batches before this offset.")
 @click.option("--json", is_flag=True, help="Print a JSON object for each line, for programs.")
-@click.option("--count", metavar="N", type=int, help="Show no more batches than this.")
+@click.option("--count", metavar="N", type=int, help="Print at most N batches.")
 def dump(**values: object) -> int:
-    """Show the contents of files in a log directory. Nothing is changed, and a broker may be running.
+    """Print the contents of files in a log directory. Nothing is changed, and a broker may be running.
 
-    FILE is a segment (.log), an index (.index, .timeindex), a list of aborted transactions (.txnindex), a snapshot of
-    producers (.snapshot), or one of the small text files: leader-epoch-checkpoint, the checkpoints of offsets,
+    FILE is a segment (.log), an index (.index, .timeindex), a list of aborted transactions (.txnindex), a producer
+    snapshot (.snapshot), or one of the small text files: leader-epoch-checkpoint, offset checkpoints,
     partition.metadata, meta.properties.
 
-    Each batch of a segment is one line, checked as a recovery would check it; --records shows its records. With --json
-    each line is an object that names its file. The first damage ends the command with status 1.
+    Each batch of a segment is printed on one line, after the same checks as in a recovery; --records adds its records.
+    With --json each line is an object that also names its file. The command ends with status 1 at the first damage.
     """
     arguments = Arguments(**values)
     for path in arguments.file:
@@ -58,7 +58,7 @@ def dump(**values: object) -> int:
             raise Misused(f"{path} is not a file")
         show = _reader_of(path)
         if show is None:
-            raise Misused(f"{path}: unknown kind of file; --help lists the kinds that a log directory contains")
+            raise Misused(f"{path}: unknown type of file; --help lists the types of files in a log directory")
         try:
             for line, fields in show(path, arguments):
                 print(json.dumps({"file": str(path), **fields}, ensure_ascii=False) if arguments.json else line)
@@ -275,4 +275,4 @@ def _meta(path: Path, arguments: Arguments) -> Iterator[Row]:
 
 def _clean(path: Path, arguments: Arguments) -> Iterator[Row]:
     epoch = checkpoint_files.decode_clean(path.read_bytes())
-    yield f"the broker ended in order, with the epoch {epoch}", {"broker_epoch": epoch}
+    yield f"clean shutdown of the broker with broker epoch {epoch}", {"broker_epoch": epoch}

@@ -1,7 +1,7 @@
 """A member of a consumer group that reads one topic: it joins, syncs, sends heartbeats, commits and leaves.
 
-The protocol is `range`, in the encoding of Kafka's clients, so it may share a group with them. The coordinator may
-choose any member as leader, which assigns the partitions.
+It uses the protocol `range` in the encoding of Kafka's clients, so they can be members of the same group. The
+coordinator may choose any member as the leader, which assigns the partitions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _JOIN_ANEW: Final = frozenset(
 
 
 class Rebalance(Exception):
-    """The generation has ended: the member has to rejoin before it reads on."""
+    """The generation has ended: the member must join again before it continues to read."""
 
 
 class GroupMember:
@@ -67,7 +67,7 @@ class GroupMember:
         self._client = client
 
     async def join(self) -> list[int]:
-        """Return the partitions that are assigned to this member, when all members have joined."""
+        """Join the group. When all members have joined, return the partitions that are assigned to this member."""
         while True:
             try:
                 joined = await self._join()
@@ -88,7 +88,7 @@ class GroupMember:
             return _assigned(reply.assignment, self.topic)
 
     async def heartbeat(self) -> None:
-        """Raise `Rebalance` if other members join or leave."""
+        """Send a heartbeat. Raise `Rebalance` if other members join or leave."""
         await self._ask(HEARTBEAT, HeartbeatRequest(self.group, self.generation, self.member_id))
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, int]:
@@ -104,7 +104,7 @@ class GroupMember:
         return found
 
     async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Raise `Rebalance` if the generation has ended; then no offset was committed."""
+        """Commit offsets. If the generation has ended, commit nothing and raise `Rebalance`."""
         if not offsets:
             return
         parts = [
@@ -123,7 +123,7 @@ class GroupMember:
                 ),
             )
 
-    # -- asking ------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------
 
     async def _join(self) -> JoinGroupResponse:
         body = JoinGroupRequest(
@@ -181,7 +181,7 @@ class GroupMember:
 
 
 def subscription(topics: Sequence[str]) -> bytes:
-    """Encode the topics that a member reads: version 0 of Kafka's ConsumerProtocolSubscription."""
+    """Encode the topics that a member reads, in version 0 of Kafka's ConsumerProtocolSubscription."""
     return pack(">hi", 0, len(topics)) + b"".join(map(_text, topics)) + pack(">i", -1)
 
 
@@ -192,7 +192,7 @@ def topics_of(data: bytes) -> list[str]:
 
 
 def assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
-    """Encode version 0 of Kafka's ConsumerProtocolAssignment."""
+    """Encode an assignment in version 0 of Kafka's ConsumerProtocolAssignment."""
     pieces = [pack(">hi", 0, len(partitions))]
     for topic, numbers in partitions.items():
         pieces += [_text(topic), pack(f">i{len(numbers)}i", len(numbers), *numbers)]
@@ -202,7 +202,8 @@ def assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
 def in_ranges(
     members: Mapping[str, Iterable[str]], partitions: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, list[int]]]:
-    """Give the partitions of each topic to its members as Kafka's range assignor does: runs, in the order of ids."""
+    """Assign the partitions of each topic as Kafka's range assignor does: a contiguous range for each member, in the
+    order of member ids."""
     made: dict[str, dict[str, list[int]]] = {member: {} for member in members}
     for topic, numbers in partitions.items():
         readers = sorted(member for member, topics in members.items() if topic in topics)
@@ -235,7 +236,7 @@ def _text(text: str) -> bytes:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 2  # behind the version
+        self._at = 2  # after the version
 
     def number(self) -> int:
         return self._take(">i", 4)

@@ -1,4 +1,4 @@
-"""`zab-broker groups`: consumer groups and their committed offsets."""
+"""`zab-broker groups`: list, describe, reset and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = [state.value for state in GroupState]
 
 
 def _time(text: str) -> int:
-    """Convert to milliseconds, in the zone of this machine if the text names none."""
+    """Convert a time to milliseconds, in the local time zone if the text names none."""
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except ValueError as error:
@@ -33,7 +33,7 @@ def _time(text: str) -> int:
 
 @click.group(cls=BrokerVerbs)
 def groups() -> None:
-    """Show consumer groups, their members and how far they have read; reset their offsets, or delete them.
+    """Show consumer groups, their members and their progress; reset their offsets, or delete them.
 
     \b
     zab-broker groups list --state Stable
@@ -43,15 +43,15 @@ def groups() -> None:
     zab-broker groups reset-offsets my-group --topic orders:0,3 --shift-by -100 --execute
     zab-broker groups delete my-group
 
-    A group must have no members when its offsets are reset and when it is deleted: a member would go on from where it
-    is. `reset-offsets` shows what it would do; with --execute it does it.
+    To reset the offsets of a group or to delete it, stop its members first: a member would continue at its own
+    position. `reset-offsets` only shows the result, unless --execute is given.
     """
 
 
 _TOPICS: Final = "TOPIC[:P,P...]"
 
 
-# -- looking -----------------------------------------------------------------------------------------------
+# -- list and describe ------------------------------------------------------------------------------------------
 
 
 @groups.verb("list", "Print one line for each group.")
@@ -65,7 +65,7 @@ async def _list(client: Client, arguments: Arguments) -> int:
     return DONE
 
 
-@groups.verb("describe", "Show committed offset, end and lag of each partition. Without GROUP: of all groups.")
+@groups.verb("describe", "Show committed offset, log end and lag of each partition. Without GROUP: for all groups.")
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 @click.option("--members", is_flag=True, help="Print one line for each member instead.")
 async def _describe(client: Client, arguments: Arguments) -> int:
@@ -87,7 +87,7 @@ async def _describe(client: Client, arguments: Arguments) -> int:
     else:
         for each in found:
             if not each.members:
-                progress(f"group {each.group} is {each.state}: no member")
+                progress(f"group {each.group} is {each.state} and has no members")
         rows = [row for each in found for row in _progress(each)]
         show(arguments.json, rows, ["group", "topic", "partition", "committed", "end", "lag", "member", "host"])
     return code
@@ -135,23 +135,23 @@ def _progress(each: GroupDescription) -> list[dict[str, object]]:
     ]
 
 
-# -- setting -----------------------------------------------------------------------------------------------
+# -- reset and delete ------------------------------------------------------------------------------------------
 
 
 @groups.verb("reset-offsets", "Set the committed offsets of a group. Without --execute, only show the result.")
 @click.argument("group")
 @click.option("--topic", multiple=True, metavar=_TOPICS, help="Partitions to reset. May be repeated.")
 @click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed an offset.")
-@click.option("--to-earliest", is_flag=True, help="To the first record.")
-@click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-offset", type=int, metavar="N", help="To this offset.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the first record.")
+@click.option("--to-latest", is_flag=True, help="Reset to the log end.")
+@click.option("--to-offset", type=int, metavar="N", help="Reset to this offset.")
 @click.option(
     "--to-datetime",
     type=_time,
     metavar="TIME",
-    help="To the first record since then: 2026-01-31T12:00:00, with or without +01:00.",
+    help="Reset to the first record at or after this time: 2026-01-31T12:00:00, with or without +01:00.",
 )
-@click.option("--shift-by", type=int, metavar="N", help="Forward by N records, or back if N is negative.")
+@click.option("--shift-by", type=int, metavar="N", help="Move forward by N records, or back if N is negative.")
 @click.option("--execute", is_flag=True, help="Do it.")
 async def _reset(client: Client, arguments: Arguments) -> int:
     check_exclusive(arguments, "--topic", "--all-topics", required=True)
@@ -162,7 +162,7 @@ async def _reset(client: Client, arguments: Arguments) -> int:
     described = await group_admin.describe(client, group)
     if described.members or described.state not in (GroupState.EMPTY.value, GroupState.DEAD.value):
         who = ", ".join(member.id for member in described.members) or "members that are joining"
-        raise Failed(f"group {group} is {described.state}, but the group must have no members; it has: {who}")
+        raise Failed(f"group {group} is {described.state}; stop its members first: {who}")
     before = {part.where: part.committed for part in described.progress if part.committed is not None}
     if arguments.all_topics:
         wheres = sorted(before)
@@ -190,14 +190,12 @@ async def _reset(client: Client, arguments: Arguments) -> int:
 async def _targets(
     client: Client, arguments: Arguments, wheres: list[TopicPartition], before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return the new offsets, within the log: a consumer that starts outside of it falls back to its own reset
-    setting.
-    """
+    """Return the new offsets, limited to the log: outside of it, consumers would apply their own reset policy."""
     first = await group_admin.offsets_at(client, dict.fromkeys(wheres, group_admin.EARLIEST))
     last = await group_admin.offsets_at(client, dict.fromkeys(wheres, group_admin.LATEST))
     unled = [str(where) for where in wheres if where not in first or where not in last]
     if unled:
-        raise Failed(f"no leader of {', '.join(unled)}, so its first and last offsets are unknown")
+        raise Failed(f"no leader of {', '.join(unled)}, so the first and last offsets are unknown")
     if arguments.to_earliest:
         wanted = first
     elif arguments.to_latest:
@@ -215,7 +213,7 @@ async def _targets(
 
 
 async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
-    """Return the partitions that the options name: `orders` is all of them, `orders:0,3` these two."""
+    """Return the partitions that the options name: `orders` means all of the topic, `orders:0,3` these two."""
     wanted: dict[str, set[int] | None] = {}
     for each in topics:
         name, colon, numbers = each.partition(":")
@@ -236,9 +234,11 @@ async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
     return [where for where in there if (picked := wanted[where.topic]) is None or where.partition in picked]
 
 
-@groups.verb("delete", "Delete groups without members, and all that they have committed.")
+@groups.verb("delete", "Delete groups without members, and their committed offsets.")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
-@click.option("--topic", multiple=True, metavar=_TOPICS, help="Delete only the offsets of these. May be repeated.")
+@click.option(
+    "--topic", multiple=True, metavar=_TOPICS, help="Delete only the offsets of these partitions. May be repeated."
+)
 async def _delete(client: Client, arguments: Arguments) -> int:
     code = DONE
     for group in arguments.groups:

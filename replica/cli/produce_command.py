@@ -34,22 +34,22 @@ from zab.host.clocks import wall_ms
 
 RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
-"""Bytes of records in one request. No record is split."""
+"""The limit for the records in one request. A larger record is sent alone."""
 APPEARS_S: Final = 1.0
-"""Brokers may report for a moment that a topic is missing while they create it on demand."""
+"""How long a topic may still be reported as missing while brokers create it on demand."""
 
 Pair = tuple[bytes | None, bytes]
 
 
 @click.argument("topic")
-@click.option("--partition", type=int, metavar="N", help="Write to this partition, whatever the keys are.")
+@click.option("--partition", type=int, metavar="N", help="Write all records to this partition.")
 @click.option("--key-separator", metavar="TEXT", help="The text between key and value; a line without it has no key.")
 @click.option(
     "--acks",
     type=click.Choice(["1", "all"]),
     default="all",
     show_default=True,
-    help="Wait for the leader, or for all replicas in sync.",
+    help="Wait for the leader only, or for all in-sync replicas.",
 )
 @click.option(
     "--codec",
@@ -77,18 +77,18 @@ async def _produce(client: Client, arguments: Arguments) -> int:
     return DONE
 
 
-_HELP: Final = """Write records to a topic: each line of stdin is one.
+_HELP: Final = """Write records to a topic: each line of stdin is a record.
 
 \b
 echo hello | zab-broker produce orders
 zab-broker produce orders --key-separator : < keys-and-values.txt
 seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
 
-Records with the same key go to the same partition, the one that other clients would choose. Batches of records without
-a key go to the partitions in turn; a batch is what one read returned, up to 2,000 lines. Each batch has a sequence
-number, so one that is sent again after a lost reply is stored once.
+Records with the same key go to the same partition, the one that other clients choose, too. Batches of records without
+a key go to the partitions in turn; a batch contains the lines of one read, up to 2,000. Each batch has a sequence
+number, so a batch that is sent again after a lost reply is stored only once.
 
-If it fails, it says how many records the brokers have acknowledged, and which line of the input is the first without an
+If the command fails, it prints how many records were acknowledged, and the number of the first input line without an
 acknowledgement. The brokers may have stored this line and later ones.
 """
 produce: Final = connected_command("produce", _HELP, _produce, with_client, verb_options())
@@ -99,7 +99,7 @@ def _records(count: int) -> str:
 
 
 def _chunks(separator: bytes | None) -> Iterator[list[Pair]]:
-    """Yield the lines of stdin in chunks. A chunk ends when it is large enough, or when the writer pauses."""
+    """Yield the lines of stdin in chunks. A chunk ends when it is large enough, or when no more input is available."""
     rest = b""
     while data := os.read(sys.stdin.fileno(), BYTES_MAX):
         *lines, rest = (rest + data).split(b"\n")
@@ -122,7 +122,7 @@ class Producer:
     def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
         self.sent = 0
         self.ends: dict[int, int] = {}
-        """The offset after the last record, by partition."""
+        """The offset after the last acknowledged record, by partition."""
         self._client = client
         self._topic = topic
         self._acks = -1 if acks == "all" else int(acks)
@@ -135,7 +135,7 @@ class Producer:
         self._epoch = -1
         self._sequences: dict[int, int] = {}
         self._unacknowledged: dict[int, list[int]] = {}
-        """The lines of the chunk being sent without an acknowledgement, by partition and in order."""
+        """The line numbers in the current chunk that are not acknowledged yet, by partition, in order."""
 
     async def begin(self) -> None:
         began = trio.current_time()
@@ -155,7 +155,7 @@ class Producer:
 
         async def identify() -> tuple[int, int]:
             reply = await self._client.ask(INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None))
-            raise_for(reply.error_code, "an id for this producer")
+            raise_for(reply.error_code, "a producer id")
             return reply.producer_id, reply.producer_epoch
 
         self._partitions = await self._client.patiently(look)
@@ -178,7 +178,7 @@ class Producer:
                 del lines[partition][: len(part)]
 
     def stopped(self) -> str:
-        """Describe the end of a failed run: the records with an acknowledgement, and the first line without one."""
+        """Describe a failed run: the number of acknowledged records, and the first line without an acknowledgement."""
         first = min((lines[0] for lines in self._unacknowledged.values() if lines), default=self.sent + 1)
         later = self.sent - (first - 1)
         text = f"{_records(self.sent)} written to {self._topic}; stopped at line {first} of the input"
@@ -211,7 +211,7 @@ class Producer:
 
         async def once() -> None:
             leaders = self._leaders or await self._client.leaders([self._topic])
-            self._leaders = {}  # looked for anew, unless all goes well
+            self._leaders = {}  # they are looked up again if the request fails
             if where not in leaders:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no leader of {where}")
             reply = await self._client.ask_broker(leaders[where], PRODUCE, body)
@@ -241,7 +241,7 @@ def _parts(pairs: list[Pair]) -> Iterator[list[Pair]]:
 
 
 def murmur2(data: bytes) -> int:
-    """The hash by which clients choose a partition for a key. 32 bits, unsigned."""
+    """Return the hash by which clients choose the partition of a key, as an unsigned number of 32 bits."""
     mix, mask = 0x5BD1E995, 0xFFFF_FFFF
     value = 0x9747B28C ^ len(data)
     whole = len(data) & ~3

@@ -23,10 +23,10 @@ _HEAD: Final = """\
 
 *Running brokers, and operating a cluster of them: `zab-broker COMMAND`.*
 
-The command comes with `pip install 'zab[broker]'`. `--help` after a command or a verb prints the same text.
-Results go to stdout, everything else to stderr. The exit status is 0 when a command is done, 1 when it failed or when a
-check found something (`topics describe --unavailable`), 2 when the command line is wrong, and 130 if Ctrl-C ended
-a command that has no orderly end.
+The command comes with `pip install 'zab[broker]'`. `--help` after a command or a verb prints the text of this page.
+Results go to stdout, everything else to stderr. The exit status is 0 after success, 1 when a command failed or a
+check found something (`topics describe --unavailable`), 2 for an invalid command line, and 130 if Ctrl-C ended
+a command that does not handle it.
 
 `python -m replica.cli.reference` writes this page from the commands, and a test compares them.
 """
@@ -38,18 +38,18 @@ These commands work on the machine where they are called.
 _ASKING: Final = """\
 # Clients of the brokers
 
-These commands speak Kafka's protocol, and so work with Kafka's own brokers, too. A failure that may pass, during an
-election or after the loss of a broker, is tried again for as long as `--within` says. One that cannot pass, like a
-topic that does not exist, ends the command at once.
+These commands use Kafka's protocol, so they also work with Kafka's own brokers. A temporary failure, during an
+election or after the loss of a broker, is retried for the time of `--within`. A permanent failure, such as a
+missing topic, ends the command at once.
 
 All of them take these options; `consume` prints one JSON object a line:
 """
 _WRITING: Final = """\
-# Work at the store
+# Work in the store
 
-These commands write requests into the store, where the controller reads them, and read the results there. So they work
-while no broker runs; the controller carries out the request when there is one. A node that cannot be read is named on
-stderr and makes the exit status 1; everything else is still shown.
+These commands write requests to the store, where the controller reads them, and read the results there. So they work
+even if no broker is running; a controller executes the request later. A node that cannot be read is named on
+stderr, and the exit status is 1; everything else is still printed.
 
 All verbs take these options:
 """

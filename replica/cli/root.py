@@ -14,14 +14,14 @@ _BROKER: Final = "replica.cli"
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "serve": LazyCommand(f"{_BROKER}.serve_command:serve", "run a broker by its server.properties"),
-    "dev": LazyCommand(f"{_BROKER}.dev_command:dev", "run brokers and their store in this process, to try things out"),
+    "dev": LazyCommand(f"{_BROKER}.dev_command:dev", "run a test cluster with its store in this process"),
     "topics": LazyCommand(f"{_CONTROLLER}.topics_command:topics", "create, list, describe, grow and delete topics"),
-    "produce": LazyCommand(f"{_BROKER}.produce_command:produce", "write records to a topic, a line each"),
+    "produce": LazyCommand(f"{_BROKER}.produce_command:produce", "write the lines of stdin to a topic"),
     "consume": LazyCommand(f"{_BROKER}.consume_command:consume", "read records of a topic and print them"),
     "groups": LazyCommand(f"{_BROKER}.groups_command:groups", "list, describe, reset and delete consumer groups"),
     "transactions": LazyCommand(f"{_BROKER}.transactions_command:transactions", "show and abort transactions"),
     "reassign": LazyCommand(f"{_CONTROLLER}.reassign_command:reassign", "move replicas to other brokers"),
-    "elect": LazyCommand(f"{_CONTROLLER}.elect_command:elect", "elect the preferred leaders, or any live replica"),
+    "elect": LazyCommand(f"{_CONTROLLER}.elect_command:elect", "elect preferred leaders, or any live replica"),
     "configs": LazyCommand(f"{_CONTROLLER}.configs_command:configs", "show and change dynamic settings"),
     "acls": LazyCommand(f"{_BROKER}.acls_command:acls", "list, add and remove ACLs"),
     "brokers": LazyCommand(f"{_CONTROLLER}.brokers_command:brokers", "show the registered brokers"),
@@ -41,9 +41,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
 )
 @click.version_option(package_name="zab", prog_name="zab-broker", message="%(prog)s %(version)s")
 def zab_broker() -> None:
-    """Brokers that Kafka's clients cannot tell from Kafka's, on the coordination store.
+    """Kafka-compatible brokers on the coordination store.
 
-    Operators use all commands except `serve`, which runs a broker.
+    `serve` runs a broker; all other commands are for operators and developers.
 
     Exit status: 0 done; 1 failed, or a check found something; 2 misused.
     """

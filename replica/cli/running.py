@@ -1,4 +1,4 @@
-"""Errors that a running broker expects, like a port that is taken: each is one line."""
+"""Expected errors of a running broker, such as a port in use, printed as one line."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def _described(error: BaseException) -> str:
     if isinstance(error, KafkaError):
         return error.text or error.code.name
     if isinstance(error, OSError) and error.strerror and error.filename is None:
-        return error.strerror  # without its number
+        return error.strerror  # without the error number
     return str(error)

@@ -1,4 +1,4 @@
-"""`zab-broker serve`: run a broker by Kafka's own configuration file."""
+"""`zab-broker serve`: run a broker with Kafka's own configuration file."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ from zab.host.process_tuning import open_files_limit, raise_open_files, tune_col
 from zab.host.watchdog import LoopMonitor
 
 OPEN_OPERATORS = (
-    "that port has neither login nor TLS: whoever reaches it reads the names of topics and groups, addresses and lags. "
-    "Keep strangers from it, or listen on 127.0.0.1"
+    "that port has neither authentication nor TLS: any client can read the names of topics and groups, addresses "
+    "and lags. Protect it by a firewall, or listen on 127.0.0.1"
 )
 
 
 @click.command()
 @click.argument("properties", type=click.Path(path_type=Path), metavar="server.properties")
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="A key that replaces the file's. May be repeated.")
+@click.option(
+    "--override", multiple=True, metavar="KEY=VALUE", help="A setting that overrides the file. May be repeated."
+)
 @click.option(
     "--operators", metavar="[HOST:]PORT", help="Serve a status page, /metrics for Prometheus and /health at this port."
 )
-@click.option("--check", is_flag=True, help="Report all mistakes, print the settings in force, and start nothing.")
+@click.option("--check", is_flag=True, help="Report all mistakes, print the effective settings, and exit.")
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
     default="info",
     show_default=True,
-    help="The least level of log lines on stderr.",
+    help="The minimum level of log lines on stderr.",
 )
 def serve(**values: object) -> int:
-    """Run a broker until SIGINT or SIGTERM; a second signal ends it without a controlled shutdown.
+    """Run a broker until SIGINT or SIGTERM. A second signal stops it without a controlled shutdown.
 
-    Kafka's server.properties works as it is. Keys without effect here are named in warnings, and all mistakes are
-    reported together.
+    Kafka's server.properties works unchanged. A warning names each key without effect, and all mistakes are reported
+    together.
     """
     arguments = Arguments(**values)
     overrides = {}
@@ -94,7 +96,7 @@ def _operators(text: str) -> AdminSettings:
 
 
 async def until_left(leave: Callable[[], Awaitable[None]], signals: AsyncIterator[int]) -> None:
-    """Shut down in an orderly way; end at once on a second signal."""
+    """Shut down cleanly; stop at once on a second signal."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_again, signals, nursery.cancel_scope)
         await leave()
@@ -118,7 +120,7 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
         limit, logs = open_files_limit(), broker.share.logs
         broker.log.say(
             "few_descriptors", logging.WARNING, limit=limit, connections=connections, max_connections=wanted,
-            open_files_of_logs=logs, todo="raise the hard limit of open files of the broker (ulimit -Hn)",
+            open_files_of_logs=logs, todo="raise the broker's hard limit of open files (ulimit -Hn)",
         )  # fmt: skip
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -1,4 +1,4 @@
-"""Topics that a command names: a missing topic fails at once, a partition without a leader is waited for."""
+"""Lookups of topics that a command names: a missing topic fails at once, a partition without a leader is retried."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from zab.cli.kit.failures import Failed
 
 
 async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dict[TopicPartition, int]:
-    """Return the leaders of these partitions, or of all. Call it by `Client.patiently`: an election may be
-    under way.
+    """Return the leaders of these partitions; of all if `wanted` is empty. Call it with `Client.patiently`, which waits
+    for elections.
     """
     [found] = (await client.metadata([topic])).topics
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -34,7 +34,7 @@ def check_partitions(topic: str, there: Collection[int], wanted: Collection[int]
     if strange and there:
         last = max(there)
         has = "partition 0 only" if last == 0 else f"partitions 0 to {last}"
-        raise Failed(f"topic {topic} has {has}, and no partition {', '.join(map(str, strange))}")
+        raise Failed(f"topic {topic} has {has}, but no partition {', '.join(map(str, strange))}")
 
 
 async def no_such_topic(client: Client, topic: str) -> str:

@@ -1,4 +1,4 @@
-"""`zab-broker transactions`: open transactions of producers, and those that hang."""
+"""`zab-broker transactions`: show and abort producers' transactions, and find hanging ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLDER_THAN_S: Final = 900.0
 
 @click.group(cls=BrokerVerbs)
 def transactions() -> None:
-    """Show transactions of producers, abort one whose producer is gone, and find those that hang.
+    """Show producers' transactions, abort one whose producer is gone, and find hanging ones.
 
     \b
     zab-broker transactions list --state Ongoing
@@ -36,25 +36,28 @@ def transactions() -> None:
     zab-broker transactions hanging
     zab-broker transactions hanging --topic orders:0 --abort
 
-    `abort` fences the producer that uses the id now and aborts its open transaction. A transaction hangs when it is
-    open in a partition and no coordinator knows of it; consumers with read_committed wait there for ever. `hanging`
-    exits with 1 if there are any, and ends them with --abort.
+    `abort` fences the current producer of the id and aborts its open transaction. A hanging transaction is open in a
+    partition although no coordinator knows it; read_committed consumers cannot read beyond it. `hanging` exits with 1
+    if there are any, and aborts them with --abort.
     """
 
 
-# -- looking -----------------------------------------------------------------------------------------------
+# -- list and describe -------------------------------------------------------------------------------------
 
 
 @transactions.verb("list", "Print one line for each transactional id.")
 @click.option("--state", multiple=True, type=click.Choice(STATES), help="Only ids in this state. May be repeated.")
 @click.option(
-    "--open-for", type=SECONDS_OR_ZERO, metavar="SECONDS", help="Only ids whose transaction is open for longer."
+    "--open-for",
+    type=SECONDS_OR_ZERO,
+    metavar="SECONDS",
+    help="Only ids whose transaction has been open for longer than this.",
 )
 async def _list(client: Client, arguments: Arguments) -> int:
     longer_ms = -1 if arguments.open_for is None else int(arguments.open_for * 1000)
     states = arguments.state
     if arguments.open_for is not None:
-        # Completed transactions keep their duration, too.
+        # completed transactions have a duration, too, so filter by state
         states = [state for state in transaction_admin.OPEN if not states or state in states]
         if not states:
             show(arguments.json, [], ["id", "state", "producer", "coordinator"])
@@ -102,7 +105,7 @@ def _ago(ms: int) -> float:
     return round(max(time.time() - ms / 1000, 0.0), 1)
 
 
-# -- ending ------------------------------------------------------------------------------------------------
+# -- abort -------------------------------------------------------------------------------------------------
 
 
 @transactions.verb("abort", "Fence the producers of these ids, and abort their open transactions.")
@@ -121,7 +124,7 @@ async def _abort(client: Client, arguments: Arguments) -> int:
     return code
 
 
-@transactions.verb("hanging", "Find transactions that are open in a partition and that no coordinator knows of.")
+@transactions.verb("hanging", "Find transactions that are open in a partition although no coordinator knows them.")
 @click.option(
     "--topic",
     multiple=True,

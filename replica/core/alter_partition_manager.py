@@ -1,7 +1,7 @@
-"""Changes of ISRs outside of the request path: the search for lagging followers, and the outcomes of the writes.
+"""ISR changes outside of the request path: the check for lagging followers, and the outcomes of ISR writes.
 
-A leader asks the store for one change of a partition's ISR at a time (`WriteIsr`), and reads the node if the outcome is
-unknown (`ReadIsr`). The runtime reports each outcome here.
+A leader writes one change of a partition's ISR at a time (`WriteIsr`), and reads the node if the outcome is unknown
+(`ReadIsr`). The runtime reports each outcome here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from replica.core.replica_settings import ReplicaSettings
 
 
 class IsrWriteError(Enum):
-    """Why a write of an ISR is not known to be in force."""
+    """The reason why an ISR write is not known to be in force."""
 
     REFUSED = auto()
     """The node has another version."""
     LOST = auto()
     """The reply was lost: the write may be in force."""
     UNWANTED = auto()
-    """A broker that was to join is not registered."""
+    """A broker that was to join the ISR is not registered."""
     GONE = auto()
     """The node does not exist."""
 
@@ -46,20 +46,20 @@ class AlterPartitionManager:
     ) -> None:
         self.propagation = IsrChangePropagation(settings.isr_quiet_ms, settings.isr_late_ms)
         self.lagging: dict[TopicPartition, None] = {}
-        """Partitions with a follower that may lack records: only these can lose a member of the ISR."""
+        """Partitions with a follower that may lack records: only these can lose an ISR member."""
         self._partitions = partitions
         self._sessions = sessions
         self._settings = settings
         self._end_turn = end_turn
-        """Completes the delayed operations that a change makes possible."""
+        """Completes delayed operations after a change."""
         self._check_at: int | None = None
-        """The time of the next check for lagging followers. Set while `lagging` has any."""
+        """The time of the next check for lagging followers. Set while `lagging` is not empty."""
         self._reads_due: list[tuple[int, TopicPartition]] = []
-        """A heap of times at which to read nodes again."""
+        """A heap: when to read each partition's node again."""
 
     @property
     def deadline(self) -> int | None:
-        """The next time at which `tick` has something to do."""
+        """The time of the next `tick`."""
         read_at = self._reads_due[0][0] if self._reads_due else None
         if self._check_at is None or read_at is None:
             return read_at if self._check_at is None else self._check_at
@@ -79,7 +79,8 @@ class AlterPartitionManager:
             self._arm(now)
 
     def watch(self, wheres: Iterable[TopicPartition], now: int) -> None:
-        """Watch the followers of these partitions: they got records, or this broker became their leader."""
+        """Check the followers of these partitions for lag from now on: records were appended, or this broker became the
+        leader."""
         for where in wheres:
             if where not in self.lagging:
                 partition = self._partitions.get(where)
@@ -94,7 +95,7 @@ class AlterPartitionManager:
     # -- outcomes ------------------------------------------------------------------------------------------
 
     def completed(self, write: WriteIsr, outcome: Version | IsrWriteError, now: int) -> None:
-        """Take the outcome of a write: the node's new version, or an error."""
+        """Handle the outcome of an ISR write: the node's new version, or an error."""
         match outcome:
             case IsrWriteError.REFUSED:
                 self.refused(write)
@@ -115,30 +116,30 @@ class AlterPartitionManager:
         self._end_turn(now)
 
     def refused(self, write: WriteIsr) -> None:
-        """The node is at another version."""
+        """Handle a write that failed because the node is at another version."""
         self._doubt(write, lost=False)
 
     def lost(self, write: WriteIsr) -> None:
-        """The outcome is unknown."""
+        """Handle a write whose outcome is unknown."""
         self._doubt(write, lost=True)
 
     def unwanted(self, write: WriteIsr, now: int) -> None:
-        """A broker that was to join is not registered, so nothing was written."""
+        """Handle a write that was not made, because a broker that was to join is not registered."""
         partition = self._partitions.get(write.where)
         if partition is not None and partition.isr_unwanted(write, now):
             self._changed(write.where, now)
         self._end_turn(now)
 
     def gone(self, where: TopicPartition, epoch: LeaderEpoch, now: int) -> None:
-        """The node does not exist."""
+        """Handle a partition whose node does not exist."""
         partition = self._partitions.get(where)
         if partition is not None:
             partition.isr_gone(epoch)
         self._end_turn(now)
 
     def read(self, where: TopicPartition, epoch: LeaderEpoch, state: PartitionState | None, now: int) -> None:
-        """The node's content; None: it does not exist."""
-        self.propagation.changed(where, now)  # perhaps; an unnecessary notification does no harm
+        """Handle the content of a partition's node; None if the node does not exist."""
+        self.propagation.changed(where, now)  # the ISR may have changed; an unnecessary notification is harmless
         if state is None:
             self.gone(where, epoch, now)
             return
@@ -151,7 +152,7 @@ class AlterPartitionManager:
         self._end_turn(now)
 
     def unread(self, where: TopicPartition, now: int) -> None:
-        """The store cannot be read now."""
+        """Schedule another read, because the store cannot be read now."""
         heapq.heappush(self._reads_due, (now + self._settings.isr_backoff_ms, where))
 
     def _doubt(self, write: WriteIsr, *, lost: bool) -> None:

@@ -1,11 +1,12 @@
-"""The internal topic of a coordinator, for groups and for transactions alike.
+"""The internal topic of a coordinator, for groups and for transactions alike. A name is a group id or a transactional
+id.
 
-A name falls into a partition of the topic, and the leader of that partition coordinates the name. The state of a name
-is in the partition: the next coordinator reads it, and writes that were under way count as refused.
+A name hashes to a partition of the topic, and the leader of that partition coordinates the name. The partition holds
+the state of the name. A new coordinator reads that state; writes that the former one had not finished count as refused.
 
-    topic.role_taken(taken, now)             this broker leads a partition, whose state is loaded, or leads it no more
-    coordinator.loaded(load, now)            all of it was read: the coordinator answers for its names from now on
-    topic.appended(append.id, NONE, offset, now)
+    topic.role_taken(taken, now)             this broker became the leader of a partition and loads it, or gave it up
+    coordinator.loaded(load, now)            the load is complete: the coordinator serves the partition's names
+    topic.appended(append.id, NONE, offset, now)    records are committed, the first at this offset
     topic.partitions = count                 the answer to `CoordinatorReady.counts`
 """
 
@@ -23,13 +24,13 @@ from replica.core.replica_messages import RoleTaken
 Ticket = NewType("Ticket", int)
 AppendId = NewType("AppendId", int)
 
-# A request and its reply; a record of the topic; a write to the topic; a message for operators.
+# Type variables for a request, a record of the topic, a reply, a write to the topic, and a log message.
 K_contra = TypeVar("K_contra", contravariant=True)
 E_contra = TypeVar("E_contra", contravariant=True)
 R = TypeVar("R")
 A = TypeVar("A")
 N = TypeVar("N")
-# The state of one name; the state of a partition that is being read.
+# Type variables for the state of one name, and for the state of a partition that is being loaded.
 T = TypeVar("T")
 F = TypeVar("F")
 
@@ -41,12 +42,12 @@ class Load:
     partition: int
     epoch: int
     number: int
-    """Unique, so that a reader of a load that is over is ignored."""
+    """A unique number, which tells this load from earlier ones of the partition."""
 
 
 @frozen
 class Answer(Generic[R]):
-    """The reply to the request of a ticket."""
+    """The reply to the request with this ticket."""
 
     ticket: Ticket
     reply: R
@@ -54,14 +55,14 @@ class Answer(Generic[R]):
 
 @frozen
 class CoordinatorReady(Generic[R, A, N]):
-    """Work for the runtime. No part waits for another: an answer that waits for a record comes in a later one."""
+    """Work for the runtime. Its parts may be done in any order. An answer that must follow a write comes later."""
 
     answers: tuple[Answer[R], ...] = field(default=())
     appends: tuple[A, ...] = field(default=())
     loads: tuple[Load, ...] = field(default=())
     notes: tuple[N, ...] = field(default=())
     counts: bool = field(default=False)
-    """The number of partitions of the topic is needed, and unknown."""
+    """True if the coordinator needs the number of partitions of the topic."""
 
 
 @define(eq=False)
@@ -72,7 +73,7 @@ class CoordinatorOutbox(Generic[R, A, N]):
     appends: list[A] = field(factory=list)
     loads: list[Load] = field(factory=list)
     notes: list[N] = field(factory=list)
-    """Messages for operators."""
+    """Messages for the broker's log."""
     counts: bool = False
 
     def answer(self, ticket: Ticket, reply: R) -> None:
@@ -82,7 +83,7 @@ class CoordinatorOutbox(Generic[R, A, N]):
         self.notes.append(note)
 
     def take(self) -> tuple[tuple[Answer[R], ...], tuple[A, ...], tuple[Load, ...], tuple[N, ...], bool]:
-        """Return all effects and begin anew."""
+        """Return all effects, and clear them."""
         taken = tuple(self.answers), tuple(self.appends), tuple(self.loads), tuple(self.notes), self.counts
         self.counts = False
         for each in (self.answers, self.appends, self.loads, self.notes):
@@ -91,7 +92,7 @@ class CoordinatorOutbox(Generic[R, A, N]):
 
 
 Done: TypeAlias = Callable[[ErrorCode, int, int], None]
-"""Receives the outcome of a write: NONE and the offset of the first record, or the error; and the time."""
+"""Receives the outcome of a write: the error (NONE on success), the offset of the first record, and the time."""
 
 
 @define(eq=False)
@@ -108,7 +109,7 @@ class _Loading(Generic[F]):
 
 
 class CoordinatorTopic(Generic[T, F]):
-    """The partitions of the topic that this broker leads, the state of their names, and writes under way."""
+    """The partitions of the topic that this broker leads, the state of their names, and pending writes."""
 
     def __init__(
         self,
@@ -117,31 +118,32 @@ class CoordinatorTopic(Generic[T, F]):
         nothing: Callable[[], F],
         lost: Callable[[int, dict[str, T], int], None],
     ) -> None:
-        """`nothing` makes the state that a load begins with. `lost` gives up the names of a partition at a time."""
+        """`nothing` returns the state in which a load begins. `lost` receives the names of a partition that is given
+        up."""
         self.name = name
         self.partitions: int | None = None
-        """The number of partitions; None while it is unknown, perhaps because there is no topic."""
+        """The number of partitions; None if it is unknown, or if the topic does not exist."""
         self.epochs: dict[int, int] = {}
-        """The partitions that this broker answers for, with their leader epochs."""
+        """The partitions that this broker serves, with their leader epochs."""
         self._outbox = outbox
         self._nothing = nothing
         self._lost = lost
         self._state: dict[int, dict[str, T]] = {}
-        """State of each name, by partition; same keys as `epochs`."""
+        """The state of each name, by partition. It has the same keys as `epochs`."""
         self._loading: dict[int, _Loading[F]] = {}
         """Partitions that are being loaded; none of them is in `epochs`."""
         self._seen: dict[int, int] = {}
-        """The newest known leader epoch of each partition. News of earlier ones come too late."""
+        """The newest known leader epoch of each partition. Reports of earlier epochs are ignored."""
         self._loads = 0
         self._writing: dict[AppendId, _Write] = {}
-        """Writes without an outcome, to partitions of `epochs`."""
+        """Pending writes, all to partitions of `epochs`."""
         self._last_append = 0
 
     def succeed(self, former: Self) -> None:
-        """Take the place of a topic whose state is in doubt: load every partition that it led. Its own loads end."""
+        """Replace a coordinator whose state may be inconsistent: load each partition that it led, and end its loads."""
         self.partitions = former.partitions
         self._loads = former._loads
-        self._last_append = former._last_append  # outcomes of its writes may still be reported
+        self._last_append = former._last_append  # outcomes of the former coordinator's writes may still arrive
         for partition in (*former.epochs, *former._loading):
             self.elected(partition, former._seen[partition])
         self._seen = dict(former._seen)
@@ -156,12 +158,15 @@ class CoordinatorTopic(Generic[T, F]):
         return self.partitions is not None
 
     def changed(self) -> None:
-        """Count the partitions anew: the topic was deleted, perhaps re-created. Loaded state ends with the roles."""
+        """Request the number of partitions, because the topic was deleted or re-created.
+
+        The loaded state is dropped when the roles end.
+        """
         self.partitions = None
         self._outbox.counts = True
 
     def role_taken(self, taken: RoleTaken, now: int) -> None:
-        """Take or give up a partition with this broker's new role in it."""
+        """Load or give up a partition after a change of this broker's role."""
         self.is_counted()
         partition = taken.where.partition
         if taken.leads:
@@ -170,7 +175,8 @@ class CoordinatorTopic(Generic[T, F]):
             self.resigned(partition, None if taken.leads is None else taken.epoch, now)
 
     def elected(self, partition: int, epoch: int) -> None:
-        """Lead a partition. If this broker led it already, nothing in its log has changed, and it goes on."""
+        """Load a partition that this broker leads now. If it led it before, its log is unchanged: keep the loaded
+        state."""
         if epoch <= self._seen.get(partition, -1):
             return
         self._seen[partition] = epoch
@@ -184,29 +190,29 @@ class CoordinatorTopic(Generic[T, F]):
             self._outbox.loads.append(Load(partition, epoch, self._loads))
 
     def awaits(self, load: Load) -> bool:
-        """Return whether a load is still needed. After the loss of its partition it is not, even after an election."""
+        """Return whether a load is still needed. It is not if the partition was given up since."""
         loading = self._loading.get(load.partition)
         return loading is not None and loading.number == load.number
 
     def found(self, load: Load) -> F | None:
-        """Return the records read so far, or None if the load is not needed any more."""
+        """Return the state loaded so far; None if the load is not needed any more."""
         return self._loading[load.partition].found if self.awaits(load) else None
 
     def found_in(self, partition: int) -> F | None:
-        """Return the records read so far of a partition that is being loaded."""
+        """Return the state loaded so far for a partition; None if it is not being loaded."""
         loading = self._loading.get(partition)
         return None if loading is None else loading.found
 
     def serve(self, load: Load, state: dict[str, T]) -> int:
-        """Answer for a partition from now on, with this state. Return its leader epoch."""
+        """Serve a partition from now on, with this state. Return its leader epoch."""
         epoch = self.epochs[load.partition] = self._loading.pop(load.partition).epoch
         self._state[load.partition] = state
         return epoch
 
     def resigned(self, partition: int, epoch: int | None, now: int) -> None:
-        """Give up a partition that another broker leads, or none. `epoch` None: this broker has no replica any more."""
+        """Give up a partition that this broker no longer leads. `epoch` is None if it has no replica either."""
         if epoch is None:
-            self._seen.pop(partition, None)  # a new topic of the same name counts its epochs anew
+            self._seen.pop(partition, None)  # A new topic of the same name starts with new epochs.
         elif epoch < self._seen.get(partition, -1):
             return
         else:
@@ -216,11 +222,11 @@ class CoordinatorTopic(Generic[T, F]):
             return
         self._lost(partition, self._state.pop(partition), now)
         for ident in [ident for ident, each in self._writing.items() if each.partition == partition]:
-            # The new leader decides whether it was written. A write that cannot be confirmed counts as refused.
+            # The outcome is up to the new leader. A write that cannot be confirmed counts as refused.
             self._writing.pop(ident).done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, now)
 
     def resign_all(self, now: int) -> None:
-        """Give up all partitions: other brokers may lead them. A later election has a newer epoch."""
+        """Give up all partitions, because other brokers may lead them now. A later election has a newer epoch."""
         for partition in (*self.epochs, *self._loading):
             self.resigned(partition, self._seen[partition], now)
 
@@ -235,7 +241,7 @@ class CoordinatorTopic(Generic[T, F]):
         return partition_of(name, self.partitions)
 
     def refusal(self, name: str) -> ErrorCode | None:
-        """Return the error of a request for a name that this broker does not answer for now."""
+        """Return the error for a request about this name; None if this broker serves the name."""
         if not self.is_counted():
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partition_of(name)
@@ -247,11 +253,11 @@ class CoordinatorTopic(Generic[T, F]):
 
     def find(self, name: str) -> T | None:
         if self.partitions is None:
-            return None  # the topic was deleted, and its state is about to go
+            return None  # the topic was deleted, and its state is about to be dropped
         return self._state.get(self.partition_of(name), {}).get(name)
 
     def names_in(self, partition: int) -> dict[str, T]:
-        """Return the state of a partition that this broker answers for; empty for others."""
+        """Return the names of a partition with their states; empty if this broker does not serve it."""
         return self._state.get(partition, {})
 
     def __iter__(self) -> Iterator[T]:
@@ -267,42 +273,42 @@ class CoordinatorTopic(Generic[T, F]):
     # -- writes --------------------------------------------------------------------------------------------
 
     def write(self, partition: int, done: Done) -> AppendId:
-        """Begin a write. `done` is called once."""
+        """Begin a write. `done` is called exactly once."""
         self._last_append += 1
         ident = AppendId(self._last_append)
         self._writing[ident] = _Write(partition, done)
         return ident
 
     def appended(self, ident: AppendId, error: ErrorCode, offset: int, now: int) -> None:
-        """Report the outcome of a write. `offset`: of the first record, without an error."""
+        """Report the outcome of a write. `offset` is that of its first record, if there is no error."""
         write = self._writing.pop(ident, None)
-        if write is not None:  # else its partition has another leader, and the write counts as refused
+        if write is not None:  # otherwise the partition was given up, and the write has counted as refused
             write.done(error, offset, now)
 
 
 class TopicCoordinator(Protocol[K_contra, E_contra]):
-    """A coordinator as its runtime drives it."""
+    """The interface through which a runtime drives a coordinator."""
 
     @property
     def topic(self) -> CoordinatorTopic[Any, Any]: ...
 
     def succeed(self, former: Self) -> None:
-        """Take the place of a coordinator whose state is in doubt: load every partition that it led."""
+        """Replace a coordinator whose state may be inconsistent: load every partition that it led."""
 
     def step(self, ticket: Ticket, ask: K_contra, now: int) -> None:
-        """Take a request. The ticket is answered once."""
+        """Handle a request. The ticket is answered exactly once."""
 
     @property
     def deadline(self) -> int:
-        """The next time at which `tick` has something to do."""
+        """The time of the next `tick`."""
 
     def tick(self, now: int) -> None: ...
 
     def replay(self, load: Load, offset: int, record: E_contra, producer: int | None = None) -> None:
-        """Apply a record of the topic, in order. `producer`: the producer of its transaction, if it has one."""
+        """Apply a record of the topic, in log order. `producer`: the id of its transactional producer, or None."""
 
     def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
-        """Apply the marker of a producer's transaction."""
+        """Apply the transaction marker of a producer."""
 
     def loaded(self, load: Load, now: int) -> None:
-        """Answer for a partition: all of it was read. A load that is not needed any more is ignored."""
+        """Serve a partition whose records have all been replayed. Ignores an obsolete load."""

@@ -1,7 +1,7 @@
 """The delay before the controller is notified of changed ISRs.
 
-Each notification makes the controller send metadata to all brokers, and in a bad minute a thousand ISRs change back and
-forth. So changes are collected, as by Kafka's `maybePropagateIsrChanges`.
+Each notification makes the controller send metadata to all brokers, and at times a thousand ISRs change back and forth.
+So changes are batched, as in Kafka's `maybePropagateIsrChanges`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class IsrChangePropagation:
     """Collects the partitions whose ISR changed until the controller is notified of them."""
 
     quiet_ms: int
-    """The controller is notified when no ISR has changed for this long,"""
+    """Notify the controller when no ISR has changed for this long."""
     late_ms: int
-    """or when it was not notified for this long."""
+    """Notify it at the latest this long after the previous notification."""
     _changed: dict[TopicPartition, None] = field(factory=dict)
-    """The partitions of which the controller was not notified yet."""
+    """The partitions whose changes the controller has not been notified of."""
     _last_change: int = 0
     _last_notified: int = 0
 
@@ -29,7 +29,7 @@ class IsrChangePropagation:
         self._last_change = now
 
     def due(self, now: int) -> tuple[TopicPartition, ...]:
-        """Return the partitions of which to notify the controller now. They stay due until `notified`."""
+        """Return the partitions to report to the controller now. They stay due until `notified`."""
         if self._changed and (now - self._last_change >= self.quiet_ms or now - self._last_notified >= self.late_ms):
             return tuple(self._changed)
         return ()

@@ -26,9 +26,9 @@ class MetadataCache:
         self.brokers: Mapping[BrokerId, Broker] = {}
         """The live brokers."""
         self.topics: dict[str, TopicMetadata] = {}
-        """Each topic has at least one partition."""
+        """The topics with their partitions; none is without partitions."""
         self.controller: BrokerId | None = None
-        """The sender of the last command."""
+        """The broker that sent the newest command."""
         self._names: dict[TopicId, str] = {}
         """The names of `topics` by id."""
 
@@ -86,7 +86,7 @@ class MetadataCache:
         return None if role is None else role.state
 
     def leader(self, where: TopicPartition) -> BrokerId | None:
-        """Return the leader of a partition, or None if it has none that is alive."""
+        """Return the leader of a partition, or None if it has no live leader."""
         state = self.state(where)
         return state.leader if state is not None and state.leader in self.brokers else None
 
@@ -102,7 +102,7 @@ class MetadataCache:
         return self._names.get(ident)
 
     def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None:
-        """Return a broker's address for the clients of this listener."""
+        """Return a broker's address on this listener."""
         found = self.brokers.get(broker)
         return None if found is None else endpoint_of(found, listener)
 

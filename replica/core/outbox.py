@@ -1,4 +1,5 @@
-"""Effects, collected until the runtime takes them with `ReplicaManager.ready`, and flushes with `next_flush`."""
+"""The effects of partitions and fetchers. The runtime takes them with `ReplicaManager.ready`, and flushes with
+`next_flush`."""
 
 from __future__ import annotations
 
@@ -13,23 +14,25 @@ class Outbox:
     """Collects the effects of partitions and fetchers for the runtime."""
 
     replies: list[Reply] = field(factory=list)
-    """Answers to delayed operations, in the order in which they were completed."""
+    """Answers to delayed operations, in the order of completion."""
     writes: list[WriteIsr] = field(factory=list)
     reads: list[ReadIsr] = field(factory=list)
     flushes: dict[TopicPartition, int] = field(factory=dict)
-    """The flush queue: logs to flush, with `Partition.cuts` at the newest request. One flush answers all requests that
-    were made before it began. Only `ReplicaManager.next_flush` removes an entry."""
+    """The flush queue: logs to flush, with `Partition.cuts` at the newest request.
+
+    One flush answers all requests that were made before it began. Only `ReplicaManager.next_flush` removes an entry.
+    """
     leaders: dict[BrokerId, None] = field(factory=dict)
-    """Leaders whose fetcher has something new to send."""
+    """Leaders whose fetcher may have a new request."""
     roles: list[RoleTaken] = field(factory=list)
     notes: list[Note] = field(factory=list)
-    """Messages for operators."""
+    """Messages for the broker's log."""
 
     def note(self, event: str, **fields: object) -> None:
         self.notes.append(Note(event, tuple(fields.items())))
 
     def take(self) -> Ready:
-        """Return all effects but the flushes, and begin anew."""
+        """Return all effects except flushes, and clear them."""
         taken = Ready(
             tuple(self.replies), tuple(self.writes), tuple(self.reads), bool(self.flushes),
             tuple(self.leaders), tuple(self.roles), tuple(self.notes),

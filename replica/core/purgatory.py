@@ -1,8 +1,8 @@
-"""Operations that cannot be answered yet. Each is answered once: when its condition holds, or when its time is over.
+"""Delayed operations. Each is answered once: when its condition holds, or at its deadline.
 
-No operation is examined in vain. An operation that waits for an offset is in a queue of its partition, in the order
-of the offsets, so the operations that a watermark has passed are at the front. A delayed fetch is registered with each
-partition that it reads.
+An operation is examined only when it may be complete. Operations that wait for an offset are in a queue of their
+partition, ordered by offset, so those that a watermark has passed are at the front. A delayed fetch is registered with
+each partition that it reads.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from replica.core.replica_messages import Deleted, Fetch, Produced, Reply, Resul
 
 
 class Condition(Enum):
-    """The event at an offset that an operation waits for."""
+    """The condition on an offset that an operation waits for."""
 
     COMMITTED = auto()
-    """The high watermark has passed it."""
+    """The high watermark has reached the offset."""
     DURABLE = auto()
-    """It is on this broker's disk."""
+    """All records before the offset are durable on this broker."""
     DELETED = auto()
-    """No live replica has the records before it."""
+    """No live replica has records before the offset."""
 
 
 @define(eq=False)
 class DelayedProduce:
-    """A produce request whose records are appended and not acknowledged yet."""
+    """A produce request whose records are appended but not acknowledged."""
 
     token: int
     deadline: int
     results: list[Produced]
     awaited: dict[int, tuple[TopicPartition, Condition]]
-    """The partition and the event that the acknowledgement waits for, by index in the results."""
+    """The partition and the condition that each result waits for, by index in the results."""
 
     def complete(self, index: int, _: int) -> None:
-        """Keep the result as it was made when the records were appended."""
+        """Do nothing: the result is that of the append."""
 
     def fail(self, index: int, error: ErrorCode, text: str) -> None:
         self.results[index] = Produced(self.results[index].where, error, text)
@@ -56,7 +56,7 @@ class DelayedDeleteRecords:
     deadline: int
     results: list[Deleted]
     awaited: dict[int, tuple[TopicPartition, Condition]]
-    """As in `DelayedProduce`."""
+    """As `DelayedProduce.awaited`."""
 
     def complete(self, index: int, offset: int) -> None:
         self.results[index] = Deleted(self.results[index].where, low_watermark=offset)
@@ -72,7 +72,7 @@ DelayedWrite: TypeAlias = DelayedProduce | DelayedDeleteRecords
 class DelayedFetch:
     """A fetch that waits for records.
 
-    session   id of the follower's fetch session; 0: the fetch belongs to none and names every partition that it reads
+    session   the id of the follower's fetch session; 0 if the fetch belongs to none
     """
 
     token: int
@@ -83,16 +83,16 @@ class DelayedFetch:
 
 @define(eq=False)
 class _OffsetQueue:
-    """The operations that wait for offsets of one partition."""
+    """The operations that wait for an offset of one partition."""
 
     waiting: dict[tuple[int, int], tuple[int, DelayedWrite]] = field(factory=dict)
     """The awaited offset, by token and index in the results."""
     last: int = -1
     ordered: bool = True
-    """Whether the awaited offsets ascend, so that a search ends at the first one that was not reached."""
+    """True if the awaited offsets ascend, so that a search may stop at the first one that is not reached."""
 
     def add(self, key: tuple[int, int], offset: int, delayed: DelayedWrite) -> None:
-        """Append an operation. Only a duplicate batch awaits an offset below the last one."""
+        """Append an operation. Its offset is smaller than the last one only if its batch is a duplicate."""
         if not self.waiting:
             self.ordered = True
         elif offset < self.last:
@@ -101,7 +101,7 @@ class _OffsetQueue:
         self.waiting[key] = offset, delayed
 
     def take(self, offset: int) -> list[tuple[DelayedWrite, int]]:
-        """Remove and return the operations that await no more than this offset."""
+        """Remove and return the operations whose offset is at most `offset`."""
         found = []
         for key, (awaited, delayed) in self.waiting.items():
             if awaited <= offset:
@@ -117,26 +117,26 @@ class DelayedOperationPurgatory:
     """Holds delayed operations and answers each of them once."""
 
     STALE_TIMERS: ClassVar = 64
-    """Timers of answered operations that are kept, beside as many as there are operations."""
+    """The number of obsolete timers that are tolerated, in addition to one for each operation."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._delayed: dict[int, DelayedWrite | DelayedFetch] = {}
-        """All operations that have no answer yet, by token."""
+        """All operations without an answer, by token."""
         self._queues: dict[tuple[TopicPartition, Condition], _OffsetQueue] = {}
-        """No queue is empty."""
+        """The operations that wait for an offset, by partition and condition. No queue is empty."""
         self._fetches: dict[TopicPartition, dict[int, DelayedFetch]] = {}
         """Delayed fetches outside of sessions, by partition and token."""
         self._in_sessions: dict[int, DelayedFetch] = {}
-        """Delayed fetches by session; at most one request of a session is under way."""
+        """Delayed fetches by session id. A session has at most one request in flight."""
         self._timers: list[tuple[int, int]] = []
         """A heap of deadlines and tokens. Tokens of answered operations are skipped."""
         self.appended: dict[TopicPartition, None] = {}
-        """Partitions with followers that got records in this turn."""
+        """Partitions with followers to which records were appended in this turn."""
         self.committed: dict[TopicPartition, None] = {}
-        """Partitions whose high watermark moved in this turn."""
+        """Partitions whose high watermark advanced in this turn."""
         self.changed: dict[TopicPartition, None] = {}
-        """Partitions whose role or log start changed in this turn: their delayed fetches are answered in any case."""
+        """Partitions whose role or log start changed in this turn. All their delayed fetches are answered."""
 
     def __len__(self) -> int:
         return len(self._delayed)
@@ -144,7 +144,7 @@ class DelayedOperationPurgatory:
     # -- operations that wait for offsets ------------------------------------------------------------------
 
     def delay(self, delayed: DelayedWrite, offsets: dict[int, int]) -> None:
-        """Hold an operation. `offsets`: the awaited offset of each awaited index."""
+        """Delay an operation. `offsets`: the offset that each index of `awaited` waits for."""
         self._keep(delayed)
         for index, (where, condition) in delayed.awaited.items():
             queue = self._queues.get((where, condition))
@@ -153,7 +153,7 @@ class DelayedOperationPurgatory:
             queue.add((delayed.token, index), offsets[index], delayed)
 
     def reached(self, where: TopicPartition, condition: Condition, offset: int) -> None:
-        """Complete the operations that await no more than this offset."""
+        """Complete the operations whose offset is at most `offset`."""
         queue = self._queues.get((where, condition))
         if queue is None:
             return
@@ -164,7 +164,7 @@ class DelayedOperationPurgatory:
             del self._queues[where, condition]
 
     def fail(self, where: TopicPartition, condition: Condition, error: ErrorCode, text: str = "") -> None:
-        """Answer with an error every operation that waits for an offset of this partition."""
+        """Fail every operation that waits for this condition in this partition."""
         queue = self._queues.pop((where, condition), None)
         if queue is None:
             return
@@ -173,7 +173,7 @@ class DelayedOperationPurgatory:
             self._settle(delayed, index)
 
     def awaiting(self, condition: Condition) -> list[TopicPartition]:
-        """Return the partitions in which an operation waits for this."""
+        """Return the partitions in which an operation waits for this condition."""
         return [where for where, each in self._queues if each is condition]
 
     def _settle(self, delayed: DelayedWrite, index: int) -> None:
@@ -206,7 +206,7 @@ class DelayedOperationPurgatory:
         self._outbox.replies.append(Reply(token, results))
 
     def cancel(self, token: int) -> None:
-        """Forget an operation: it was answered, or its client is gone."""
+        """Forget an operation, because it was answered or its client is gone."""
         delayed = self._delayed.pop(token, None)
         if isinstance(delayed, DelayedFetch):
             if delayed.session:
@@ -227,7 +227,7 @@ class DelayedOperationPurgatory:
                         del self._queues[key]
 
     def expire(self, now: int) -> list[DelayedFetch]:
-        """Answer overdue writes with a time-out. Return the overdue fetches, for the caller to answer."""
+        """Fail overdue writes with REQUEST_TIMED_OUT. Return overdue fetches, which the caller answers."""
         overdue: list[DelayedFetch] = []
         while self._timers and self._timers[0][0] <= now:
             _, token = heapq.heappop(self._timers)
@@ -235,7 +235,7 @@ class DelayedOperationPurgatory:
             if isinstance(delayed, DelayedFetch):
                 overdue.append(delayed)
             elif delayed is not None:
-                text = "it is written here, and not yet where it has to be"
+                text = "appended here, but the required replicas or the disk did not confirm it within the timeout"
                 for index in delayed.awaited:
                     delayed.fail(index, ErrorCode.REQUEST_TIMED_OUT, text)
                 self.answer(token, delayed.results)
@@ -253,10 +253,10 @@ class DelayedOperationPurgatory:
         return self._timers[0][0] if self._timers else None
 
     def _keep(self, delayed: DelayedWrite | DelayedFetch) -> None:
-        assert delayed.token not in self._delayed, "a token is used once"
+        assert delayed.token not in self._delayed, "the token is in use"
         self._delayed[delayed.token] = delayed
         heapq.heappush(self._timers, (delayed.deadline, delayed.token))
         if len(self._timers) > 2 * len(self._delayed) + self.STALE_TIMERS:
-            # Most operations are answered long before their deadline.
+            # Most operations are answered long before their deadline, so most timers are obsolete.
             self._timers = [(each.deadline, token) for token, each in self._delayed.items()]
             heapq.heapify(self._timers)

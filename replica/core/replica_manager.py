@@ -1,13 +1,13 @@
-"""The replicas of one broker, without I/O: commands, requests, answers and the time go in, answers and effects come
-out.
+"""The replicas of one broker, without I/O: it takes commands, requests, answers and the time, and returns answers and
+effects.
 
-    manager.apply(command, now)                  a command of the controller whose epochs were checked
-    manager.produce(token, ...), fetch(...)      answered at once, or later under the token: `Ready.replies`
+    manager.apply(command, now)                  a command of the controller, whose epochs were checked
+    manager.produce(token, ...), fetch(...)      answered at once, or later in `Ready.replies`, by token
     manager.fetchers.next_request(leader, ...)   the next request to a leader; ends with `answered` or `failed`
     manager.alter_partition.written(...), ...    the outcome of a `WriteIsr` or `ReadIsr`
     manager.next_flush()                         the next flush to run; ends with `flushed` or `disk_failed`
-    manager.tick(now)                            the time has passed `deadline`
-    manager.ready()                              what to do now, after each of the above
+    manager.tick(now)                            `deadline` has passed
+    manager.ready()                              the effects; call it after each of the above
 
 Nothing in here waits or reads a clock. Logs are called directly: see `replica.core.partitions.partition_log`.
 """
@@ -53,17 +53,20 @@ from replica.core.replica_settings import ReplicaSettings
 
 
 class Logs(Protocol):
-    """The logs of a broker. Their errors are a `KafkaError` of KAFKA_STORAGE_ERROR."""
+    """The logs of a broker. A storage error is a `KafkaError` with KAFKA_STORAGE_ERROR."""
 
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
-        """Open or create a log. A log of another topic of that name is set aside for a replica that `begins`; for any
-        other it is INCONSISTENT_TOPIC_ID."""
+        """Open or create a log.
+
+        If the existing log belongs to another topic of the same name, it is set aside for a replica that `begins`;
+        otherwise raise INCONSISTENT_TOPIC_ID.
+        """
 
     def high_watermark(self, where: TopicPartition) -> int:
         """Return the newest checkpoint of the high watermark; 0 without one."""
 
     def take_offline(self, where: TopicPartition, why: str) -> None:
-        """Use a log no more until the broker restarts; from now on `open` raises. The restart recovers it."""
+        """Stop using a log until the broker restarts and recovers it. From now on `open` raises."""
 
     def delete(self, where: TopicPartition) -> None:
         """Delete a log, if it exists."""
@@ -80,11 +83,11 @@ class ReplicaManager:
         self.live: dict[BrokerId, Broker] = {}
         """The live brokers of the newest metadata."""
         self._known: dict[TopicPartition, None] = {}
-        """All partitions of the cluster in the newest metadata."""
+        """All partitions of the cluster that the newest metadata lists."""
         self._offline: dict[TopicPartition, None] = {}
-        """Partitions of this broker whose log is out of service. None is in `partitions`."""
+        """Partitions of this broker whose log is offline. None of them is in `partitions`."""
         self._min_insync: dict[str, int] = {}
-        """`min.insync.replicas` of topics that have their own."""
+        """The topics that override `min.insync.replicas`, with their values."""
         self._logs = logs
         self._outbox = Outbox()
         self.purgatory = DelayedOperationPurgatory(self._outbox)
@@ -99,7 +102,7 @@ class ReplicaManager:
         )
 
     def find(self, where: TopicPartition) -> Partition:
-        """Return the partition; raise if this broker does not hold it."""
+        """Return the partition; raise if it is offline, or not on this broker."""
         partition = self.partitions.get(where)
         if partition is not None:
             return partition
@@ -110,13 +113,15 @@ class ReplicaManager:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Return what to checkpoint: of all partitions, also without a leader. One that is left out begins at 0
-        again."""
+        """Return the high watermarks to checkpoint, of all partitions with or without a leader.
+
+        A partition that is missing in the checkpoint starts at 0 again.
+        """
         return {where: partition.high_watermark for where, partition in self.partitions.items()}
 
     @property
     def deadline(self) -> int | None:
-        """The next time at which `tick` has something to do."""
+        """The time of the next `tick`."""
         times = (self.purgatory.deadline, self.alter_partition.deadline)
         return min((time for time in times if time is not None), default=None)
 
@@ -130,7 +135,7 @@ class ReplicaManager:
         return self._outbox.take()
 
     def _end_turn(self, now: int) -> None:
-        """Answer the delayed operations that this turn has completed."""
+        """Answer the delayed operations that are complete after this turn."""
         purgatory = self.purgatory
         if not purgatory.appended.keys() <= self.alter_partition.lagging.keys():
             self.alter_partition.watch(purgatory.appended, now)
@@ -140,10 +145,10 @@ class ReplicaManager:
     # -- commands of the controller ------------------------------------------------------------------------
 
     def apply(self, command: Command, now: int) -> dict[TopicPartition, int]:
-        """Carry out a command. Return the errors by partition, as numbers of `ErrorCode`.
+        """Execute a command. Return the errors by partition, as numbers of `ErrorCode`.
 
-        `kraft_controller.core.command_handler` has checked the epochs of broker and controller. The leader epoch of
-        each partition is checked here.
+        `kraft_controller.core.command_handler` has checked the broker epoch and the controller epoch. This method
+        checks the leader epoch of each partition.
         """
         match command:
             case LeaderAndIsr():
@@ -172,21 +177,21 @@ class ReplicaManager:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     partition = self.partitions.get(role.where)
                     if partition is not None:
-                        self._fail(partition, error.text)  # its role is half changed
+                        self._fail(partition, error.text)  # its role may be half changed
                     self._offline[role.where] = None
         if command.full:
             named = {role.where for role in command.roles}
             for where in [where for where in self.partitions if where not in named]:
-                # Its log stays: a command names the logs to delete.
+                # Keep the log. Only a StopReplica command deletes logs.
                 self._outbox.note("stray", partition=str(where))
                 self._stop(self.partitions[where])
         return errors
 
     def _become_leader_or_follower(self, role: RoleCommand, now: int) -> None:
-        """Take a role in a newer leader epoch; in the same one, take a newer ISR or assignment."""
+        """Take the role if the leader epoch is newer; in the same epoch, adopt a newer ISR or assignment."""
         where, state = role.where, role.state
         if self.me not in role.assignment.replicas:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {self.me} is to hold no replica of {where}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {self.me} is not a replica of {where}")
         partition = self._replica(role)
         if state.leader_epoch < partition.leader_epoch:
             text = f"leader epoch {state.leader_epoch} is stale; {where} is in leader epoch {partition.leader_epoch}"
@@ -206,18 +211,19 @@ class ReplicaManager:
         self.purgatory.changed[where] = None
 
     def _replica(self, role: RoleCommand) -> Partition:
-        """Return the partition of a command. Open its log if it is not open."""
+        """Return the partition of a command, and open its log if necessary."""
         where = role.where
         partition = self.partitions.get(where)
         if partition is not None and _is_of_another_topic(partition, role):
             if partition.role is not None:
                 raise KafkaError(
-                    ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of topic {partition.topic_id}, not {role.topic_id}"
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"{where} has topic id {partition.topic_id} here, but the command names {role.topic_id}",
                 )
-            partition = None  # the former topic has no role here, and there is a new one of that name
+            partition = None  # the topic was deleted, and a new topic has its name
         if partition is None:
-            # A member of the ISR that does not begin is a member by its log. An empty one in its place could lead, and
-            # followers would truncate committed records.
+            # An ISR member is one because of its log, so its log must not be replaced by an empty one: if it led with
+            # that, its followers would truncate committed records.
             begins = role.is_new or self.me not in role.state.isr
             log = self._logs.open(where, role.topic_id, begins=begins)
             partition = Partition(
@@ -248,7 +254,7 @@ class ReplicaManager:
             else:
                 self._known[role.where] = None
         if died:
-            # Dead brokers are not waited for, neither to join an ISR nor to delete records.
+            # Dead brokers no longer hold up ISR changes or DeleteRecords.
             for where in list(self.alter_partition.lagging):
                 if where in self.partitions:
                     self.partitions[where].advance(now)
@@ -284,7 +290,7 @@ class ReplicaManager:
         partition.stop()
 
     def require_in_sync(self, topic: str, replicas: int | None, now: int) -> None:
-        """Set `min.insync.replicas` of a topic; None: the broker's own value holds."""
+        """Set `min.insync.replicas` of a topic; None restores the broker's value."""
         if replicas is None:
             self._min_insync.pop(topic, None)
         else:
@@ -307,13 +313,13 @@ class ReplicaManager:
         origin: int = 0,
         clock: int | None = None,
     ) -> list[Produced] | None:
-        """Append batches. Return one result for each entry, in order; None: the operation is delayed.
+        """Append batches. Return one result for each entry, in order; None if the operation is delayed.
 
-        acks = 0     the producer gets no answer
-        acks = 1     answered when the records are in this log
-        acks = -1    answered when they are committed: all replicas in sync have them, and those are enough
+        acks = 0     the producer expects no answer
+        acks = 1     answered when the records are in this log; with `sync_writes`, when they are durable
+        acks = -1    answered when the records are committed: every ISR member has them
 
-        `clock` is the time of day, against which the timestamps of records are checked; `now` never goes back.
+        `clock` is the time of day, for checks of record timestamps; `now` is monotonic.
         """
         results = self._produce(token, acks, timeout_ms, entries, now, origin, now if clock is None else clock)
         self._end_turn(now)
@@ -329,16 +335,19 @@ class ReplicaManager:
         origin: int,
         clock: int,
     ) -> list[Produced] | None:
-        """Append to all partitions. Return the results unless they have to wait (ReplicaManager.appendRecords).
+        """Append to all partitions. Return the results; None if some must wait, as in Kafka's
+        `ReplicaManager.appendRecords`.
 
-        With acks=all the high watermark has to pass the records; with acks=1 and `sync_writes` they have to be on disk.
-        An error of one partition does not affect the others. A storage error takes its partition out of service.
+        With acks=all the high watermark must reach the end of the records; with acks=1 and `sync_writes` they must be
+        durable. An error of one partition does not affect the others. A storage error takes its partition offline.
         """
         if acks not in (-1, 0, 1):
-            text = f"acks is -1, 0 or 1, not {acks}"
+            text = f"acks must be -1, 0 or 1, not {acks}"
             return [Produced(where, ErrorCode.INVALID_REQUIRED_ACKS, text) for where, _ in entries]
         if acks and len(self.purgatory) >= self.settings.parked_max:
-            text = f"{self.settings.parked_max} requests wait already; nothing was written"
+            text = (
+                f"nothing was written: the limit of {self.settings.parked_max} delayed requests is reached; retry later"
+            )
             return [Produced(where, ErrorCode.REQUEST_TIMED_OUT, text) for where, _ in entries]
         results: list[Produced] = []
         awaited: dict[int, tuple[TopicPartition, Condition]] = {}
@@ -356,7 +365,9 @@ class ReplicaManager:
                 continue
             except Exception as error:
                 self._fail_if_changed(where, before, error)
-                results.append(Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log"))
+                results.append(
+                    Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error; see the broker's log")
+                )
                 continue
             results.append(result)
             if acks == ALL and partition.high_watermark < wanted:
@@ -377,7 +388,7 @@ class ReplicaManager:
     def delete_records(
         self, token: int, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]], now: int
     ) -> list[Deleted] | None:
-        """Delete records before offsets. None: the operation is delayed until no live replica has them any more."""
+        """Delete records before offsets. Return None if it is delayed until no live replica has the records."""
         results: list[Deleted] = []
         awaited: dict[int, tuple[TopicPartition, Condition]] = {}
         offsets: dict[int, int] = {}
@@ -398,7 +409,7 @@ class ReplicaManager:
     def look_up(
         self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False, search: Search = search
     ) -> OffsetAnswer:
-        """Find an offset by time. `search`: for callers that searched the log before, because that takes long."""
+        """Find an offset by time. `search` replaces the slow search of the log if the caller has already done it."""
         try:
             return self.find(asked.where).look_up(asked, replica, committed, search)
         except KafkaError as error:
@@ -418,9 +429,9 @@ class ReplicaManager:
     # -- the disk ------------------------------------------------------------------------------------------
 
     def next_flush(self) -> LogFlush | None:
-        """Remove the next flush from the queue and return it; None: no flush is requested.
+        """Remove the next flush from the queue and return it; None if none is requested.
 
-        A request from before a truncation is dropped: records that are appended later make a request of their own.
+        A flush requested before a truncation is dropped: later appends request their own.
         """
         queue = self._outbox.flushes
         while queue:
@@ -431,14 +442,14 @@ class ReplicaManager:
         return None
 
     def flushed(self, where: TopicPartition, cuts: int, upto: int, now: int) -> None:
-        """A flush has ended: all records before `upto` are on the disk."""
+        """Handle the end of a flush: all records before `upto` are durable."""
         partition = self.partitions.get(where)
         if partition is not None and partition.flushed(cuts, upto, now) and partition.leader != self.me:
             self._outbox.leaders[partition.leader] = None
         self._end_turn(now)
 
     def logs_retired(self) -> None:
-        """Report to leaders and followers where logs begin after retention has run."""
+        """Report new log starts to leaders and followers after retention has run."""
         for partition in self.partitions.values():
             if partition.start_moved():
                 self.fetches.sessions.disturb(partition.where)
@@ -451,18 +462,22 @@ class ReplicaManager:
             self._end_turn(now)
 
     def _fail_if_changed(self, where: TopicPartition, before: int, error: Exception) -> None:
-        """Handle an unexpected exception in an append or a truncation. If the log is as it was, the records are to
-        blame. If it is half changed, or ends elsewhere than `before`, the replica goes out of service."""
+        """Handle an unexpected exception in an append or a truncation.
+
+        If the log is unchanged, the records caused it, and the replica stays online. If the log is half changed, or its
+        end is not `before`, the replica goes offline.
+        """
         self._outbox.note("not_written", partition=str(where), raised=error)
         partition = self.partitions.get(where)
         if partition is not None and (partition.log.half_changed or partition.log.end_offset != before):
-            self._fail(partition, f"a write ended half way: {error!r}")
+            self._fail(partition, f"an append or truncation failed half way: {error!r}")
 
     def _fail(self, partition: Partition, text: str) -> None:
-        """Take a partition out of service: its disk failed, or its log may be half changed. Others go on.
+        """Take a partition offline because its disk failed or its log may be half changed. Other partitions stay
+        online.
 
-        As in Kafka, an offline replica stays so until the broker restarts: each further LeaderAndIsr for it is answered
-        with KAFKA_STORAGE_ERROR, so the controller elects no leader here.
+        As in Kafka, the replica stays offline until the broker restarts: each further LeaderAndIsr for it is answered
+        with KAFKA_STORAGE_ERROR, so the controller does not elect it.
         """
         where = partition.where
         self._outbox.note("log_failed", partition=str(where), why=text)

@@ -26,11 +26,11 @@ class FetchPartition:
     offset: int
     bytes_max: int
     leader_epoch: int = -1
-    """The leader epoch that the client knows; -1: not named."""
+    """The client's leader epoch; -1: not given."""
     last_epoch: int = NO_EPOCH
-    """The epoch of the follower's last record before `offset`; -1: not named."""
+    """The epoch of the follower's last record before `offset`; -1: not given."""
     start_offset: int = -1
-    """The start of the follower's own log."""
+    """The start offset of the follower's log."""
 
 
 @frozen
@@ -39,9 +39,9 @@ class FetchSessionPlace:
 
     id: int = 0
     epoch: int = 0
-    """0: the request is complete and begins a session. Else the request names only what changed."""
+    """The session epoch; 0 in a full request that opens a session. Other requests name only changes."""
     forgotten: tuple[TopicPartition, ...] = ()
-    """Partitions that leave the session."""
+    """Partitions to remove from the session."""
 
 
 @frozen
@@ -52,17 +52,17 @@ class Fetch:
     replica: BrokerId = CONSUMER
     """The follower that fetches; `CONSUMER` for a consumer."""
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
-    """The broker epoch of the follower's process; -1: not named."""
+    """The broker epoch of the follower's process; -1: not given."""
     wait_ms: int = 0
     bytes_min: int = 1
     bytes_max: int = 0x7FFFFFFF
     committed: bool = False
-    """Whether the isolation level is read_committed."""
+    """True for the isolation level read_committed."""
     rack: str = ""
     any_replica: bool = False
-    """Whether the client knows that a follower may answer (KIP-392)."""
+    """True if the client accepts answers of followers (KIP-392)."""
     session: FetchSessionPlace | None = None
-    """None: the request is complete and belongs to no session."""
+    """The place in the fetch session; None for a full request without a session."""
 
 
 # -- answers ------------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ class Fetched:
     start_offset: int = -1
     records: bytes = b""
     diverging: EpochEndOffset | None = None
-    """Where the follower's history ends in the leader's log: it has to truncate."""
+    """The end of the follower's last epoch in the leader's log: the follower must truncate there."""
     preferred: BrokerId = NOBODY
-    """The replica to fetch from instead; -1: none."""
+    """The replica to fetch from instead; -1 if none."""
     leader: tuple[BrokerId, LeaderEpoch] | None = None
-    """Leader and leader epoch, for a client with stale metadata."""
+    """The current leader and leader epoch, if the client's metadata is stale."""
     aborted: tuple[AbortedTxn, ...] = ()
-    """Aborted transactions with records in the answer, for read_committed."""
+    """Aborted transactions with records in the answer, for read_committed consumers."""
 
 
 class SessionFetched(list[Fetched]):
@@ -94,9 +94,9 @@ class SessionFetched(list[Fetched]):
     def __init__(self, id: int, parts: Iterable[Fetched] = (), error: ErrorCode = ErrorCode.NONE) -> None:  # noqa: A002
         super().__init__(parts)
         self.id = id
-        """0: the leader keeps no session."""
+        """The id of the session; 0 if the leader keeps none."""
         self.error = error
-        """Refuses the whole request."""
+        """An error that refuses the whole request."""
 
 
 @frozen
@@ -110,7 +110,7 @@ class Produced:
     append_time: int = NO_TIMESTAMP
     start_offset: int = -1
     record_errors: tuple[tuple[int, str], ...] = ()
-    """Index in the batch and reason of the records for which the batch was refused."""
+    """The records that caused the refusal of the batch: their index in the batch, and the reason."""
 
 
 @frozen
@@ -120,7 +120,7 @@ class Deleted:
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     low_watermark: int = -1
-    """No live replica has records before it."""
+    """The smallest log start of all live replicas."""
 
 
 Results: TypeAlias = list[Produced] | list[Deleted] | list[Fetched]
@@ -139,20 +139,22 @@ class Reply:
 
 @frozen
 class WriteIsr:
-    """Write an ISR to the partition's node if it is still at `state.version`. Report the outcome to the
-    `AlterPartitionManager`."""
+    """A request to write an ISR to the partition's node, if the node is still at `state.version`.
+
+    The outcome is reported to the `AlterPartitionManager`.
+    """
 
     where: TopicPartition
     state: PartitionState
     joins: tuple[BrokerId, ...] = ()
-    """New members, which have to be registered when it is written."""
+    """New members, which must be registered at the time of the write."""
     broker_epochs: tuple[BrokerEpoch, ...] = ()
-    """The broker epoch of each of them; -1: any."""
+    """The broker epoch of each new member; -1 matches any."""
 
 
 @frozen
 class ReadIsr:
-    """Read the partition's node, after all earlier writes."""
+    """A request to read the partition's node after all earlier writes."""
 
     where: TopicPartition
     epoch: LeaderEpoch
@@ -160,7 +162,7 @@ class ReadIsr:
 
 @frozen
 class LogFlush:
-    """A flush to run. Its end is reported to `ReplicaManager.flushed`, with `cuts`."""
+    """A flush to run. When it ends, call `ReplicaManager.flushed` with `cuts`."""
 
     where: TopicPartition
     log: PartitionLog
@@ -169,7 +171,7 @@ class LogFlush:
 
 @frozen
 class RoleTaken:
-    """A new role of this broker. `leads` None: it has no role in the partition any more."""
+    """A new role of this broker in a partition. `leads` is None if it has no role any more."""
 
     where: TopicPartition
     leads: bool | None
@@ -178,7 +180,7 @@ class RoleTaken:
 
 @frozen
 class Note:
-    """A message for operators. `event` is one of few fixed words."""
+    """A message for the broker's log. `event` is one of a few fixed words."""
 
     event: str
     fields: tuple[tuple[str, object], ...]
@@ -188,8 +190,8 @@ class Note:
 class Ready:
     """Work for the runtime.
 
-    flushes   the flush queue is not empty: see `ReplicaManager.next_flush`
-    leaders   their fetchers may have a new request
+    flushes   True if the flush queue is not empty: see `ReplicaManager.next_flush`
+    leaders   the leaders whose fetchers may have a new request
     """
 
     replies: tuple[Reply, ...] = ()
@@ -203,7 +205,7 @@ class Ready:
 
 @frozen
 class EpochAsk:
-    """A question to a leader: where did this epoch end? (OffsetForLeaderEpoch)"""
+    """OffsetForLeaderEpoch: ask a leader where this epoch ended in its log."""
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -212,7 +214,7 @@ class EpochAsk:
 
 @frozen
 class OffsetAsk:
-    """A question to a leader: where does the log end, or begin? (ListOffsets)"""
+    """ListOffsets: ask a leader for its log end or log start."""
 
     where: TopicPartition
     leader_epoch: LeaderEpoch

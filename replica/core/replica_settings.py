@@ -7,22 +7,23 @@ from attrs import frozen
 
 @frozen
 class ReplicaSettings:
-    """Named as in a broker's configuration, where that has a name."""
+    """The settings, named as the broker's configuration keys where there is one."""
 
     lag_time_max_ms: int = 30_000
     """`replica.lag.time.max.ms`: a follower that has not caught up for this long leaves the ISR."""
     lag_messages_max: int | None = None
-    """`replica.lag.max.messages`, the former rule: a follower that lacks more leaves. None: no such rule."""
+    """`replica.lag.max.messages` of early Kafka versions: a follower that lacks more records leaves the ISR. None: no
+    limit."""
     min_insync: int = 1
-    """`min.insync.replicas` of topics without their own."""
+    """The default `min.insync.replicas` of topics."""
     sync_writes: bool = False
-    """Records are acknowledged when they are on disk; else when they are in the page cache."""
+    """Acknowledge records only when they are durable; otherwise when they are in the page cache."""
     follower_reads: bool = False
-    """Followers serve consumers, and leaders send consumers to a follower in their own rack."""
+    """Serve consumers at followers, and direct a consumer to a replica in its own rack."""
     fetch_wait_ms: int = 500
     """`replica.fetch.wait.max.ms`"""
     fetch_bytes_max: int = 10 * 1024 * 1024
-    """`replica.fetch.response.max.bytes`, of all partitions together."""
+    """`replica.fetch.response.max.bytes`, for all partitions together."""
     partition_bytes_max: int = 1024 * 1024
     """`replica.fetch.max.bytes`"""
     fetch_backoff_ms: int = 1_000
@@ -30,21 +31,21 @@ class ReplicaSettings:
     fetch_diverges: bool = True
     """Leaders report divergence in responses to fetches; else followers send OffsetForLeaderEpoch before they fetch."""
     isr_backoff_ms: int = 500
-    """The pause before the node of an ISR whose change has an unknown outcome is read again."""
+    """The pause before a partition's node is read again, if the outcome of an ISR write is still unknown."""
     isr_quiet_ms: int = 5_000
-    """The controller is notified of changed ISRs when none has changed for this long,"""
+    """Notify the controller when no ISR has changed for this long."""
     isr_late_ms: int = 60_000
-    """or when it was not notified for this long."""
+    """Notify it at the latest this long after the previous notification."""
     parked_max: int = 100_000
-    """Delayed operations at a time."""
+    """The maximum number of delayed operations."""
     answer_bytes_max: int = 55 * 1024 * 1024
     """`fetch.max.bytes` of the broker: no answer to a fetch is larger, except for its first batch."""
     session_partitions_max: int = 200_000
-    """Partitions in the fetch session of one follower. With more it fetches in full each time."""
+    """The maximum number of partitions in a follower's fetch session. A follower with more sends full requests."""
     throttled_bytes_s: int | None = None
-    """The rate that all throttled partitions together may fetch; None: unlimited."""
+    """The rate at which all throttled partitions together may fetch; None: unlimited."""
 
     @property
     def isr_check_ms(self) -> int:
-        """Half of the lag time, so a follower leaves after one to one and a half times that."""
+        """Half of the lag time: a lagging follower leaves the ISR after 1 to 1.5 times the lag time."""
         return max(self.lag_time_max_ms // 2, 1)

@@ -1,7 +1,8 @@
-"""A limit on the replication of chosen partitions, so that reassignments leave bandwidth to replicas in sync (KIP-73).
+"""A limit on the replication of chosen partitions, which leaves bandwidth to in-sync replicas during reassignments
+(KIP-73).
 
-A batch is never divided, so one answer may exceed the rate. Nothing more is transferred then until time has made up for
-it.
+A batch is never divided, so one answer may exceed the rate. Then the next transfer waits until the average is within
+the rate.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from attrs import define, field
 from kraft_controller.core.names import TopicPartition
 
 PAUSE_MS: Final = 3_600_000
-"""The time until the next look while the rate is 0."""
+"""The time until the next check while the rate is 0."""
 
 
 @define(eq=False)
@@ -22,11 +23,11 @@ class ReplicationQuotaManager:
     """The rate that the throttled partitions of one broker share, for one direction of replication."""
 
     bytes_s: int | None = None
-    """The rate, or None if unlimited; 0: these partitions are not replicated."""
+    """The rate; None: unlimited; 0: the throttled partitions are not replicated."""
     partitions: dict[TopicPartition, None] = field(factory=dict)
-    """The throttled partitions. Their replicas in sync are not throttled."""
+    """The throttled partitions. The throttle does not apply to their in-sync replicas."""
     _open_at: float = 0.0
-    """The time at which everything recorded so far is within the rate."""
+    """The time at which the recorded bytes are within the rate."""
 
     def configure(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
         self.partitions = dict.fromkeys(partitions)

@@ -1,1 +1,1 @@
-"""The broker at work: connections, requests, replicas, fetchers, and its session with the store. Acts."""
+"""The running broker: connections, requests, replicas, fetchers, and its session with the store."""

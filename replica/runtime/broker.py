@@ -1,8 +1,8 @@
-"""One broker, whole: the order in which its parts start and end.
+"""One broker as a whole: the order in which its parts start and stop.
 
-Order of a start: lock and load the log directories, bind the ports, register in the store, wait for the controller's
-first UpdateMetadata, and only then answer clients. Whatever belongs to a session with the store is made anew with the
-next session. Replicas and connections outlive it.
+At the start it locks and loads the log directories, binds the ports, registers in the store, waits for the controller's
+first UpdateMetadata, and only then serves clients. Parts that depend on a session with the store are created again with
+each session. Replicas and connections outlive sessions.
 """
 
 from __future__ import annotations
@@ -40,48 +40,48 @@ from zab.net.listener import listen
 
 
 class Broker:
-    """Runs the parts of one broker from start to end."""
+    """Runs the parts of one broker from its start to its end."""
 
     def __init__(self, config: BrokerConfig, open_session: OpenSession | None = None) -> None:
         self.config = config
         self.log = Log(config.id)
         self.watchdogs = Watchdogs(self._report_stall)
         self.share = share_descriptors(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
-        """How many descriptors connections and logs may use."""
+        """The number of file descriptors that connections and logs may use."""
         self.cluster = ""
         """The id of the cluster, from the store."""
         self.ports: dict[str, int] = {}
         """The port of each listener, by name."""
         self.listeners: list[ClientListener] = []
-        """The listeners of clients, once their ports are bound."""
+        """The listeners for clients, once their ports are bound."""
         self.started = trio.Event()
-        """Set when clients are answered."""
+        """Set when the broker begins to serve clients."""
         self._open: OpenSession = open_session or (
             lambda: config.store_login.session(config.store, config.session_timeout_ms)
         )
         self._requests_watchdog = self.watchdogs.add("client requests")
         self.parts = build_parts(config, self._open, self.share, self.log, self.watchdogs, self._limit_connections)
         self._has_room = trio.Event()
-        """Set when full log directories have got room for new records, as far as retention allows it."""
+        """Set when full log directories have space for new records again, as far as retention allows."""
 
     def _report_stall(self, stall: Stall) -> None:
         ms = round(stall.seconds * 1000)
         self.log.say("loop_stalled", logging.WARNING, loop=stall.loop, ms=ms, cause=stall.cause)
 
     def problems(self) -> list[str]:
-        """List the loops that do not turn any more."""
+        """Return a warning for each loop that hangs."""
         controller = self.parts.membership.controller
         return self.watchdogs.problems() + ([] if controller is None else controller.watchdogs.problems())
 
     def stalls(self) -> list[str]:
-        """List what has held up a loop in the last minute."""
+        """Return a warning for each stall of a loop in the last minute."""
         controller = self.parts.membership.controller
         return self.watchdogs.warnings() + ([] if controller is None else controller.watchdogs.warnings())
 
     # -- start and end ---------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until cancelled. Started when clients are answered."""
+        """Run until cancelled. `task_status` reports the start when clients are served."""
         config, parts = self.config, self.parts
         async with self._open() as session:
             await prepare(session)
@@ -120,7 +120,7 @@ class Broker:
             task_status.started()
 
     async def leave(self) -> None:
-        """Prepare the end: move leaderships to other brokers. Call it before `run` is cancelled."""
+        """Prepare a clean stop: move leaderships to other brokers. Call it before `run` is cancelled."""
         await self.parts.membership.leave()
 
     # -- listeners -------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Broker:
         nursery.start_soon(control_plane.run, sockets, nursery)
 
     async def _ready_for_commands(self) -> None:
-        """Wait until peers can be authenticated, and until new replicas find room on the disks."""
+        """Wait until peers can be authenticated, and until the log directories have space for new replicas."""
         if self.config.controller.sasl is not None or self.parts.access.authorizer is not None:
             await self.parts.access.known.wait()
         await self._has_room.wait()
@@ -186,7 +186,7 @@ class Broker:
     # -- the store -------------------------------------------------------------------------------------------
 
     async def _follow_store(self, session: zab.Session) -> None:
-        """Run what reads from the store and writes to it while a session lasts."""
+        """Run the tasks that use the session with the store, while it lasts."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.parts.log_dir_failures.notify_controller, session)
             nursery.start_soon(self.parts.dynamic_configs.feed.run, session)
@@ -204,12 +204,13 @@ class Broker:
         return Described(config.id, BrokerEpoch(-1), tuple(endpoints), protocols, config.rack)
 
     def _working(self) -> list[Path]:
-        """List the working log directories by the paths of the configuration."""
+        """Return the working log directories, as the configuration names them."""
         failed = set(map(Path, self.parts.log_manager.failed))
         return [each for each in self.config.log_dirs if each not in failed]
 
     def _remember_session(self, session: int) -> None:
-        """Write the id of a session to the first directory that takes it: the next start needs not wait for its end."""
+        """Save the id of a session in the first writable directory, so that the next start can close the session at
+        once."""
         for where in self._working():
             try:
                 meta_properties.remember_session(where, session)
@@ -220,7 +221,7 @@ class Broker:
 
 
 def advertised_host(listener: Listener) -> str:
-    """Return the host that clients dial. An address that means every interface cannot be dialled."""
+    """Return the host that clients connect to. Replaces an address that means every interface."""
     if listener.advertised_host is not None:
         return listener.advertised_host
     return socket.getfqdn() if listener.host in EVERYWHERE else str(listener.host)

@@ -1,4 +1,4 @@
-"""Access to a broker: the users that may log in at its listeners, and the peers that act as brokers."""
+"""Access to a broker: the users that may log in to its listeners, and the peers that act as brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from zab.host.clocks import wall_ms
 
 
 class BrokerAccess:
-    """Keeps the users, their failed logins, and the ACLs. What was read last holds while the store is unreachable."""
+    """Keeps the users, their failed logins, and the ACLs. The last known values stay in force while the store is
+    unreachable."""
 
     def __init__(
         self,
@@ -30,12 +31,12 @@ class BrokerAccess:
     ) -> None:
         self.users = UserCredentials(log, session)
         self.authorizer = None if acls is None else Authorizer(acls, log, session, wall_ms)
-        """The authorizer, or None if every client may do everything."""
+        """The authorizer; None if there is no authorization."""
         self.known = trio.Event()
         """Set when users and ACLs were read for the first time."""
         self._failed_logins = FailedLogins(failed_logins)
         self._secret = b""
-        """Determines the salt that an unknown user is shown. Set by `load`, before the first login."""
+        """Determines the salts of unknown users. `load` sets it before the first login."""
 
     async def load(self, session: zab.Session) -> None:
         self._secret = await sasl_secret(session, os.urandom)
@@ -43,7 +44,7 @@ class BrokerAccess:
     async def follow(
         self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Follow users and ACLs while the session lasts. Started when both were read."""
+        """Follow changes of users and ACLs while the session lasts. Reports the start when both have been read."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.users.feed.run, session)
             if self.authorizer is not None:
@@ -52,9 +53,9 @@ class BrokerAccess:
             task_status.started()
 
     def security(self, sasl: SaslSettings | None) -> ListenerSecurity:
-        """Return how clients log in at a listener with these settings."""
+        """Return the authentication for a listener with these SASL settings."""
         return NO_SASL if sasl is None else sasl_security(sasl, self.users.find, self._secret, self._failed_logins)
 
     def allows_brokers(self, principal: str, host: str) -> bool:
-        """Return whether a peer may do what only brokers do."""
+        """Return whether a peer may send requests that are reserved for brokers."""
         return self.authorizer is None or self.authorizer.allows_brokers(principal, host)

@@ -1,4 +1,4 @@
-"""The composition of a broker: which parts it has, and which part uses which. Nothing here acts."""
+"""The composition of a broker: its parts and their dependencies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def build_parts(
     watchdogs: Watchdogs,
     limit_connections: LimitConnections,
 ) -> BrokerParts:
-    """Build the parts from the ground up: each gets those that it uses. The log directories are locked."""
+    """Build the parts in the order of their dependencies. The log directories are locked."""
     me = config.id
     cache = MetadataCache()
     membership = ClusterMembership(config, open_session, cache, log)
@@ -160,7 +160,7 @@ def build_parts(
 
 
 def inter_broker_address(cache: MetadataCache, listener: str, broker: BrokerId) -> tuple[str, int] | None:
-    """Return where other brokers reach a broker; None while that is unknown."""
+    """Return the address at which other brokers reach a broker; None if it is unknown."""
     endpoint = cache.endpoint(broker, listener)
     return None if endpoint is None else (endpoint.host, endpoint.port)
 

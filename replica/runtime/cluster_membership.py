@@ -1,4 +1,5 @@
-"""A broker's place in the cluster: its session with the store, its registration, its candidacy, and its departure."""
+"""A broker's membership in the cluster: its store session, registration, candidacy for controller, and controlled
+shutdown."""
 
 from __future__ import annotations
 
@@ -29,32 +30,32 @@ from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from zab.host.clocks import wall_ms
 
 STORE_CHECK_S: Final = 0.1
-"""The interval of checks for a connection to the store, during a controlled shutdown."""
+"""The interval of checks of the store connection during a controlled shutdown."""
 DOUBT_S: Final = 0.1
-"""The pause before an unreachable store is asked again whether the session lasts."""
+"""The pause before asking an unreachable store again whether the session lasts."""
 
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
 
 
 class ClusterMembership:
-    """Registers a broker, session after session, with a candidate for controller in each session."""
+    """Registers a broker in each session with the store, and runs a candidate for controller in each session."""
 
     def __init__(self, config: BrokerConfig, open_session: OpenSession, cache: MetadataCache, log: Log) -> None:
         self.registration: Registration | None = None
-        """The registration, or None until the ports of the listeners are known."""
+        """The registration; None until the ports of the listeners are known."""
         self.controller: Controller | None = None
         """The candidate of the newest session."""
         self.connections: CommandConnections | None = None
-        """The candidate's connections to the brokers."""
+        """The candidate's command connections to brokers."""
         self._config = config
         self._open = open_session
         self._cache = cache
         self._log = log
         self._live = False
-        """The session lasts, and the broker is registered."""
+        """True while the session lasts and the broker is registered."""
 
     def session(self) -> zab.Session | None:
-        """Return the current session; None while there is none."""
+        """Return the current session; None if there is none."""
         return self.registration.session if self.registration is not None and self._live else None
 
     @property
@@ -62,11 +63,11 @@ class ClusterMembership:
         return NO_EPOCH if self.registration is None else self.registration.epoch
 
     def accepts_from(self) -> BrokerEpoch:
-        """Return the least broker epoch of the commands that this process accepts."""
+        """Return the smallest broker epoch whose commands this process accepts."""
         return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
     def acting_controller(self) -> BrokerId | None:
-        """Return the controller, as far as this broker knows it."""
+        """Return the id of the controller; None if this broker does not know it."""
         return self.controller.controller if self.controller is not None and self._live else None
 
     @property
@@ -74,8 +75,10 @@ class ClusterMembership:
         return self.controller is not None and self.controller.active
 
     async def still_registered(self) -> bool:
-        """Return whether the current session still lasts, as confirmed by the store: no other broker can have been
-        elected in this one's place. Wait while the store is unreachable."""
+        """Return whether the store confirms that the current session lasts. Wait while the store is unreachable.
+
+        If it does, no other broker can have been elected in place of this one.
+        """
         session = self.session()
         while session is not None and self.session() is session:
             try:
@@ -97,8 +100,8 @@ class ClusterMembership:
         *,
         task_status: trio.TaskStatus[BrokerEpoch] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Stay registered until cancelled. `follow` runs while a session lasts. For `former` and `remember` see
-        `Registration`."""
+        """Stay registered until cancelled. `follow` runs while a session lasts. See `Registration` for `former` and
+        `remember`."""
         registration = Registration(self._open, described, wall_ms, former=former, remember=remember)
         self.registration = registration
         await registration.run(partial(self._live_session, follow), task_status=task_status)
@@ -128,9 +131,9 @@ class ClusterMembership:
     # -- leaving -----------------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Have the controller move the leaderships of this broker to others. May take long, and may fail."""
+        """Ask the controller to move the leaderships of this broker to others. It may take long, and may fail."""
         if self.epoch == NO_EPOCH:
-            return  # it has never been registered
+            return  # the broker was never registered
         leaving = self._config.leaving
         if leaving is not None:
             leaving = evolve(leaving, dial=InterBrokerClients(self._config.controllers).stream)
@@ -141,7 +144,11 @@ class ClusterMembership:
             left = await request_shutdown(self._config.id, lambda: self.epoch, self._controller_endpoint, leaving)
             nursery.cancel_scope.cancel()
         if left is None or left:
-            why = "no controller has answered" if left is None else f"it still leads {', '.join(map(str, left))}"
+            why = (
+                "no controller answered the request for a controlled shutdown"
+                if left is None
+                else f"it still leads {', '.join(map(str, left))}"
+            )
             self._log.say("leaves_anyway", logging.WARNING, why=why)
 
     def _controller_endpoint(self) -> Endpoint | None:
@@ -149,12 +156,12 @@ class ClusterMembership:
         return None if acting is None else self._cache.endpoint(acting, CONTROLLER)
 
     async def _cancel_without_store(self, patience_s: float, scope: trio.CancelScope) -> None:
-        """Cancel the scope when the store has been unreachable for this time without a break."""
+        """Cancel the scope after the store has been unreachable for `patience_s` without a break."""
         reached = trio.current_time()
         while trio.current_time() - reached < patience_s:
             await trio.sleep(min(STORE_CHECK_S, patience_s))
             session = self.session()
             if session is not None and session.state is zab.SessionState.CONNECTED:
                 reached = trio.current_time()
-        self._log.say("leaves_anyway", logging.WARNING, why=f"the store is out of reach for {patience_s:g} s")
+        self._log.say("leaves_anyway", logging.WARNING, why=f"the store has been unreachable for {patience_s:g} s")
         scope.cancel()

@@ -1,4 +1,4 @@
-"""The commands of the controller: a broker carries them out, and everything that follows from new metadata."""
+"""Execution of the controller's commands, and the reactions to new metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zab.host.watchdog import Watchdog
 
 
 class ControlPlane:
-    """Passes each command to the parts of the broker, in the order that clients rely on."""
+    """Passes each command to the broker's parts in a fixed order: replicas first, then metadata."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ControlPlane:
         watchdog: Watchdog,
     ) -> None:
         self.updated = trio.Event()
-        """Set with the first UpdateMetadata: the broker can answer clients."""
+        """Set by the first UpdateMetadata: the broker can serve clients from then on."""
         self._replica_manager = replica_manager
         self._cache = cache
         self._topics = topics
@@ -44,12 +44,13 @@ class ControlPlane:
         self._watchdog = watchdog
 
     def obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        """Carry out a command; return its errors by partition.
+        """Execute a command; return its errors by partition.
 
-        An exception ends the broker: a command may be half carried out, and only the next start repeats all of it.
+        An exception stops the broker, because the command may be half executed. Only a restart makes the controller
+        send the full state again.
         """
         with self._watchdog.turn(lambda: type(command).__name__):
-            # Replicas first: a client that learns of a leader from the metadata finds it leading.
+            # Replicas first: a broker must lead a partition before clients learn it from the metadata.
             errors: Mapping[TopicPartition, int] = self._replica_manager.obey(command)
             if isinstance(command, UpdateMetadata):
                 self._update_metadata(command)
@@ -76,6 +77,6 @@ class ControlPlane:
         self.updated.set()
 
     def _was_deleted(self, topic: str, ident: TopicId | None) -> bool:
-        """Return whether the topic is gone. One command may delete a topic and name a new one of the same name."""
+        """Return whether the topic was deleted. One command may delete a topic and create another of the same name."""
         now = self._cache.topics.get(topic)
         return now is None or (ident is not None and now.id != ident)

@@ -6,7 +6,7 @@ from zab.host.logs import KeyValueLog
 
 
 class Log(KeyValueLog):
-    """Clients choose names of 32 KB, and send thousands of them, so values are cut."""
+    """A broker's log. Values are truncated, since clients may send thousands of names of 32 KB."""
 
     value_chars_max = 1_000
 

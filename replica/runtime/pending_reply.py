@@ -1,4 +1,4 @@
-"""A reply that one task waits for and another part of the broker gives."""
+"""A reply that one task waits for and another one delivers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class PendingReply(Generic[R]):
-    """Holds one reply. None: it is not given yet, or none will come."""
+    """Holds one reply; None while it is pending, or if there will be none."""
 
     __slots__ = ("_given", "value")
 
@@ -19,7 +19,7 @@ class PendingReply(Generic[R]):
         self._given = trio.Event()
 
     def give(self, value: R | None) -> None:
-        """Wake the waiting task. None: no reply will come."""
+        """Deliver the reply to the waiting task; None if there will be none."""
         self.value = value
         self._given.set()
 

@@ -1,4 +1,4 @@
-"""Which handler answers which request of a broker, and what stands before it: quotas, authorization, fetch sessions."""
+"""The handler for each request type, wrapped in quotas, authorization and fetch sessions."""
 
 from __future__ import annotations
 
@@ -33,20 +33,23 @@ from zab.host.clocks import wall_ms
 
 
 def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log: Log) -> Handlers:
-    """Build the table of handlers, as Kafka's `KafkaApis`."""
+    """Return the handlers by API key, as Kafka's `KafkaApis`."""
     cache, replica_manager, membership = parts.metadata_cache, parts.replica_manager, parts.membership
     inter_broker = config.inter_broker_listener
     group_topic = _coordinator_topic(parts, parts.internal_topics.offsets, log)
     transaction_topic = _coordinator_topic(parts, parts.internal_topics.transactions, log)
 
     def transaction_ended(where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
-        """Pass the end of a transaction in the offsets topic on: offsets may have been pending on it."""
+        """Report the end of a transaction to the group coordinator if it contains committed offsets."""
         if where.topic == OFFSETS_TOPIC:
             parts.group_coordinator.complete_transaction(where.partition, producer, committed, offset)
 
     def may_be_shortened(topic: str) -> bool:
-        """Return whether records of the topic may be deleted. An unknown name gets another error later; a look at its
-        configuration would have it read and watched."""
+        """Return whether DeleteRecords may delete records of the topic.
+
+        Unknown topics pass, since they get another error later, and reading their configuration would begin to watch
+        it.
+        """
         return topic not in cache.topics or parts.topic_configs[topic].delete
 
     handlers: Handlers = joined(

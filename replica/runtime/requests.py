@@ -4,9 +4,8 @@
 
     async def answer_metadata(request: Request[MetadataRequest]) -> MetadataResponse: ...
 
-`replica.wire.schemas` declares the bodies. A body has every field of its API: a field that the request's version does
-not have holds its default, and a field that the response's version does not have is left out on the wire. So a handler
-seldom looks at the version.
+`replica.wire.schemas` declares the bodies. A body has the fields of all versions of its API. In a request, fields that
+its version lacks have their defaults; in a response, they are not sent. So most handlers ignore the version.
 """
 
 from __future__ import annotations
@@ -26,19 +25,18 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 def unheard() -> None:
-    """Do nothing: no other request waits for the placement of this one's records."""
+    """Do nothing: the default of `Request.placed`, if no request waits until the records have offsets."""
 
 
 @frozen
 class Request(Generic[Q]):
-    """A decoded request, and the connection's part of it.
+    """A decoded request, with facts about its connection.
 
     listener      name of the connection's listener: the response contains addresses of that listener
     principal     the client's principal, `User:name`
     host          the client's address
-    placed        called by a handler once the records have their offsets, and only replicas are missing: then the
-                  connection's next request may be executed. If a handler never calls it, the next request waits for
-                  the response
+    placed        called by a handler when the records have offsets and only replication is pending: then the
+                  connection's next request may be executed. Without the call the next request waits for the response
     connection    the id of the connection, which differs from all others of the broker
     """
 
@@ -57,15 +55,16 @@ class Request(Generic[Q]):
 Handler: TypeAlias = Callable[[Request[Any]], Awaitable[Any]]
 """Returns the body of the response, or None for a request without a response: a Produce with acks=0.
 
-A connection executes its requests one at a time and sends responses in their order, so a handler that waits holds up
-only its own connection (and none, once it has called `Request.placed`). The end of the connection cancels the handler.
-An exception ends the connection, a `KafkaError` as well: an error of one topic or group belongs in the response."""
+A connection executes its requests one at a time and sends responses in their order, so a handler that waits blocks only
+its own connection, until it calls `Request.placed`. The end of the connection cancels the handler. Any exception ends
+the connection, even a `KafkaError`: errors of topics and groups belong in the response.
+"""
 
 Handlers: TypeAlias = Mapping[ApiKey, Handler]
 
 
 def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
-    """Return the union of tables that share no key."""
+    """Return the union of the tables. No key may be in two of them."""
     made: dict[ApiKey, T] = {}
     for table in tables:
         twice = made.keys() & table.keys()
@@ -75,7 +74,7 @@ def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
 
 
 class Turns:
-    """Lets other tasks run in a long loop: once after `every` steps."""
+    """Lets other tasks run during a long loop, once every `every` steps."""
 
     def __init__(self, every: int = 500) -> None:
         self._left = self._every = every

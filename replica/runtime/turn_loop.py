@@ -1,4 +1,4 @@
-"""The loop that carries out the effects of a pure core, for the replica manager and the coordinators."""
+"""The loop that executes the effects of a pure core: the replica manager or a coordinator."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from collections.abc import Callable
 
 
 class TurnLoop:
-    """Runs turns: one at a time, each until the core has no effects left.
+    """Runs turns, one at a time. A turn repeats until the core has no effects left.
 
-    An effect may call the core, which has new effects then. Its `run` does not nest: the turn under way takes them.
+    An effect may call the core and cause new effects. A nested `run` returns at once, and the current turn executes
+    them.
     """
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._act = act
-        """Takes the effects of the core and carries them out."""
+        """Takes the effects of the core and executes them."""
         self.running = False
-        """A turn is under way."""
+        """True during a turn."""
         self._again = False
-        """The turn under way has to look at the core once more."""
+        """True if the current turn must check the core for effects once more."""
 
     def run(self) -> bool:
-        """Run a turn. Return False if one is under way, which looks again before it ends."""
+        """Run a turn. Return False if one is in progress, which will execute the effects."""
         self._again = True
         if self.running:
             return False

@@ -1,1 +1,1 @@
-"""The logs of a broker's partitions, on a disk."""
+"""The partition logs of a broker, on disk."""

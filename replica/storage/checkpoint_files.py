@@ -1,5 +1,7 @@
-"""The small text files of a log directory in Kafka's layouts: checkpoints (version, count, a line for each entry) and
-properties."""
+"""The small text files of a log directory, in Kafka's formats.
+
+A checkpoint file has lines with the version, the number of entries, and each entry. The others are properties files.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
         version, count = lines[0], int(lines[1])
         rows = [line.split(" ") for line in lines[2:] if line]
     except (UnicodeDecodeError, ValueError, IndexError):
-        raise DamagedLog(f"{name} is no checkpoint: its first lines should be a version and a count") from None
+        raise DamagedLog(f"{name} is not a checkpoint file: its first lines must be a version and a count") from None
     if version != _VERSION:
-        raise DamagedLog(f"{name} is of version {version}, and {_VERSION} is known")
+        raise DamagedLog(f"{name} has version {version}, but only version {_VERSION} is supported")
     if len(rows) != count:
-        raise DamagedLog(f"{name} says it has {count} entries, and has {len(rows)}")
+        raise DamagedLog(f"{name} declares {count} entries, but contains {len(rows)}")
     for row in rows:
         if len(row) != columns or not all(_is_number(each) for each in row[columns - 2 :]):
-            raise DamagedLog(f"{name} has the line {' '.join(row)!r}")
+            raise DamagedLog(f"{name} has the invalid line {' '.join(row)!r}")
     return rows
 
 
@@ -65,9 +67,9 @@ def decode_epochs(data: bytes, name: str = EPOCHS) -> list[tuple[int, int]]:
     entries = [(int(epoch), int(start)) for epoch, start in decode(data, name, 2)]
     for (epoch, start), (later, behind) in pairwise(entries):
         if epoch >= later or start >= behind:
-            raise DamagedLog(f"{name}: epoch {later} from {behind} on cannot follow epoch {epoch} from {start} on")
+            raise DamagedLog(f"{name}: epoch {later} at offset {behind} cannot follow epoch {epoch} at offset {start}")
     if entries and min(entries[0]) < 0:
-        raise DamagedLog(f"{name}: {entries[0]} is no epoch")
+        raise DamagedLog(f"{name}: {entries[0]} is not a valid entry of epoch and offset")
     return entries
 
 
@@ -89,14 +91,14 @@ def decode_metadata(data: bytes) -> bytes:
     values = {key: value.strip() for key, _, value in pairs}
     try:
         if values["version"] != _VERSION:
-            raise DamagedLog(f"{METADATA} is of version {values['version']}, and {_VERSION} is known")
+            raise DamagedLog(f"{METADATA} has version {values['version']}, but only version {_VERSION} is supported")
         topic_id = urlsafe_b64decode(values["topic_id"] + "==")
     except KeyError as error:
-        raise DamagedLog(f"{METADATA} has no {error.args[0]}") from None
+        raise DamagedLog(f"{METADATA} lacks the key {error.args[0]}") from None
     except ValueError:
         raise DamagedLog(f"{METADATA} has a topic_id that is not base64: {values['topic_id']!r}") from None
     if len(topic_id) != 16:
-        raise DamagedLog(f"{METADATA} has a topic_id of {len(topic_id)} bytes, and not of 16")
+        raise DamagedLog(f"{METADATA} has a topic_id of {len(topic_id)} bytes instead of 16")
     return topic_id
 
 

@@ -1,8 +1,8 @@
-"""The choice of the records that compaction keeps: decisions over batches and the time. `log_cleaner` reads and writes.
+"""The choice of the records that compaction keeps, computed from batches and the time. `log_cleaner` does the I/O.
 
-The rules are those of Kafka's `Cleaner`. Of each key the last record stays, at its offset and with its timestamp. A
-tombstone stays for `delete.retention.ms` from its first cleaning on. Records of aborted transactions go. A transaction
-marker stays as long as a batch of its transaction does, and then as long as a tombstone.
+The rules are those of Kafka's `Cleaner`. The last record of each key stays, with its offset and timestamp. A tombstone
+stays for `delete.retention.ms` after it was first cleaned. Records of aborted transactions are removed. A transaction
+marker stays as long as a batch of its transaction does, and from then on as long as a tombstone.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Compaction:
 
     now_ms                the time of the round
     delete_retention_ms   how long a tombstone stays
-    upto                  batches from this offset on stay as they are
+    upto                  batches from this offset on are not cleaned
     latest                the last offset of each key in the dirty part
     aborted               the offset ranges of each producer's aborted transactions
-    binding               offsets of the markers whose transactions still have batches: without the marker, the next
-                          batches of the producer would seem to belong to that transaction
-    records_before, records_after   counts for the log
+    binding               offsets of the markers whose transactions still have batches: if such a marker were removed,
+                          the producer's next batches would seem to belong to that transaction
+    records_before, records_after   counts of records, for the broker's log
     """
 
     now_ms: int
@@ -44,20 +44,21 @@ class Compaction:
     records_before: int = 0
     records_after: int = 0
     _open: dict[int, int] = field(factory=dict)
-    """First offset of each open transaction while `note_transaction` walks the log."""
+    """The first offset of each transaction that is open at the current place of the pass."""
     _listed: set[int] = field(factory=set)
-    """Marker offsets of the aborted transactions that an index listed."""
+    """The marker offsets of the aborted transactions in the transaction indexes."""
 
     # -- the passes before the copy ----------------------------------------------------------------
 
     def note_aborted(self, listed: Iterable[AbortedTxn]) -> None:
-        """Note the transactions of the transaction indexes, also those with later markers."""
+        """Add the transactions of the transaction indexes, including those whose markers follow later."""
         for each in listed:
             self.aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
             self._listed.add(each.last_offset)
 
     def note_batch(self, header: Header) -> bool:
-        """Follow transactions from batch to batch. Return whether this is a marker that `note_marker` must read."""
+        """Track transactions from batch to batch. Return whether this batch is a marker that `note_marker` must
+        read."""
         if not header.transactional:
             return False
         if not header.control:
@@ -78,7 +79,7 @@ class Compaction:
                 self.aborted.setdefault(header.producer_id, []).append((start, record.offset))
 
     def has_keys(self, header: Header) -> bool:
-        """Return whether keys of this batch count: those of markers and of aborted transactions do not."""
+        """Return whether keys of this batch count. Keys of markers and of aborted transactions do not."""
         return not (header.control or self.is_aborted(header))
 
     def note_keys(self, batch: bytes) -> None:
@@ -112,7 +113,8 @@ class Compaction:
         return self._packed(header, kept, expires)
 
     def _stays(self, header: Header, record: Record) -> tuple[bool, bool]:
-        """Return whether a record stays, and whether only until its delete horizon, so that each reader meets it."""
+        """Return whether a record stays, and whether it stays only until its delete horizon, after which all readers
+        have seen it."""
         if header.control:
             return True, record.offset not in self.binding
         if self.is_aborted(header):
@@ -133,8 +135,8 @@ class Compaction:
 
 
 def emptied(header: Header) -> bytes:
-    """Return a batch without records that keeps offsets and producer: the segment's end, or a producer's last sequence,
-    must survive."""
+    """Return the batch without its records. It keeps the offsets, which end a segment, or the producer's last
+    sequence."""
     flags = header.attributes & ~(7 | DELETE_HORIZON)
     return _as(header, [], Codec.NONE, flags, header.base_timestamp, header.max_timestamp)
 
@@ -147,7 +149,7 @@ def _as(
     base_timestamp: int | None,
     max_timestamp: int | None,
 ) -> bytes:
-    """Build a batch with these records and the offsets, epoch and producer of another."""
+    """Build a batch with these records, and with the offsets, epoch and producer of `header`."""
     return build(
         records,
         codec=codec,
@@ -164,6 +166,5 @@ def _as(
 
 
 def _digest(key: bytes) -> bytes:
-    """Return the key, or a digest of a long one, so that long keys take no more memory. Collisions of 128 bits are not
-    expected."""
+    """Return the key, or a 128-bit digest of a long key, to limit memory. Collisions are not expected."""
     return key if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()

@@ -1,7 +1,7 @@
-"""The log directories of a broker on `zab.storage.disk`: their errors, and the files that are kept open.
+"""The log directories of a broker on `zab.storage.disk`: their errors and their open files.
 
-The first failure of a directory is final: every later call on it raises. What was written since the last sync is in
-doubt for ever, and a second sync that succeeds proves nothing. The broker's other directories carry on.
+The first failure of a directory is final: every later call on it raises. After a failed sync it is unknown which writes
+are durable, and a later sync that succeeds does not change that. Other directories of the broker continue.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from zab.storage.disk import ADVICE, DiskErrors, DiskFile, FolderDisk, failure_t
 from zab.storage.real_disk import RealDisk
 
 LOCK: Final = ".lock"
-"""The file that Kafka locks in a log directory."""
+"""The file in a log directory that Kafka locks."""
 RESERVE: Final = 32
-"""Descriptors that each log directory holds in reserve."""
+"""The file descriptors that each log directory reserves for temporary files."""
 OPEN_FILES_MAX: Final = 2048
-"""Descriptors that the logs of one directory hold at a time; an active segment has three."""
+"""The file descriptors that the logs of one directory may keep open. An active segment uses three."""
 OPEN_FILES_LEAST: Final = 16
-"""Open files that are kept even if descriptors are scarce: an operation uses several at a time."""
+"""The minimum of open files, even if descriptors are scarce: one operation uses several."""
 
 _ADVICE: Final = {number: text.replace("the server", "the broker") for number, text in ADVICE.items()} | {
     errno.ENOSPC: "free some space on this disk, or give topics a shorter retention; then start the broker again",
@@ -31,22 +31,22 @@ _ADVICE: Final = {number: text.replace("the server", "the broker") for number, t
 
 
 class StorageFailure(KafkaError):
-    """A log directory, or one log in it, cannot be used any more. Others carry on."""
+    """A log directory, or one log in it, cannot be used any more. Others continue."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
 
 class DamagedLog(StorageFailure):
-    """Durable data is missing or changed. A part of a log must never be taken for all of it."""
+    """Durable data is missing or changed. The rest of the log must not be served as if it were complete."""
 
 
 class MissingFile(StorageFailure):
-    """The file does not exist. The directory is sound."""
+    """The file does not exist, but the directory is usable."""
 
 
 class FirstFailure(DiskErrors):
-    """The errors of a log directory. The first failure ends its use; a missing file is not a failure."""
+    """The errors of a log directory. The first failure ends its use; a missing file does not."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -54,11 +54,11 @@ class FirstFailure(DiskErrors):
 
     def check(self) -> None:
         if self.failed is not None:
-            raise StorageFailure(f"{self.where} has failed before: {self.failed.text}")
+            raise StorageFailure(f"{self.where} is unusable since an earlier failure: {self.failed.text}")
 
     def error(self, operation: str, where: str, number: int | None) -> StorageFailure:
         if operation == "open" and number == errno.ENOENT:
-            return MissingFile(f"there is no {where}")
+            return MissingFile(f"the file {where} does not exist")
         error = StorageFailure(failure_text(operation, where, number, _ADVICE))
         if self.failed is None:
             self.failed = error
@@ -66,24 +66,24 @@ class FirstFailure(DiskErrors):
 
     def in_use(self, where: str, owner: str) -> StorageFailure:
         return StorageFailure(
-            f"{where} is in use: another broker has it. Stop that one, or give this one a log.dirs of its own"
+            f"{where} is in use by another broker. Stop that broker, or configure other log.dirs for this one"
         )
 
 
 def log_directory(path: str) -> RealDisk:
-    """Lock a log directory. An unusable directory counts as failed; one in use by another process raises."""
+    """Lock a log directory. An unusable directory counts as failed; raise if another process uses it."""
     return RealDisk(path, FirstFailure(path), lock=LOCK, reserve=RESERVE)
 
 
 class Handles:
-    """The open files of a log directory. The least recently used one is closed when there are too many."""
+    """The open files of a log directory. When there are too many, the least recently used one is closed."""
 
     def __init__(self, files: FolderDisk, open_max: int = OPEN_FILES_MAX) -> None:
         self.files = files
         self._open_max = open_max
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
         self._by_folder: dict[str, dict[str, None]] = {}
-        """The paths in `_open` by folder, so that `forget_folder` need not scan them all."""
+        """The paths in `_open` by folder, so that `forget_folder` does not scan all of them."""
         self._lock = Lock()
 
     @property
@@ -111,7 +111,7 @@ class Handles:
             return self._hold(path, self.files.create(path))
 
     def forget(self, path: str) -> None:
-        """Close the file before its name gets another meaning."""
+        """Close the file, before its name is used for another file."""
         with self._lock:
             if path in self._open:
                 self._let_go(path)
@@ -142,7 +142,7 @@ class Handles:
 
 
 def sync(files: FolderDisk, path: str) -> None:
-    """Sync a file through a descriptor of its own, so any thread may."""
+    """Sync a file through a descriptor of its own, which is safe in any thread."""
     file = files.open(path)
     try:
         file.sync()

@@ -1,7 +1,7 @@
-"""Check what a segment's time index says against its batches, before anything depends on it.
+"""Check a segment's time index against its batches before relying on it.
 
-An index is only a hint, and a wrong entry may only cost time: no segment is deleted, and no record is skipped in a
-search, because an entry has rotted. If the batches contradict an index, both indexes are rebuilt.
+An index is only a hint. A damaged entry may cost time, but must never cause a segment to be deleted or a search to skip
+a record. If the batches contradict an index, both indexes are rebuilt.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from replica.storage.segment_indexes import OffsetIndex, decode_position
 
 
 def newest(segment: LogSegment, kept_since: int) -> int:
-    """Return the greatest timestamp of a segment. The batches confirm it if it is older than `kept_since`: the caller
-    deletes the segment then."""
+    """Return the greatest timestamp of a segment. If it is older than `kept_since`, verify it with the batches, because
+    the caller then deletes the segment."""
     time = segment.greatest()[0]
     return time if time >= kept_since else greatest(segment)[0]
 
 
 def ends_before(segment: LogSegment, timestamp: int) -> bool:
-    """Return whether all records of a segment are earlier, as its batches confirm."""
+    """Return whether all records of a segment have earlier timestamps, as verified with its batches."""
     return segment.greatest()[0] < timestamp and greatest(segment)[0] < timestamp
 
 
 def greatest(segment: LogSegment) -> tuple[int, int]:
-    """Return the greatest timestamp of a segment and the last offset of the first batch that has it.
+    """Return the greatest timestamp of a segment, and the last offset of the first batch that has it.
 
-    An index's entry counts if its batch has that timestamp and no later batch has a greater one. The check runs once
-    for a segment, and usually reads only the end.
+    An index entry is accepted if its batch has that timestamp and no later batch has a greater one. The check runs once
+    for each segment, and usually reads only its end.
     """
     time, offset = segment.greatest()
     if segment.max_is_unchecked:
@@ -38,7 +38,7 @@ def greatest(segment: LogSegment) -> tuple[int, int]:
 
 
 def first_position(segment: LogSegment, timestamp: int) -> int:
-    """Return the start of a batch such that all records before it are earlier than `timestamp`."""
+    """Return the start of a batch before which all records have timestamps earlier than `timestamp`."""
     position = _position_before(segment, timestamp)
     if position is None and not segment.indexes_are_rebuilt:
         segment.rebuild()
@@ -47,7 +47,7 @@ def first_position(segment: LogSegment, timestamp: int) -> int:
 
 
 def _position_before(segment: LogSegment, timestamp: int) -> int | None:
-    """Return the position by the time index, or None if the batch there has another timestamp than the entry."""
+    """Return the position from the time index; None if the batch there does not have the entry's timestamp."""
     entry = segment.times.before(timestamp)
     if entry is None:
         return 0
@@ -59,7 +59,8 @@ def _position_before(segment: LogSegment, timestamp: int) -> int | None:
 
 
 def _is_at_the_end(segment: LogSegment, time: int, offset: int) -> bool:
-    """Return whether the batch is among the last ones. Loads no index: a log may have thousands of segments."""
+    """Return whether the batch is among the last ones. It loads no index, since a log may have thousands of
+    segments."""
     try:
         return _none_is_later(segment, _last_position(segment), time, offset)
     except DamagedLog:
@@ -72,7 +73,8 @@ def _is_somewhere(segment: LogSegment, time: int, offset: int) -> bool:
 
 
 def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -> bool:
-    """Return whether the batch of `offset` follows `position`, has timestamp `time`, and no batch there is later."""
+    """Return whether the batch of `offset` is after `position` and has timestamp `time`, and no batch there has a later
+    one."""
     met = False
     for _, header in segment.headers(position):
         if header.max_timestamp > time:
@@ -85,7 +87,7 @@ def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -
 
 
 def _last_position(segment: LogSegment) -> int:
-    """Return the start of one of the last batches, by the last entry of the offset index."""
+    """Return the start of one of the last batches, from the last entry of the offset index."""
     try:
         file = segment.handles.files.open(segment.path(INDEX))
     except MissingFile:

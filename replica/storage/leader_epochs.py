@@ -1,7 +1,7 @@
 """The start offset of each leader epoch in one log (Kafka: LeaderEpochFileCache, KIP-101).
 
-Two replicas compare these epochs to find where their logs diverge. A high watermark cannot show it: a follower learns
-the watermark late, and truncation to it has lost committed records.
+Two replicas compare these epochs to find where their logs diverge. The high watermark does not suffice: a follower
+receives it late, so truncation to it could lose committed records.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class LeaderEpochFileCache:
     """The epochs and their start offsets, both strictly ascending, with a copy in the file `leader-epoch-checkpoint`.
 
     path       the file
-    changed    the entries changed since the file was written
-    unsynced   the file was written, or found, since a flush last took it
+    changed    True if the entries changed since the file was written
+    unsynced   True if the file was written, or found at the start, since the last flush
     """
 
     def __init__(self, files: FolderDisk, folder: str, entries: Iterable[tuple[int, int]] | None = None) -> None:
-        """`entries` are those of the file; None if there is no file."""
+        """`entries`: the content of the file; None if there is no file."""
         self.path = f"{folder}/{EPOCHS}"
         self._files = files
         self._epochs: list[int] = []
@@ -42,7 +42,8 @@ class LeaderEpochFileCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def write_if_changed(self) -> bool:
-        """Write the file, not durably: after a loss of power the epochs are read from the batches again."""
+        """Write the file if it is outdated, but not durably: after a power loss the epochs are rebuilt from the
+        batches."""
         if not self.changed:
             return False
         write_atomically(self._files, self.path, encode(self.entries), durably=False)
@@ -50,12 +51,12 @@ class LeaderEpochFileCache:
         return True
 
     def assign(self, epoch: int, start: int) -> None:
-        """Record that a leader of this epoch starts, or continues, at this offset. Remove entries that contradict it:
-        nothing of those was committed.
+        """Record that a leader of this epoch starts, or continues, at this offset. Remove contradicting entries, whose
+        records cannot be committed.
 
-        An epoch that continues keeps its start. Only epochs without records, or whose records were truncated, can
-        follow it in the table. If its start moved here, the epoch before it would seem to last until here, and a
-        replica with other records of that one would seem to have the same history.
+        An epoch that continues keeps its start. Entries after it in the table have no records left. If its start were
+        moved here, the epoch before it would seem to last until here, and a replica with other records in that range
+        would seem to have the same history.
         """
         assert epoch >= 0
         assert start >= 0
@@ -82,10 +83,10 @@ class LeaderEpochFileCache:
             self.changed = True
 
     def truncate_from_start(self, offset: int) -> None:
-        """Remove epochs that ended before this offset; the last one that started before it keeps its start.
+        """Remove epochs that ended before this offset. The last one that started before it keeps its start.
 
-        A replica with records of an older epoch must learn that the epoch ended before this log starts. If the answer
-        were this offset itself, the replica's records up to here would seem to be the same history.
+        A replica with records of a removed epoch must be told that the epoch ended before this log starts. If the
+        answer were this offset itself, the replica's records up to here would seem to be the same history.
         """
         before = bisect_left(self._starts, offset) - 1
         if before > 0:
@@ -104,14 +105,15 @@ class LeaderEpochFileCache:
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEndOffset:
-        """Return the largest epoch that does not exceed `epoch`, and the start of the next one or the log's end."""
+        """Return the largest epoch that does not exceed `epoch`, and its end: the start of the next epoch, or the log
+        end."""
         if epoch == NO_EPOCH or not self._epochs:
             return EpochEndOffset(NO_EPOCH, NO_OFFSET)
         if epoch == self._epochs[-1]:
             return EpochEndOffset(epoch, log_end)
         higher = bisect_right(self._epochs, epoch)
         if higher == len(self._epochs):
-            return EpochEndOffset(NO_EPOCH, NO_OFFSET)  # a later epoch than any that this log knows
+            return EpochEndOffset(NO_EPOCH, NO_OFFSET)  # a later epoch than any in this log
         if higher == 0:
             return EpochEndOffset(epoch, self._starts[0])
         return EpochEndOffset(self._epochs[higher - 1], self._starts[higher])

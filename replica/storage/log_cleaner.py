@@ -1,10 +1,10 @@
 """Compaction of one log (Kafka: LogCleaner).
 
-`replica.core.partitions.log_policy` chooses the log, `compaction` the records.
+`replica.core.partitions.log_policy` chooses the log, and `compaction` the records to keep.
 
-A round reads the dirty part and remembers the last offset of each key, as many as fit into memory. Then it copies the
-closed segments up to there without the records that a later one replaces. Each copy is made durable beside the log and
-takes the place of its originals by one rename, which a start finishes if it was interrupted.
+A round first reads the dirty part and records the last offset of each key, up to `KEYS_MAX` keys. Then it copies the
+closed segments up to there, without records that a later one replaces. Each copy is made durable beside the log, and
+replaces its originals by one rename. If a crash interrupts the replacement, the next start finishes it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import Header, check
 
 KEYS_MAX: Final = 250_000
-"""The most keys that one round remembers, about 200 bytes each. More keys take more rounds."""
+"""The number of keys that one round records, about 200 bytes each. A log with more keys takes more rounds."""
 
 
 @frozen
 class Cleaned:
-    """The result of a round: the log is clean up to `upto`."""
+    """The result of a round. `upto`: the log is clean before this offset."""
 
     upto: int
     records_before: int
@@ -59,9 +59,9 @@ def examine_log(log: UnifiedLog, cleaned_upto: int, now_ms: int, high_watermark:
 
 
 def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KEYS_MAX) -> Cleaned:
-    """Do one round. It may run beside the thread that appends: only the swaps take the log's lock.
+    """Clean one log once. It may run concurrently with appends: only the replacement of segments takes the log's lock.
 
-    A truncation or deletion meanwhile ends the round without a result.
+    If the log is truncated or segments are deleted meanwhile, the round ends without a result.
     """
     handles = Handles(log.segments.files, open_max=4)
     try:
@@ -89,14 +89,15 @@ def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KE
 
 
 def _for_itself(handles: Handles, segment: LogSegment) -> LogSegment:
-    """Return a segment with files and indexes of its own, for the cleaner's thread."""
+    """Return a copy of the segment with its own files and indexes, for the cleaner's thread."""
     found = LogSegment(handles, segment.folder, segment.base, segment.size, segment.end)
     found.has_aborted = segment.has_aborted
     return found
 
 
 def _read_valid(segment: LogSegment, position: int, header: Header) -> bytes:
-    """Read a batch and verify its checksum. A damaged one must not be built anew: its new checksum would be right."""
+    """Read a batch and verify its checksum. A damaged batch must not be rebuilt, since it would get a valid
+    checksum."""
     batch = segment.bytes_at(position, header.size)
     try:
         check(batch)
@@ -110,10 +111,10 @@ class _Round:
     """A round of cleaning.
 
     segments     the closed segments up to the end of the dirty part
-    found        what the log's examination found
-    aborted      the aborted transactions of the log's transaction indexes, also with later markers
-    compaction   what stays
-    given_up     a segment changed meanwhile and was not cleaned, so the next round starts where this one did
+    found        the dirty part that `examine_log` measured
+    aborted      the aborted transactions in the log's transaction indexes, including those whose markers follow later
+    compaction   the choice of the records to keep
+    given_up     True if a segment changed meanwhile and was not cleaned: the next round starts at the same offset
     """
 
     log: UnifiedLog
@@ -132,7 +133,7 @@ class _Round:
                     compaction.note_marker(header, _read_valid(segment, position, header))
 
     def note_keys(self, keys_max: int) -> None:
-        """Read the dirty part up to its end, or until there are too many keys."""
+        """Read the keys of the dirty part, up to its end or until there are too many keys."""
         compaction, since = self.compaction, self.found.first_dirty_offset
         compaction.upto = self.found.end_offset
         for segment in self.segments:
@@ -149,8 +150,8 @@ class _Round:
     def clean_group(self, group: list[LogSegment]) -> int:
         """Replace these segments by one, and return its size.
 
-        The copy, and a transaction index for the markers that it keeps, are durable before the swap. The index is
-        renamed first: without it, readers of the copy would get aborted records. If the log was truncated or the
+        The copy, and a transaction index for the markers in it, are durable before the replacement. The index is
+        renamed first, because without it readers of the copy would get aborted records. If the log was truncated or the
         segments were deleted meanwhile, the copy is deleted.
         """
         log, files, folder = self.log, self.log.segments.files, self.log.segments.folder
@@ -177,7 +178,8 @@ class _Round:
         return size
 
     def _copy(self, group: list[LogSegment], path: str) -> tuple[int, set[int]]:
-        """Write the remaining records of these segments, durably. Return the size, and the offsets of its markers."""
+        """Write the remaining records of these segments durably. Return the size of the copy and the offsets of its
+        markers."""
         file = self.log.segments.files.create(path)
         size, markers = 0, set()
         try:
@@ -197,8 +199,11 @@ class _Round:
         return size, markers
 
     def _write_aborted(self, path: str, markers: Collection[int]) -> None:
-        """Write a transaction index with the transactions whose markers stay. A consumer skips a producer's records up
-        to the marker, and without a marker would never stop; no record of such a transaction is left."""
+        """Write a transaction index with the transactions whose markers stay.
+
+        Transactions without a marker are left out, since no record of them is left, and a consumer that skips the
+        producer's records until the marker would never stop.
+        """
         file = self.log.segments.files.create(path)
         try:
             file.write(0, encode([each for each in self.aborted if each.last_offset in markers]))
@@ -207,13 +212,13 @@ class _Round:
             file.close()
 
     def _is_last_of_producer(self, header: Header) -> bool:
-        """Return whether a start must find the producer's last sequence in this batch."""
+        """Return whether this batch has the producer's last sequence, which a restart must find."""
         known = self.log.producers.last_entry(header.producer_id) if header.producer_id >= 0 else None
         return known is not None and known.last_offset == header.last_offset
 
 
 def _groups(segments: list[LogSegment], segment_bytes: int) -> Iterator[list[LogSegment]]:
-    """Group small neighbours that fit into one segment."""
+    """Group neighbouring small segments that fit into one."""
     group: list[LogSegment] = []
     size = 0
     for segment in segments:

@@ -1,4 +1,4 @@
-"""One log directory: its owner, its logs and its checkpoint files. If its disk fails, other directories stay in use."""
+"""One log directory: its owner, its logs and its checkpoint files. If its disk fails, other directories continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DELETE: Final = "-delete"
 FUTURE: Final = "-future"
 STRAY: Final = "-stray"
 _META_VERSIONS: Final = ("0",)
-"""Version 1 is of Kafka without ZooKeeper, whose directories have a log of metadata."""
+"""Version 1 belongs to Kafka without ZooKeeper, whose directories contain a metadata log."""
 CLOSING_THREADS: Final = 8
 
 
@@ -34,7 +34,7 @@ def folder_of(partition: TopicPartition) -> str:
 
 
 def partition_of(folder: str) -> TopicPartition | None:
-    """Parse a folder's name: the last dash separates topic and number. Return None for other folders."""
+    """Parse a folder name: the last dash separates topic and partition. Return None for other folders."""
     topic, _, number = folder.rpartition("-")
     return (topic, int(number)) if topic and number.isdigit() else None
 
@@ -43,14 +43,14 @@ class LogDirectory:
     """A directory of `log.dirs`.
 
     logs                     the logs in use
-    damaged                  logs that could not be opened or went offline, and why; none is in `logs`
+    damaged                  logs that could not be opened or went offline, with the reason; none is in `logs`
     high_watermarks, cleaned, _recovery_points, _start_offsets   the checkpoint files, as last written or read
-    was_clean                the previous process closed all logs in order
+    was_clean                True if the previous process closed all logs cleanly
     previous_broker_epoch    broker epoch of that process, or -1
-    notes                    what an operator should know about the start
-    _points_lost             the recovery points could not be read
+    notes                    messages about the start, for the operator
+    _points_lost             True if the recovery points could not be read
     _gone                    partitions without a log that the checkpoint files may still name
-    _deletions               renamed folders of deleted logs, and when they go
+    _deletions               renamed folders of deleted logs, with the time of their deletion
     """
 
     def __init__(self, files: FolderDisk, *, open_files_max: int) -> None:
@@ -84,13 +84,15 @@ class LogDirectory:
             found.check(path, cluster_id, BrokerId(broker_id))
         except MissingFile:
             if self.files.folders():
-                self.notes.append(f"{self.files.where} has logs and no {META}: it counts as this broker's directory")
+                self.notes.append(
+                    f"{self.files.where} has logs but no {META}: it is considered this broker's directory"
+                )
             write_atomically(self.files, META, encode_identity(cluster_id, BrokerId(broker_id)))
         except WrongIdentity as error:
             raise StorageFailure(str(error)) from None
 
     def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
-        """Open the logs one after the other, and yield each partition. A damaged log goes to `damaged`."""
+        """Open the logs one after the other, and yield each partition. A damaged log is added to `damaged` instead."""
         self._read_clean_marker()
         self._recovery_points = self._read_recovery_points()
         self._start_offsets = self._offsets(files_of.START_OFFSETS)
@@ -101,10 +103,10 @@ class LogDirectory:
                 self.files.delete_folder(folder)
                 continue
             if folder.endswith((FUTURE, STRAY)):
-                self.notes.append(f"{self.files.where}/{folder} is no partition of this broker, and is left alone")
+                self.notes.append(f"{self.files.where}/{folder} is not a partition of this broker, and is ignored")
                 continue
             if (partition := partition_of(folder)) is None:
-                self.notes.append(f"{self.files.where}/{folder} is no partition, and is left alone")
+                self.notes.append(f"{self.files.where}/{folder} is not a partition, and is ignored")
                 continue
             try:
                 self.logs[partition] = self._open(partition, config_of(partition[0]))
@@ -118,7 +120,7 @@ class LogDirectory:
         for partition in sorted(self._gone):
             if (point := self._recovery_points.get(partition, 0)) > self._start_offsets.get(partition, 0):
                 where = f"{self.files.where}/{folder_of(partition)}"
-                self.notes.append(f"{where} is not there, and was durable up to offset {point}")
+                self.notes.append(f"{where} is missing, although its log was durable up to offset {point}")
             self._forget(partition)
 
     def _read_clean_marker(self) -> None:
@@ -127,7 +129,8 @@ class LogDirectory:
         except MissingFile:
             return
         self.was_clean = True
-        self.files.discard(files_of.CLEAN_SHUTDOWN)  # first: a crash from now on must not count as a clean shutdown
+        # first, because a crash from now on must not count as a clean shutdown
+        self.files.discard(files_of.CLEAN_SHUTDOWN)
         self.files.sync_dir("")
 
     def _read_recovery_points(self) -> dict[TopicPartition, int]:
@@ -136,14 +139,14 @@ class LogDirectory:
         except DamagedLog as error:
             self._points_lost = True
             if self.was_clean:
-                known = "after the clean shutdown, all but the last segment of each log counts as durable"
+                known = "after the clean shutdown, all but the last segment of each log is considered durable"
             else:
-                known = "it is unknown what was durable, so each log ends at its first damaged batch"
+                known = "it is unknown which records were durable, so each log is cut at its first damaged batch"
             self.notes.append(f"{self.files.where}/{error.text}: the file is ignored; {known}")
             return {}
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
-        """Read a checkpoint file. Without it the offsets count as unknown."""
+        """Read a checkpoint file. If it is missing or damaged, the offsets are unknown."""
         try:
             return files_of.read_offsets(self.files, name)
         except DamagedLog as error:
@@ -153,7 +156,8 @@ class LogDirectory:
     def _open(self, partition: TopicPartition, config: LogConfig) -> UnifiedLog:
         folder = folder_of(partition)
         point = self._recovery_points.get(partition, 0)
-        if self._points_lost and self.was_clean:  # all of it was durable, and each closed segment's name tells its end
+        # all records were durable, and the names of the segments show where each closed one ends
+        if self._points_lost and self.was_clean:
             names = (name for name in self.files.stats(folder) if name.endswith(LOG))
             point = max((int(name.removesuffix(LOG)) for name in names), default=point)
         known = KnownOffsets(point, self._start_offsets.get(partition, 0))
@@ -165,7 +169,7 @@ class LogDirectory:
         return log
 
     def _check_metadata(self, log: UnifiedLog, path: str) -> None:
-        """Delete a malformed topic id: before the first flush, lost power may empty its file."""
+        """Delete a malformed topic id file, which a power loss before the first flush may leave empty."""
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
@@ -174,12 +178,12 @@ class LogDirectory:
         else:
             log.flush_with(path)
 
-    # -- logs come and go --------------------------------------------------------------------------
+    # -- create and delete logs ----------------------------------------------------------------------
 
     def create(self, partition: TopicPartition, config: LogConfig, topic_id: bytes | None) -> UnifiedLog:
         folder = folder_of(partition)
         if partition in self._gone:
-            self.checkpoint()  # after a crash, offsets of the former log would count for this one
+            self.checkpoint()  # otherwise, after a crash, the offsets of the former log would apply to this one
         self.files.make_folder(folder)
         log = self.logs[partition] = self._open(partition, config)
         if topic_id is not None:
@@ -198,10 +202,10 @@ class LogDirectory:
             return None
 
     def take_offline(self, partition: TopicPartition, why: str) -> None:
-        """Stop using a log that may be half changed in memory.
+        """Stop using a log whose state in memory may be half changed.
 
-        Its recovery point stays where it is, and the clean shutdown marker is not written, so the next start reads
-        again what was appended since.
+        Its recovery point is not moved, and the clean shutdown marker is not written, so the next start checks the
+        records appended since.
         """
         log = self.logs.pop(partition, None)
         if log is not None:
@@ -218,7 +222,8 @@ class LogDirectory:
             self._deletions.append((renamed, now_ms + delay))
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Stop using a log, but keep it: the controller never asked for its deletion. Return the folder's new name."""
+        """Stop using a log without deleting it, since no command of the controller deletes it. Return the folder's new
+        name."""
         folder = folder_of(partition)
         aside = f"{folder[:200]}.{uuid4().hex}{STRAY}"
         self._release(partition, aside)
@@ -255,7 +260,7 @@ class LogDirectory:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Write recovery points and log start offsets. Remove logs that are gone from all checkpoint files."""
+        """Write recovery points and log start offsets. Remove deleted logs from all checkpoint files."""
         with self._lock:
             logs = list(self.logs.items())  # another thread may create a log
             self._recovery_points |= {each: log.recovery_point for each, log in logs}
@@ -270,7 +275,8 @@ class LogDirectory:
                 self._gone.clear()
 
     def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks of logs in this directory, if one of them changed. Others keep their value."""
+        """Write the high watermarks of logs in this directory, if any has changed. Logs that are not named keep their
+        value."""
         with self._lock:
             moved = {
                 each: values[each]
@@ -287,14 +293,14 @@ class LogDirectory:
             files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
 
     def lower_end(self, partition: TopicPartition, offset: int) -> None:
-        """Lower each checkpoint beyond the offset to which a log is about to be truncated."""
+        """Lower each checkpoint that is beyond the offset to which a log is about to be truncated."""
         names = files_of.RECOVERY_POINTS, files_of.HIGH_WATERMARKS, files_of.CLEANED
         self._lower(
             partition, offset, zip(names, (self._recovery_points, self.high_watermarks, self.cleaned), strict=True)
         )
 
     def lower_start(self, partition: TopicPartition, offset: int) -> None:
-        """Lower the recorded start of a log that starts at an earlier offset than before."""
+        """Lower the recorded start of a log whose start offset has decreased."""
         self._lower(partition, offset, [(files_of.START_OFFSETS, self._start_offsets)])
 
     def _lower(
@@ -307,11 +313,13 @@ class LogDirectory:
                     files_of.write_offsets(self.files, name, offsets)
 
     def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
-        """Close all logs in order, then write the clean shutdown marker, which vouches for everything before it. With
-        `threads=0`, close one log after the other, always in the same order."""
+        """Close all logs, then write the clean shutdown marker, which declares all logs durable.
+
+        With `threads=0`, close one log after the other, always in the same order.
+        """
         if self.failed is None:
             if threads:
-                with ThreadPoolExecutor(threads) as pool:  # many syncs at a time take the disk little longer than one
+                with ThreadPoolExecutor(threads) as pool:  # many concurrent syncs take the disk hardly longer than one
                     list(pool.map(UnifiedLog.close, self.logs.values()))
             else:
                 for log in self.logs.values():
@@ -325,7 +333,7 @@ class LogDirectory:
 
 @frozen
 class _CheckpointsOf:
-    """One log's `replica.storage.unified_log.OffsetCheckpoints`."""
+    """The `replica.storage.unified_log.OffsetCheckpoints` of one log."""
 
     directory: LogDirectory
     partition: TopicPartition

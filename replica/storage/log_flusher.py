@@ -1,11 +1,11 @@
 """The durability of a log: the recovery point, and the flushes that move it.
 
-A flush makes the batches, their indexes, the leader epochs and the names of the files durable; only then the recovery
-point moves. Recovery never cuts the log before the recovery point, and reports a loss there as damage.
+A flush makes the batches, their indexes, the leader epochs and the file names durable, and then moves the recovery
+point. Recovery never truncates before the recovery point, and reports missing records there as damage.
 
-A flush has three steps, since the slow one runs beside appends, truncations, cleaning and other flushes: `begin`
-collects the files, `write_out` syncs them, `finish` moves the recovery point unless the log was truncated meanwhile.
-`UnifiedLog` holds its lock for all steps but `write_out`.
+A flush has three steps, because the slow one runs concurrently with appends, truncations, cleaning and other flushes:
+`begin` collects the files, `write_out` syncs them, `finish` moves the recovery point unless the log was truncated
+meanwhile. `UnifiedLog` holds its lock for all steps but `write_out`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from replica.storage.log_segments import LogSegments
 from replica.storage.transaction_index import ABORTED
 
 FLUSH_BYTES: Final = 64 << 20
-"""The most of one log that a start has to check again, whatever `flush.messages` and `flush.ms` allow."""
+"""The bytes of one log after which a flush is due, whatever `flush.messages` and `flush.ms` allow. A restart has to
+check no more than that."""
 
 
 @frozen(eq=False)
@@ -30,11 +31,11 @@ class PendingFlush:
     """A flush between `begin` and `finish`.
 
     target          the log end offset when it began
-    truncations     the flusher's count when it began
-    newest_base     base offset of the active segment when it began
+    truncations     `LogFlusher.truncations` when it began
+    newest_base     the base offset of the active segment when it began
     paths           the files to sync
-    metadata        those of them that `add_file` named
-    names_changed   the folder is to be synced, too
+    metadata        those of `paths` that `add_file` named
+    names_changed   True if the folder must be synced, too
     """
 
     target: int
@@ -49,10 +50,10 @@ class LogFlusher:
     """The durability of one log.
 
     recovery_point   all records before it are durable
-    truncations      how often the log was truncated: a flush that began before a truncation proves nothing
-    names_changed    the folder has names that no flush has made durable
+    truncations      the number of truncations: a flush that began before a truncation does not move the recovery point
+    names_changed    True if the folder has file names that are not durable yet
     _metadata        other files in the folder that must be durable before any record is
-    _pending         flushes that are not finished, of several threads
+    _pending         unfinished flushes, in several threads
     _idle_since_ms   when `is_due` last found nothing to flush; None: nothing was checked since the last flush
     _flushed_bytes   the segments' `appended_bytes` when the last flush began
     """
@@ -70,7 +71,8 @@ class LogFlusher:
         self._flushed_bytes = 0
 
     def is_due(self, end_offset: int, config: LogConfig, now_ms: int) -> bool:
-        """Return whether `flush.messages` or `flush.ms` asks for a flush, much is not durable, or a closed segment."""
+        """Return whether to flush: due to `flush.messages`, `flush.ms`, `FLUSH_BYTES`, or a closed segment that is not
+        durable."""
         unflushed = end_offset - self.recovery_point
         if unflushed <= 0:
             self._idle_since_ms = now_ms
@@ -85,7 +87,7 @@ class LogFlusher:
         )
 
     def add_file(self, path: str) -> None:
-        """Add a file of the folder that must be durable before any record is."""
+        """Add a file of the folder that must be durable before any record."""
         self._metadata = (*self._metadata, path)
         self.names_changed = True
 
@@ -95,14 +97,14 @@ class LogFlusher:
         self.truncations += 1
 
     def restarted_at(self, offset: int) -> None:
-        """Start anew at this offset after the deletion of all records."""
+        """Start again at this offset, after all records were deleted."""
         self.recovery_point = offset
 
     # -- the steps of a flush ----------------------------------------------------------------------
 
     def begin(self, end_offset: int) -> PendingFlush:
-        """Collect the files to sync, those of unfinished flushes in other threads included: the first flush to end
-        moves the recovery point."""
+        """Collect the files to sync. They include those of unfinished flushes in other threads, since the first flush
+        to finish moves the recovery point for all."""
         active = self._segments.active
         paths = [
             segment.path(suffix)
@@ -137,7 +139,7 @@ class LogFlusher:
         return [path for path in taken if path not in paths]
 
     def write_out(self, flush: PendingFlush) -> None:
-        """Sync the files. Needs no lock. Raises `MissingFile` if one was truncated away or replaced."""
+        """Sync the files. Needs no lock. Raises `MissingFile` if a truncation or cleaning removed one."""
         for path in flush.paths:
             sync(self._files, path)
         if flush.names_changed:
@@ -145,7 +147,7 @@ class LogFlusher:
             self._files.sync_dir("")  # the folder itself may be new
 
     def cancel(self, flush: PendingFlush) -> None:
-        """Return the files of a failed flush, so that the next one syncs them."""
+        """Put back the files of a failed flush, so that the next flush syncs them."""
         self._pending.remove(flush)
         self.names_changed = self._epochs.unsynced = True
         self._metadata = (*flush.metadata, *self._metadata)
@@ -154,7 +156,7 @@ class LogFlusher:
             segment.aborted_changed = segment.has_aborted
 
     def finish(self, flush: PendingFlush) -> None:
-        """Move the recovery point. After a truncation it is unknown what became durable: not the truncated records."""
+        """Move the recovery point. After a truncation it stays, because it is unknown which records became durable."""
         self._pending.remove(flush)
         if flush.truncations == self.truncations:
             self._segments.flushed(flush.newest_base if flush.names_changed else None)

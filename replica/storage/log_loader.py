@@ -1,12 +1,12 @@
 """Recovery of a log at the start of a broker (Kafka: LogLoader).
 
-Everything before the recovery point was durable once. What is missing there is damage, and the log is not served.
-Nothing was promised behind it: a crash may keep or lose any sector of a write. So each batch there is checked, and the
-first one that is not whole and valid ends the log; the rest is deleted, with a note. The batches before it are written
-again, because a sync that failed may have left them in the system's cache only.
+Everything before the recovery point was durable. If some of it is missing, the log is damaged and is not served. After
+the recovery point nothing is guaranteed: a crash may keep or lose any sector of a write. So each batch there is
+checked, and the log is cut at the first batch that is incomplete or invalid, with a note. The remaining batches are
+written again, because a failed sync may have left them only in the page cache.
 
 The files beside the batches are hints. Indexes, leader epochs, producer state and transaction indexes are rebuilt from
-the batches if they are lost or make no sense.
+the batches if they are missing or invalid.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _CHUNK_BYTES: Final = 4 << 20
 
 @define
 class _Scanned:
-    """The content of the batches behind the recovery point.
+    """The content of the batches after the recovery point.
 
     epochs    leader epoch and base offset of each batch
-    markers   there is a transaction marker
+    markers   True if there is a transaction marker
     """
 
     epochs: list[tuple[int, int]] = field(factory=list)
@@ -49,7 +49,7 @@ class _Scanned:
 
 @frozen
 class KnownOffsets:
-    """The checkpoints of the directory for one log."""
+    """The offsets of one log in the directory's checkpoint files."""
 
     recovery_point: int = 0
     start_offset: int = 0
@@ -76,8 +76,9 @@ def open_log(
     if not segments:
         if known.recovery_point > known.start_offset:
             raise DamagedLog(
-                f"{files.where}/{folder} is empty, and its log was durable up to offset {known.recovery_point}: if "
-                "that is intended, remove the directory while the broker is down, and it is copied from the others"
+                f"{files.where}/{folder} is empty, but its log was durable up to offset {known.recovery_point}. If "
+                "that is intended, stop the broker and remove the directory; the broker then copies the log from "
+                "other replicas"
             )
         segments = [LogSegment.create(handles, folder, known.start_offset)]
     kept = _epochs(found, handles, folder, notes)
@@ -101,8 +102,8 @@ def open_log(
 
 
 def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[str, FileStat]:
-    """Finish each cleaning that came to its swap, and remove what other cleanings and deletions left. Return the files
-    of the folder."""
+    """Finish each cleaning that was interrupted during its replacement, and remove remains of other cleanings and of
+    deletions. Return the files of the folder."""
     files = handles.files
     swaps = []
     found = files.stats(folder)
@@ -116,8 +117,8 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
         base = int(name.removesuffix(LOG + SWAP))
         end = _end_of(handles, f"{folder}/{name}", base)
         if end == base:
-            files.discard(f"{folder}/{name}")  # a cleaning leaves one batch at least
-            notes.append(f"{name} is empty, and is deleted")
+            files.discard(f"{folder}/{name}")  # a cleaning leaves at least one batch
+            notes.append(f"{name} is empty and was deleted")
             continue
         finish_swap(handles, folder, base, end)
         notes.append(f"finished the interrupted cleaning of {name.removesuffix(SWAP)}")
@@ -125,15 +126,18 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
 
 
 def _is_half_a_swap(name: str, found: dict[str, FileStat]) -> bool:
-    """Return whether this is a transaction index whose cleaning ended before the swap of its segment."""
+    """Return whether this is a transaction index whose cleaning was interrupted before its segment was replaced."""
     return name.endswith(ABORTED + SWAP) and name.removesuffix(ABORTED + SWAP) + LOG + SWAP not in found
 
 
 def _delete_lone_indexes(
     handles: Handles, folder: str, found: dict[str, FileStat], known: KnownOffsets, notes: list[str]
 ) -> None:
-    """Delete indexes without a segment. At either end of the log an interrupted deletion leaves them; between two
-    segments nothing does, so there they prove that a segment was lost."""
+    """Delete indexes without a segment, as interrupted deletions leave them at both ends of the log.
+
+    Between two segments they cannot be left by a deletion: there they prove that a segment was lost, so raise
+    `DamagedLog`.
+    """
     files = handles.files
     bases = [int(name.removesuffix(LOG)) for name in found if name.endswith(LOG)]
     for name in list(found):
@@ -141,18 +145,19 @@ def _delete_lone_indexes(
         if f"{dot}{suffix}" in (INDEX, TIMES, ABORTED) and stem + LOG not in found:
             if bases and min(bases) < int(stem) < min(max(bases), known.recovery_point):
                 raise DamagedLog(
-                    f"{files.where}/{folder}/{stem}{LOG} is not there, and was durable: remove the directory while the "
-                    "broker is down, and it is copied from the others"
+                    f"{files.where}/{folder}/{stem}{LOG} is missing, although it was durable. Stop the broker "
+                    "and remove the directory; the broker then copies it from other replicas"
                 )
-            notes.append(f"{name} has no segment beside it, and is deleted")
+            notes.append(f"{name} belongs to no segment and was deleted")
             files.discard(f"{folder}/{name}")
             del found[name]
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
-    """Put a cleaned segment, a durable `.swap` file, in the place of its originals: those with bases below its end.
+    """Replace segments by a cleaned one, a durable `.swap` file: those with base offsets before its end.
 
-    The originals are durably gone before the rename, so that none comes back after the segment that holds its records.
+    The originals are durably deleted before the rename; otherwise one could reappear after the segment that contains
+    its records.
     """
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
@@ -184,7 +189,7 @@ def _end_of(handles: Handles, path: str, base: int) -> int:
             end, position = header.next_offset, position + header.size
         return end
     except KafkaError as error:
-        raise DamagedLog(f"{handles.files.where}/{path} was durable, and is damaged: {error.text}") from error
+        raise DamagedLog(f"{handles.files.where}/{path} was durable, but is damaged: {error.text}") from error
     finally:
         file.close()
 
@@ -198,7 +203,7 @@ def _whole(file: DiskFile, position: int, size: int) -> tuple[bytes, int]:
 
 
 def _segments(handles: Handles, folder: str, found: dict[str, FileStat]) -> list[LogSegment]:
-    """Return the segments; each ends where the next one starts. `_recover` finds the end of the last one."""
+    """Return the segments, each of which ends where the next one starts. `_recover` finds the end of the last one."""
     bases = sorted((int(name.removesuffix(LOG)), stat) for name, stat in found.items() if name.endswith(LOG))
     segments = []
     for index, (base, stat) in enumerate(bases):
@@ -210,10 +215,10 @@ def _segments(handles: Handles, folder: str, found: dict[str, FileStat]) -> list
 
 
 def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig, notes: list[str]) -> _Scanned:
-    """Read what is behind the recovery point, and end the log where it breaks off.
+    """Read the batches after the recovery point, and cut the log where it breaks.
 
-    It breaks off at the first batch that is not whole, not valid or does not follow, and where a segment is missing.
-    Raises `DamagedLog` if that is before the recovery point.
+    It breaks at the first batch that is incomplete, invalid or out of order, and where a segment is missing. Raises
+    `DamagedLog` if that is before the recovery point.
     """
     point = known.recovery_point
     first = max((index for index, each in enumerate(segments) if each.base <= point), default=0)
@@ -223,10 +228,10 @@ def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig,
         segment = segments[index]
         broken = _scan(segment, point if index == first else segment.base, config, scanned)
         if broken is None and index + 1 < len(segments) and segments[index + 1].base != segment.end:
-            broken = f"the next segment begins at offset {segments[index + 1].base}"
+            broken = f"the next segment begins only at offset {segments[index + 1].base}"
         if broken is not None:
             if segment.end < point:
-                raise segment.damaged(segment.size, f"{broken}; it was durable up to offset {point}")
+                raise segment.damaged(segment.size, f"{broken}; the log was durable up to offset {point}")
             later = segments[index + 1 :]
             lost = sum(each.size for each in later)
             notes.append(
@@ -239,12 +244,15 @@ def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig,
         index += 1
     end = segments[-1].end
     if end < point:
-        raise segments[-1].damaged(segments[-1].size, f"it ends at offset {end}, and was durable up to {point}")
+        raise segments[-1].damaged(
+            segments[-1].size, f"the log ends at offset {end}, but was durable up to offset {point}"
+        )
     return scanned
 
 
 def _truncate_after(segment: LogSegment, later: list[LogSegment]) -> None:
-    """End the log in this segment, durably: once another segment follows, no start checks this one's end again."""
+    """Make this segment the last one, durably: as soon as another segment follows, no start checks the end of this
+    one."""
     for each in reversed(later):
         for suffix in each.suffixes:
             segment.handles.files.discard(each.path(suffix))
@@ -255,8 +263,8 @@ def _truncate_after(segment: LogSegment, later: list[LogSegment]) -> None:
 
 
 def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned) -> str | None:
-    """Check the batches from the last indexed one before `since` on, and rebuild the index entries. Return why the
-    segment breaks off, or None."""
+    """Check the batches from the last indexed one before `since` on, and rebuild their index entries. Return the reason
+    if the segment breaks off, else None."""
     position, end = _known_start(segment, since)
     segment.end = end
     unsettled: int | None = None
@@ -302,8 +310,8 @@ def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned)
 def _write_again(segment: LogSegment, position: int) -> None:
     """Write the batches from `position` on again, so that the next sync makes them durable.
 
-    If a sync failed before the last broker ended, these bytes are in the system's cache only, and count as written
-    there: a later sync reports success without them.
+    If an earlier sync failed, the page cache may hold these bytes as written, and the next sync would succeed without
+    writing them.
     """
     file = segment.handles.get(segment.log_path)
     for at in range(position, segment.size, _CHUNK_BYTES):
@@ -311,9 +319,9 @@ def _write_again(segment: LogSegment, position: int) -> None:
 
 
 def _follows(header: Header, segment: LogSegment, epoch: int) -> bool:
-    """Return whether a batch may follow: no checksum covers its offset and its epoch.
+    """Return whether a batch may follow. The checksum covers neither its offset nor its leader epoch.
 
-    A batch with an older epoch was truncated once, and a loss of power before the truncation was durable restored it.
+    A batch with an older epoch was truncated before, and came back because a power loss undid the truncation.
     """
     return (
         segment.end <= header.base_offset <= segment.base + RELATIVE_MAX - header.last_delta
@@ -329,7 +337,7 @@ def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:
 
 
 def _known_start(segment: LogSegment, since: int) -> tuple[int, int]:
-    """Return position and offset of a durable batch, and end the indexes there."""
+    """Return the position and offset of a durable batch, and cut the indexes there."""
     try:
         index = OffsetIndex(read_all(segment.handles.files, segment.path(INDEX)))
         times = TimeIndex(read_all(segment.handles.files, segment.path(TIMES)))
@@ -344,7 +352,8 @@ def _known_start(segment: LogSegment, since: int) -> tuple[int, int]:
 
 
 def _base_offset_at(segment: LogSegment, position: int) -> int:
-    """Return the base offset of the batch that starts there, or -1 if the index is wrong and none does."""
+    """Return the base offset of the batch that starts at this position; -1 if the index is wrong and no batch starts
+    there."""
     try:
         found = next(segment.headers(position, chunk_bytes=HEADER_BYTES), None)
     except DamagedLog:
@@ -355,7 +364,7 @@ def _base_offset_at(segment: LogSegment, position: int) -> int:
 def _epochs(
     found: dict[str, FileStat], handles: Handles, folder: str, notes: list[str]
 ) -> list[tuple[int, int]] | None:
-    """Return the entries of the epochs' file, or None if it is missing or damaged."""
+    """Return the entries of the leader epoch file; None if it is missing or damaged."""
     if EPOCHS not in found:
         return None
     try:
@@ -372,10 +381,10 @@ def _restore_epochs(
     segments: list[LogSegment],
     start: int,
 ) -> None:
-    """Correct the epochs of the file by those of the batches, which the log really holds.
+    """Correct the epochs of the file with those of the batches, which are authoritative.
 
-    The file may be newer than the checkpoint of the log start offset, and then lacks epochs before its first entry: all
-    batches are read. Epoch 0 is an epoch like any other (KAFKA-10432).
+    The file may be newer than the checkpoint of the log start offset, and then lacks the epochs before its first entry:
+    then all batches are read. Epoch 0 is an ordinary epoch (KAFKA-10432).
     """
     end = segments[-1].end
     if any(each.size for each in segments) and (not kept or kept[0][1] > start):

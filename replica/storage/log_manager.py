@@ -1,7 +1,7 @@
-"""All logs of a broker, in one directory or in several, and their periodic tasks (Kafka: LogManager).
+"""All logs of a broker, in one or several directories, and their periodic tasks (Kafka: LogManager).
 
-The tasks are plain functions, which the broker's runtime calls at their times; the slow ones (`flush`, `clean_one`,
-`load`, `close`) in a thread. `failures` reports a directory whose disk has failed once; its logs raise.
+The tasks are plain functions, which the broker's runtime calls periodically, the slow ones (`flush`, `clean_one`,
+`load`, `close`) in a thread. `failures` reports each directory whose disk has failed; calls on its logs raise.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Progress = Callable[[int, int], None]
 
 @frozen
 class ManagerSettings:
-    """open_files_max                 open files of each directory
+    """open_files_max                 the maximum of open files of each directory
     index_bytes_max                memory for the indexes of all closed segments
-    cleaner_keys_max               keys that one round of cleaning remembers
+    cleaner_keys_max               the number of keys that one round of cleaning records
     producer_id_expiration_ms      `producer.id.expiration.ms`
-    little_room_bytes              retention runs before the start if a directory has less free space
+    little_room_bytes              if a directory has less free space, retention runs in it before it is used
     """
 
     open_files_max: int = OPEN_FILES_MAX
@@ -42,7 +42,7 @@ class ManagerSettings:
     little_room_bytes: int = 1 << 30
 
 
-# Periods of the tasks: Kafka's defaults.
+# The periods of the tasks, with Kafka's defaults.
 HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
 CHECKPOINT_MS: Final = 60_000
 FLUSH_CHECK_MS: Final = 1_000
@@ -52,7 +52,7 @@ PRODUCER_CHECK_MS: Final = 600_000
 
 
 class LogManager:
-    """`config_of` returns the current settings of a topic."""
+    """All logs of a broker. `config_of` returns the current settings of a topic."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class LogManager:
     def open(
         paths: Sequence[str], config_of: Callable[[str], LogConfig], settings: ManagerSettings | None = None
     ) -> LogManager:
-        """Lock the usable directories of `log.dirs`. Raises, and locks none, if another process has one of them, or if
-        none is usable."""
+        """Lock the usable directories of `log.dirs`. If another process uses one of them, or if none is usable, raise
+        and lock none."""
         opened: list[FolderDisk] = []
         try:
             for path in paths:
@@ -86,7 +86,7 @@ class LogManager:
     # -- the start and the end ---------------------------------------------------------------------
 
     def load(self, broker_id: int, cluster_id: str, progress: Progress = lambda done, total: None) -> None:
-        """Open all logs. Give up a directory that cannot be used; raises if none is left."""
+        """Open all logs. Give up directories that cannot be used; raise if none is left."""
         total = sum(map(_folder_count, self._usable()))
         done = 0
         for directory in self._usable():
@@ -105,18 +105,18 @@ class LogManager:
                 if partition in seen:
                     raise StorageFailure(
                         f"{folder_of(partition)} is in {seen[partition].files.where} and in {directory.files.where}: "
-                        "remove the one of them that is not wanted"
+                        "remove the folder that is not wanted"
                     )
                 seen[partition] = directory
 
     @property
     def was_clean(self) -> bool:
-        """True if the previous process has closed the logs of all directories cleanly."""
+        """True if the previous process closed the logs of all directories cleanly."""
         return all(each.was_clean for each in self.directories)
 
     @property
     def notes(self) -> list[str]:
-        """Notes about the start for the operator."""
+        """Messages about the start, for the operator."""
         return [note for each in self.directories for note in each.notes]
 
     def close(self, broker_epoch: int = -1, *, threads: int = CLOSING_THREADS) -> None:
@@ -143,7 +143,7 @@ class LogManager:
 
     @property
     def uncleanable(self) -> dict[TopicPartition, KafkaError]:
-        """Logs that the cleaner leaves alone from now on, and why."""
+        """Logs that the cleaner no longer cleans, with the reason."""
         return {where: log.uncleanable for where, log in self.logs.items() if log.uncleanable is not None}
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
@@ -151,7 +151,7 @@ class LogManager:
         return next(found, None)
 
     def get(self, partition: TopicPartition) -> UnifiedLog | None:
-        """Return a partition's log, or None if there is none. Raises if it cannot be used."""
+        """Return a partition's log; None if it does not exist. Raises if it is unusable."""
         directory = self.directory_of(partition)
         if directory is None:
             return None
@@ -167,10 +167,10 @@ class LogManager:
     def get_or_create(
         self, partition: TopicPartition, topic_id: bytes | None = None, *, begins: bool = True
     ) -> UnifiedLog:
-        """Return a partition's log, and create it in the directory with the fewest logs if there is none.
+        """Return a partition's log. If it does not exist, create it in the directory with the fewest logs.
 
-        `begins=False`: the replica counts as having records. Its log may be in a failed directory, so while one has
-        failed, none is created: an empty log would pass for the whole one.
+        With `begins=False` the replica has had records, so its log may be in a failed directory. Then no log is created
+        while any directory has failed: an empty log could pass for the complete one.
         """
         log = self.get(partition)
         if log is not None:
@@ -181,7 +181,7 @@ class LogManager:
         for each in self.directories:
             if each.failed is not None and not begins:
                 raise StorageFailure(
-                    f"{folder_of(partition)} may be in a directory that has failed, and is not begun anew elsewhere: "
+                    f"{folder_of(partition)} may be in a failed directory, so no new log is created elsewhere: "
                     f"{each.failed.text}"
                 )
         directory = min(usable, key=lambda each: len(each.logs))
@@ -192,7 +192,7 @@ class LogManager:
         return None if directory is None else directory.topic_id(partition)
 
     def folder(self, partition: TopicPartition) -> str:
-        """Return the path of a log, for messages."""
+        """Return the path of a log's folder, for messages."""
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{folder_of(partition)}"
@@ -203,13 +203,13 @@ class LogManager:
             directory.keep_topic_id(partition, topic_id)
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Stop using a log, and return the path where an operator finds it."""
+        """Stop using a log without deleting it, and return its new path, for an operator."""
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{directory.set_aside(partition)}"
 
     def take_offline(self, partition: TopicPartition, why: str) -> None:
-        """Use a log no more until a restart, which recovers it. In a failed directory, no log is in use anyway."""
+        """Stop using a log until a restart recovers it. Do nothing if its directory has failed."""
         directory = self.directory_of(partition)
         if directory is not None and directory.failed is None:
             directory.take_offline(partition, why)
@@ -217,11 +217,11 @@ class LogManager:
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         directory = self.directory_of(partition)
         if directory is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {folder_of(partition)} here")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no log of {folder_of(partition)}")
         directory.delete(partition, now_ms)
 
     def reconfigure(self, topic: str) -> None:
-        """Apply changed settings of a topic to its logs."""
+        """Apply a topic's changed settings to its logs."""
         config = self._config_of(topic)
         for (name, _), log in self.logs.items():
             if name == topic:
@@ -230,7 +230,7 @@ class LogManager:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """Return the last saved high watermark: a lower bound, and never an offset for truncation."""
+        """Return the last saved high watermark. It is a lower bound, and must not be used for truncation."""
         directory = self.directory_of(partition)
         log = self.get(partition)
         if directory is None or log is None:
@@ -253,18 +253,18 @@ class LogManager:
 
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
         """Apply retention to all logs, and return the number of deleted segments. A log without a known high watermark
-        loses nothing."""
+        keeps everything."""
         gone = sum(self.delete_old_segments_of_each(now_ms, high_watermarks))
         if gone:
             self.checkpoint()
         return gone
 
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
-        """Apply retention log by log, and yield the number of segments deleted from each, so that the caller can serve
-        requests in between: each deletion syncs a folder.
+        """Apply retention log by log, and yield the number of segments deleted from each.
 
-        A log that was truncated since the first step waits for the next round: its high watermark is unknown. A log
-        that fails delays no other. `checkpoint` is due afterwards if anything was deleted.
+        The caller can serve requests in between, since each deletion syncs a folder. A log that is truncated meanwhile
+        waits for the next round, because its high watermark is unknown. A failing log does not delay others. If
+        anything was deleted, the caller must call `checkpoint` afterwards.
         """
         failed: Exception | None = None
         logs = [(where, log, log.flusher.truncations) for each in self._usable() for where, log in each.logs.items()]
@@ -282,10 +282,10 @@ class LogManager:
             raise failed
 
     def make_room(self, now_ms: int, topics: Container[str]) -> int:
-        """Apply retention before the logs are used, in directories so full that the next records might not fit.
+        """Apply retention before the logs are used, in directories that are nearly full.
 
-        Only topics whose settings are known lose segments, and only up to their saved high watermarks. Return the
-        number of deleted segments; their room is free at once.
+        Only topics with known settings lose segments, and only up to their saved high watermarks. Return the number of
+        deleted segments. Their space is free at once.
         """
         gone = 0
         for directory in self._short_of_room():
@@ -294,25 +294,25 @@ class LogManager:
                 try:
                     gone += log.delete_old_segments(now_ms, committed, at_once=True) if where[0] in topics else 0
                 except KafkaError:
-                    continue  # each request to that log, or to its directory, reports the failure
+                    continue  # requests to the log, or to its directory, report the failure
         return gone
 
     def topics_short_of_room(self) -> set[str]:
-        """Return the topics with logs in such directories."""
+        """Return the topics with logs in directories that are nearly full."""
         return {topic for each in self._short_of_room() for topic, _ in each.logs}
 
     def _short_of_room(self) -> Iterator[LogDirectory]:
         for directory in self._usable():
-            with suppress(StorageFailure):  # a failed directory is not in use any more
+            with suppress(StorageFailure):  # a failed directory is not used any more
                 if directory.files.room() < self.settings.little_room_bytes:
                     yield directory
 
     def clean_one(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
     ) -> tuple[TopicPartition, Cleaned] | None:
-        """Clean the dirtiest log that needs it, if any. Slow: for a thread.
+        """Clean the dirtiest log that needs it, if any. Slow: call it in a thread.
 
-        A log that cannot be cleaned is left alone from then on and reported in `uncleanable`; it delays no other.
+        A log that cannot be cleaned is reported in `uncleanable` and not tried again, so it delays no other.
         """
         while (best := dirtiest(self._to_clean(now_ms, high_watermarks))) is not None:
             found, (partition, directory, log) = best
@@ -325,10 +325,11 @@ class LogManager:
                 log.uncleanable = error
                 continue
             except Exception as error:
-                log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"it cannot be compacted: {error!r}")
+                log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compaction failed: {error!r}")
                 log.uncleanable.__cause__ = error
                 continue
-            if not log.is_truncated_since(found.truncations):  # a truncation has lowered the checkpoint already
+            # otherwise the truncation has already lowered the checkpoint
+            if not log.is_truncated_since(found.truncations):
                 directory.checkpoint_cleaned(partition, done.upto)
             return partition, done
         return None
@@ -352,19 +353,20 @@ class LogManager:
                     yield found, (partition, directory, log)
 
     def delete_due_files(self, now_ms: int) -> None:
-        """Delete the due files of deleted segments and logs. Slow if they are large: for a thread."""
+        """Delete the files of deleted segments and logs whose delay has passed. Slow for large files: call it in a
+        thread."""
         for directory in self._usable():
             directory.delete_due_files(now_ms)
 
     def unload(self) -> None:
-        """Drop the indexes of closed segments from memory if they take too much."""
+        """Drop indexes of closed segments from memory if they exceed `index_bytes_max`."""
         closed = [segment for log in self.logs.values() for segment in log.segments[:-1]]
         if sum(segment.loaded_bytes for segment in closed) > self.settings.index_bytes_max:
             for segment in closed:
                 segment.unload()
 
     def expire_producers(self, now_ms: int) -> None:
-        """Remove producers that have been idle for long. `now_ms` is monotonic time."""
+        """Remove producers that have been idle for `producer_id_expiration_ms`. `now_ms` is monotonic."""
         for log in self.logs.values():
             log.producers.remove_expired(now_ms, self.settings.producer_id_expiration_ms)
 
@@ -386,7 +388,7 @@ def _check_any(directories: Sequence[LogDirectory]) -> None:
 
 
 def _folder_count(directory: LogDirectory) -> int:
-    """Count the folders of a directory, for progress; 0 if it fails."""
+    """Return the number of folders in a directory, for the progress; 0 if it cannot be read."""
     try:
         return len(directory.files.folders())
     except StorageFailure:

@@ -1,7 +1,7 @@
-"""One segment of a log (Kafka: LogSegment): a file of batches back to back, an offset index, a time index, and perhaps
-a transaction index. Their names are the segment's base offset.
+"""One segment of a log (Kafka: LogSegment): a file of consecutive batches, an offset index, a time index, and perhaps a
+transaction index, all named by the segment's base offset.
 
-Only the last segment of a log grows. Indexes of the others are read when they are needed.
+Only the last segment of a log grows. Indexes of other segments are read when needed.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def file_name(base: int, suffix: str) -> str:
 
 
 class LogSegment:
-    """A segment's files, and what is known of them.
+    """A segment's files, and its properties.
 
     base                  the first offset that it may hold; names its files
     size                  bytes of batches in the log file
-    end                   of the last segment, the next offset; of a closed one, the base offset of the next segment
-    first_timestamp       timestamp of its first batch; None: not read yet
-    max_timestamp         greatest timestamp; None: not read yet
-    offset_of_max         the last offset of the first batch with that timestamp
-    max_is_unchecked      the maximum is from an index, and `index_checks` has not compared it with the batches
-    indexes_changed       an index changed since the last flush
-    indexes_are_rebuilt   the indexes were rebuilt from the batches, so a second rebuild cannot help
-    has_aborted           the transaction index exists, though perhaps without entries
-    aborted_changed       the transaction index changed since the last flush
+    end                   for the last segment, the next offset; for a closed one, the base offset of the next segment
+    first_timestamp       the timestamp of its first batch; None: not read yet
+    max_timestamp         the greatest timestamp; None: not read yet
+    offset_of_max         the last offset of the first batch with `max_timestamp`
+    max_is_unchecked      True if `max_timestamp` is from an index, and `index_checks` has not verified it
+    indexes_changed       True if an index changed since the last flush
+    indexes_are_rebuilt   True if the indexes were rebuilt from the batches, so rebuilding them again would not help
+    has_aborted           True if the transaction index exists, perhaps without entries
+    aborted_changed       True if the transaction index changed since the last flush
     """
 
     def __init__(self, handles: Handles, folder: str, base: int, size: int, end: int) -> None:
@@ -62,8 +62,8 @@ class LogSegment:
         self.has_aborted = False
         self.aborted_changed = False
         self._aborted: list[AbortedTxn] | None = None  # None: not read yet
-        self._since_index = 0  # bytes since the last entry of the offset index
-        self._holding = False  # index entries stay in memory until `write_held_indexes`
+        self._since_index = 0  # bytes appended since the last entry of the offset index
+        self._holding = False  # True while index entries are kept in memory until `write_held_indexes`
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
 
@@ -82,7 +82,7 @@ class LogSegment:
     # -- growing -----------------------------------------------------------------------------------
 
     def append(self, buffer: bytes | bytearray, placed: list[tuple[int, Header]], interval: int) -> None:
-        """Append batches. The batches are written first, so that an index never points beyond them."""
+        """Append batches. The batches are written before index entries, so that an index never points beyond them."""
         start = self.size
         self.handles.get(self.log_path).write(start, buffer)
         for at, header in placed:
@@ -90,7 +90,8 @@ class LogSegment:
         self.size = start + len(buffer)
 
     def note(self, position: int, header: Header, interval: int) -> None:
-        """Account for a batch at this position, with index entries if `interval` bytes came since the last ones."""
+        """Register a batch at this position. Add index entries if `interval` bytes were appended since the last
+        ones."""
         time = header.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = time
@@ -109,7 +110,7 @@ class LogSegment:
         self.end = header.next_offset
 
     def note_time(self) -> None:
-        """Add the greatest timestamp so far to the time index, if it exceeds the last entry."""
+        """Add the greatest timestamp to the time index, if it exceeds the last entry."""
         time = self.max_timestamp
         if time is None or time < 0:
             return
@@ -122,7 +123,8 @@ class LogSegment:
                 self.handles.get(self.path(TIMES)).write(at, entry)
 
     def is_full(self, index_bytes: int) -> bool:
-        """Return whether an index lacks room for two entries: the next one, and the one that closes the segment."""
+        """Return whether an index has no room for two more entries: the next one, and the one that closes the
+        segment."""
         return (
             self.index.size + 2 * OffsetIndex.ENTRY_BYTES > index_bytes
             or self.times.size + 2 * TimeIndex.ENTRY_BYTES > index_bytes
@@ -146,7 +148,7 @@ class LogSegment:
 
     @property
     def loaded_bytes(self) -> int:
-        """The approximate memory of its loaded indexes."""
+        """The approximate memory of the loaded indexes."""
         aborted = len(self._aborted or ()) * ENTRY_BYTES
         return (self._index.size if self._index else 0) + (self._times.size if self._times else 0) + aborted
 
@@ -189,7 +191,8 @@ class LogSegment:
             self.write_held_indexes()
 
     def truncate_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
-        """Remove index entries of batches from this position and offset on, and set `end` by the batches before it."""
+        """Remove index entries of batches from this position and offset on, and set `end` to that of the batches
+        before."""
         sizes = index.size, times.size
         self._drop_entries_from(position, end, index, times)
         if index.size < sizes[0]:
@@ -198,15 +201,15 @@ class LogSegment:
             self.handles.get(self.path(TIMES)).truncate(times.size)
 
     def hold_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
-        """As `truncate_indexes`, but keep this and all later entries in memory until `write_held_indexes`."""
+        """Do as `truncate_indexes`, but keep this and later changes in memory until `write_held_indexes`."""
         self._holding = True
         self._drop_entries_from(position, end, index, times)
 
     def write_held_indexes(self) -> None:
-        """Make the index files equal to the indexes in memory.
+        """Write the indexes in memory to their files if they differ.
 
-        After a restart they usually are already, and stay untouched: truncating pages that the system has not written
-        yet costs more than all the rest of a start.
+        After a restart they are usually equal. Truncating pages that the system has not written yet would cost more
+        than the rest of a start.
         """
         self._holding = False
         for suffix, index in ((INDEX, self.index), (TIMES, self.times)):
@@ -250,7 +253,8 @@ class LogSegment:
         return self.max_timestamp, self.offset_of_max
 
     def _find_greatest(self) -> None:
-        """Take the last entry of the time index, which closing the segment has written; else scan the batches."""
+        """Use the last entry of the time index, which was written when the segment was closed; without it scan the
+        batches."""
         try:
             file = self.handles.files.open(self.path(TIMES))
         except MissingFile:
@@ -272,7 +276,8 @@ class LogSegment:
                 self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
 
     def first_time(self) -> int:
-        """Return the timestamp of the first batch: the age of a segment counts from it. NO_TIMESTAMP if it is empty."""
+        """Return the timestamp of the first batch, which determines the segment's age; NO_TIMESTAMP if the segment is
+        empty."""
         if self.first_timestamp is None:
             self.first_timestamp = next((each.max_timestamp for _, each in self.headers()), None)
         return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
@@ -281,18 +286,18 @@ class LogSegment:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Suffixes of the files that this segment has."""
+        """The suffixes of the files that this segment has."""
         return ALL_SUFFIXES if self.has_aborted else SUFFIXES
 
     @property
     def may_have_aborted(self) -> bool:
-        """True if it may have aborted transactions: its index has some, or was not read yet."""
+        """True if the segment may have aborted transactions: its transaction index has entries, or was not read yet."""
         return self.has_aborted and (self._aborted is None or bool(self._aborted))
 
     @property
     def aborted(self) -> list[AbortedTxn]:
-        """The aborted transactions whose markers are in it, in that order. Raises `ValueError` if the file is
-        malformed."""
+        """The aborted transactions whose markers are in the segment, in the order of the markers. Raises `ValueError`
+        if the file is malformed."""
         if not self.has_aborted:
             return []
         if self._aborted is None:
@@ -309,7 +314,7 @@ class LogSegment:
         self.aborted_changed = True
 
     def write_aborted(self, entries: list[AbortedTxn]) -> None:
-        """Write the transaction index with exactly these entries, perhaps none."""
+        """Write the transaction index with exactly these entries, possibly none."""
         file = self.handles.create(self.path(ABORTED))
         if entries:
             file.write(0, encode(entries))
@@ -317,7 +322,8 @@ class LogSegment:
         self.has_aborted = self.aborted_changed = True
 
     def truncate_aborted(self, end: int) -> None:
-        """Remove entries whose marker is at this offset or later. Keep what a loss of power left of the others."""
+        """Remove entries whose marker is at this offset or later. Keep the entries before that a power loss left
+        intact."""
         if not self.has_aborted:
             return
         file = self.handles.get(self.path(ABORTED))
@@ -333,7 +339,7 @@ class LogSegment:
     def headers(
         self, position: int = 0, *, upto: int | None = None, chunk_bytes: int = _WALK_BYTES
     ) -> Iterator[tuple[int, Header]]:
-        """Yield position and header of each batch from `position`, the start of one, to `upto`. Raises `DamagedLog`."""
+        """Yield position and header of each batch from `position`, a batch start, to `upto`. Raises `DamagedLog`."""
         file = self.handles.files.open(self.log_path) if chunk_bytes == _WALK_BYTES else self.handles.get(self.log_path)
         try:
             chunk, begins = b"", position
@@ -342,7 +348,7 @@ class LogSegment:
                 if len(chunk) - at < HEADER_BYTES:
                     chunk, begins, at = file.read(position, chunk_bytes), position, 0
                 if len(chunk) < HEADER_BYTES:
-                    raise self.damaged(position, "it ends in the midst of a header")
+                    raise self.damaged(position, "the file ends within a batch header")
                 header = parse_header(chunk, at)
                 size = header.length + PREFIX.size
                 if (
@@ -351,9 +357,11 @@ class LogSegment:
                     or header.last_delta < 0
                     or header.base_offset < self.base
                 ):
-                    raise self.damaged(position, f"size {size}, magic {header.magic}, offset {header.base_offset}")
+                    raise self.damaged(
+                        position, f"invalid header with size {size}, magic {header.magic}, offset {header.base_offset}"
+                    )
                 if position + size > self.size:
-                    raise self.damaged(position, f"a batch of {size} bytes, and the file has {self.size}")
+                    raise self.damaged(position, f"the batch has {size} bytes, but the file ends at byte {self.size}")
                 yield position, header
                 position += size
         finally:
@@ -361,9 +369,9 @@ class LogSegment:
                 file.close()
 
     def locate(self, offset: int) -> tuple[int, Header] | None:
-        """Return position and header of the first batch whose last offset is not before `offset`.
+        """Return position and header of the first batch whose last offset is at or after `offset`.
 
-        Rebuild the indexes if the index names a place without a batch, or with a batch after the offset.
+        If the index names a position that is not a batch start, or a batch after the offset, rebuild the indexes.
         """
         start = self.index.floor(offset - self.base)
         try:
@@ -379,7 +387,7 @@ class LogSegment:
         return found
 
     def _rebuild_once(self) -> None:
-        """Rebuild the indexes, unless they are rebuilt already: then the log itself is damaged."""
+        """Rebuild the indexes once. Raise if they were rebuilt already, because then the log itself is damaged."""
         if not self.indexes_are_rebuilt:
             self.rebuild()
 
@@ -390,7 +398,7 @@ class LogSegment:
         return None
 
     def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
-        """Return the last start or end of a batch up to `limit`, and the offset there if a header told it."""
+        """Return the last batch boundary at or before `limit`, and its offset if a header was read there."""
         at = max(start, self.index.floor_position(limit))
         try:
             return self._boundary_from(at, limit)
@@ -410,7 +418,7 @@ class LogSegment:
         return at, offset
 
     def end_before(self, position: int) -> int:
-        """Return the next offset after the last batch before `position`."""
+        """Return the next offset after the last batch that starts before `position`."""
         if not position:
             return self.base
         start = self.index.floor_position(position - 1)
@@ -431,12 +439,12 @@ class LogSegment:
     def bytes_at(self, position: int, length: int) -> bytes:
         data = self.handles.get(self.log_path).read(position, length)
         if len(data) < length:
-            raise self.damaged(position, f"{length} bytes should follow, and {len(data)} do")
+            raise self.damaged(position, f"{length} bytes were expected there, but the file has only {len(data)}")
         return data
 
     def damaged(self, position: int, text: str) -> DamagedLog:
         return DamagedLog(
-            f"{self.handles.files.where}/{self.log_path} is damaged at byte {position}: {text}. Remove "
-            "this partition's directory while the broker is down, and it is copied from the others; without another "
-            "replica `zab-broker dump` shows what is left"
+            f"{self.handles.files.where}/{self.log_path} is damaged at byte {position}: {text}. Stop the "
+            "broker and remove this partition's directory; the broker then copies the records from other replicas. "
+            "If there are none, `zab-broker dump` prints the readable records"
         )

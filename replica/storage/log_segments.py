@@ -1,13 +1,13 @@
-"""The segments of one log, oldest first, in one folder (Kafka: LogSegments).
+"""The segments of one log in one folder, oldest first (Kafka: LogSegments).
 
-Three rules keep the log readable after a loss of power. A start checks only the segments after the recovery point:
+A start checks only the segments after the recovery point. Three rules keep the log consistent after a power loss:
 
-* A loss of power may take the newest segment's name, and no other: before a segment is created, the names of all others
-  are durable. A log without its first segment would pass for one that starts later.
-* Between two segments nothing is missing: they are deleted from either end, one after the other, and a segment is
-  deleted from the beginning only when the one before it is durably gone.
-* A truncated tail is durable before another segment is created: what a start finds at the end of the last segment is
-  checked, and what it finds at the end of any other is trusted.
+* Before a segment is created, the names of all others are durable. So a power loss can remove the name of the newest
+  segment only. Otherwise a log without its first segment would look like one that starts later.
+* Segments are deleted only from either end, one after the other, and an oldest segment only when the one before it is
+  durably gone. So no segment between two others is ever missing.
+* A truncated tail is durable before another segment is created, because a start checks the end of the last segment but
+  trusts the ends of all others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from replica.storage.log_segment import LogSegment
 from replica.wire.batch import Header
 
 Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
-"""A batch that may hold the record of a search, and a function that reads it."""
+"""A batch that may contain the record of a search, and a function that reads it."""
 DELETED: Final = ".deleted"
 _POSITIONS_MAX: Final = 16
 
@@ -33,12 +33,12 @@ class LogSegments:
     """The segments, and the order in which their files change.
 
     active             the last segment, the only one that grows
-    appended_bytes     bytes that this process has appended
+    appended_bytes     the number of bytes that this process has appended
     _segments, _bases  the segments and their base offsets, ascending; empty only while all are replaced
-    _positions         segment and position of the batch for some offsets: a reader continues where it stopped
-    _named             the names of the segments up to this base offset are durable
-    _truncated         the active segment was truncated, and a loss of power may still restore its old tail
-    _deletions         renamed files of deleted segments, and when they go
+    _positions         segment and position of some offsets, so that a reader continues without a search
+    _named             the names of segments up to this base offset are durable
+    _truncated         True if the active segment was truncated, and the truncation is not durable yet
+    _deletions         renamed files of deleted segments, with the time of their deletion
     """
 
     def __init__(self, handles: Handles, folder: str, segments: list[LogSegment]) -> None:
@@ -75,7 +75,7 @@ class LogSegments:
         return offset in self._bases
 
     def from_offset(self, offset: int) -> list[LogSegment]:
-        """Return the segment that may hold the offset, and all later ones."""
+        """Return the segment that may contain the offset, and all later ones."""
         return self._segments[self._floor(offset) :]
 
     @property
@@ -110,7 +110,7 @@ class LogSegments:
     def _read_from(
         self, segment: LogSegment, start: int, limit: int, left: int, at_least_one: bool
     ) -> tuple[bytes, bool]:
-        """Read whole batches of at most `left` bytes, and return whether these are all up to `limit`."""
+        """Read whole batches of at most `left` bytes. Return them, and whether `limit` was reached."""
         if limit - start <= left:
             return segment.bytes_at(start, limit - start), True
         stop, offset = segment.boundary(start, start + left)
@@ -124,7 +124,7 @@ class LogSegments:
         return segment.bytes_at(start, stop - start), False
 
     def _position(self, segment: LogSegment, offset: int) -> int:
-        """Return the start of the batch that holds the offset or follows it, or the segment's size if none does."""
+        """Return the start of the batch that contains the offset or follows it; the segment's size if there is none."""
         if offset <= segment.base:
             return 0
         if offset >= segment.end:
@@ -146,7 +146,7 @@ class LogSegments:
         self._positions.clear()
 
     def batches_since(self, timestamp: int, start_offset: int) -> Iterator[Candidate]:
-        """Yield batches in order; no earlier batch has a record with this timestamp or a later one."""
+        """Yield batches in order, from the first one that may have a record with this timestamp or a later one."""
         for segment in list(self._segments):
             if segment.end > start_offset and not ends_before(segment, timestamp):
                 yield from _candidates(segment, first_position(segment, timestamp))
@@ -172,7 +172,7 @@ class LogSegments:
     # -- rolling -----------------------------------------------------------------------------------
 
     def roll(self, base: int) -> LogSegment:
-        """Create a new active segment, after the truncated tail and the names of all others are durable."""
+        """Create a new active segment, after making the truncated tail and the names of all other segments durable."""
         active = self.active
         if self._truncated:
             for suffix in active.suffixes:
@@ -183,7 +183,7 @@ class LogSegments:
         return self._create(base)
 
     def flushed(self, newest_base: int | None) -> None:
-        """A flush of all segments is complete. `newest_base`: it made the names up to this segment durable, too."""
+        """Handle a completed flush of all segments. `newest_base`: the newest segment whose name is durable, if any."""
         self._truncated = False
         if newest_base is not None:
             self._named = max(self._named, newest_base)
@@ -201,7 +201,7 @@ class LogSegments:
     # -- truncation --------------------------------------------------------------------------------
 
     def truncation_point(self, offset: int) -> tuple[LogSegment, int]:
-        """Return the segment that becomes the last one, and its new size."""
+        """Return the segment that becomes the last one, and its size after the truncation."""
         segment = self._segments[self._floor(offset)]
         found = segment.locate(offset) if segment.size else None
         return segment, segment.size if found is None else found[0]
@@ -217,7 +217,7 @@ class LogSegments:
             self._truncated = True
 
     def delete_all(self) -> None:
-        """Delete all segments, before `start_at`."""
+        """Delete all segments. Must be followed by `start_at`."""
         self._delete_from(0)
 
     def start_at(self, offset: int) -> None:
@@ -227,7 +227,7 @@ class LogSegments:
         self._truncated = False
 
     def _delete_from(self, keep: int) -> None:
-        """Delete the last segment first, so that a crash leaves a beginning of the log; a gap would end it."""
+        """Delete segments from the last one back, so that a crash leaves no gap."""
         for at in range(len(self._segments) - 1, keep - 1, -1):
             if not at:
                 self.files.sync_dir(self.folder)
@@ -238,13 +238,13 @@ class LogSegments:
         if keep < len(self._segments):
             del self._segments[keep:]
             del self._bases[keep:]
-            self._sync_names()  # a deleted segment must not come back after what is appended now
+            self._sync_names()  # a deleted segment must not reappear after the batches that are appended next
 
     # -- retention and cleaning --------------------------------------------------------------------
 
     def delete_first(self, due_ms: int | None) -> None:
-        """Delete the oldest segment, which is not the active one. Its files stay until `due_ms`, since a reader may
-        have them open; None: they go at once."""
+        """Delete the oldest segment, which must not be the active one. Keep its files until `due_ms` for readers that
+        have them open; with None delete them at once."""
         assert len(self._segments) > 1
         self._sync_names()
         segment = self._segments.pop(0)
@@ -270,7 +270,7 @@ class LogSegments:
         return due
 
     def replace(self, replaced: list[LogSegment], size: int, end: int) -> None:
-        """Replace these segments by one cleaned segment; its files are already in place."""
+        """Replace these segments by one cleaned segment whose files are already in place."""
         at, bases = self._bases.index(replaced[0].base), [each.base for each in replaced]
         segment = LogSegment(self.handles, self.folder, bases[0], size, end)
         segment.has_aborted = any(each.has_aborted for each in self._segments[at : at + len(bases)])

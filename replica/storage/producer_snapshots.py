@@ -1,6 +1,6 @@
-"""Snapshots of the producer state, beside the segments: `.snapshot` files, named by the offset that they cover.
+"""Snapshots of the producer state: `.snapshot` files beside the segments, named by the offset that they cover.
 
-A start reads the newest snapshot and the batches after it, instead of the whole log.
+A start reads the newest snapshot and replays the batches after it, instead of the whole log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SNAPSHOT: Final = ".snapshot"
 class ProducerSnapshots:
     """The snapshot files of one log.
 
-    segments         the log's segments: batches after a snapshot are replayed from them
+    segments         the log's segments, whose batches after a snapshot are replayed
     covered_bytes    the segments' `appended_bytes` when the last snapshot was written
     """
 
@@ -35,8 +35,8 @@ class ProducerSnapshots:
         return f"{self.segments.folder}/{file_name(offset, SNAPSHOT)}"
 
     def write(self, offset: int, producers: ProducerStateManager) -> None:
-        """Write a snapshot, not durably. Remove older ones, except those at the start of a segment: a rebuild of the
-        segment's transaction index starts there."""
+        """Write a snapshot, not durably. Remove older ones, except those at segment starts, from which transaction
+        indexes are rebuilt."""
         write_atomically(self.segments.files, self.path(offset), producers.encode(), durably=False)
         self.delete(lambda at: at < offset and not self.segments.starts_at(at))
         self.covered_bytes = self.segments.appended_bytes
@@ -47,7 +47,7 @@ class ProducerSnapshots:
                 self.segments.files.discard(self.path(offset))
 
     def state_at(self, offset: int) -> ProducerStateManager:
-        """Return the producer state as of this offset, from the newest snapshot up to it and the batches since."""
+        """Return the producer state at this offset, from the newest earlier snapshot and the batches after it."""
         producers, since = ProducerStateManager(), self.segments[0].base
         for at in reversed(self.offsets()):
             if at > offset:
@@ -56,12 +56,12 @@ class ProducerSnapshots:
                 producers, since = ProducerStateManager.decode(read_all(self.segments.files, self.path(at))), at
                 break
             except ValueError:
-                self.segments.files.discard(self.path(at))  # an older one and more batches give the same state
+                self.segments.files.discard(self.path(at))  # an older snapshot with more batches gives the same state
         replay(producers, self.segments, since, offset)
         return producers
 
     def rebuild_aborted(self, segment: LogSegment) -> list[AbortedTxn]:
-        """Rebuild a segment's transaction index, from the state where the segment starts and from its batches."""
+        """Rebuild a segment's transaction index from its batches and the producer state at its start."""
         entries = replay(self.state_at(segment.base), [segment], segment.base, segment.end)
         segment.write_aborted(entries)
         return entries
@@ -91,6 +91,6 @@ def replay(producers: ProducerStateManager, segments: Iterable[LogSegment], sinc
 
 
 def snapshots_in(names: Iterable[str]) -> list[int]:
-    """Return the offsets of the snapshot files among these names, ascending."""
+    """Return the offsets of the snapshot files among these file names, ascending."""
     stems = (name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT))
     return sorted(int(stem) for stem in stems if stem.isdigit())

@@ -1,11 +1,11 @@
 """The state of idempotent and transactional producers in one log (Kafka: ProducerStateManager).
 
-A leader calls `check` before it appends, so that a batch that is sent twice is stored once. Leaders and followers call
-`update` and `complete_transaction` from the stored batches alone. So a follower has its leader's state, a new leader
-recognizes retries, and a replay of the log after a crash restores the same state.
+A leader calls `check` before it appends, so that a retried batch is stored only once. Leaders and followers call
+`update` and `complete_transaction` with the stored batches alone. So a follower has its leader's state, a new leader
+recognizes retries, and a replay of the log after a crash restores the state.
 
-A transaction starts with the producer's first transactional batch and ends with a marker. Open transactions, and
-completed ones whose markers are not committed yet, hold back the last stable offset.
+A transaction starts with the producer's first transactional batch and ends with a marker. The last stable offset is
+before each transaction that is open, or whose marker is not committed yet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from replica.wire.batch import Header
 from replica.wire.records import ControlType, read_control, read_records
 
 BATCHES_MAX: Final = 5
-"""The most batches that a producer has in flight, so the most that it may send again."""
+"""The number of batches that a producer may have in flight, and so may retry."""
 SEQUENCE_RANGE: Final = 1 << 31
 EXPIRATION_MS: Final = 86_400_000
 
@@ -37,7 +37,7 @@ _VERSION: Final = 1
 
 @frozen
 class BatchMetadata:
-    """The sequences and offsets of one batch of a producer."""
+    """Sequences and offsets of one batch of a producer."""
 
     first_sequence: int
     last_sequence: int
@@ -55,7 +55,8 @@ class ProducerStateEntry:
     timestamp           the timestamp of its last batch or marker
     coordinator_epoch   the coordinator epoch of its last marker, or -1
     txn_start           first offset of its open transaction, or -1
-    silent_since        when `remove_expired` first saw it idle, by that clock; None: it has written since the last look
+    silent_since        the time of the call of `remove_expired` that first found it idle; None: it has written since
+                        the last call
     """
 
     epoch: int
@@ -78,9 +79,9 @@ class ProducerStateManager:
     """The producers of one log, by id.
 
     first_open_offset   first offset of the oldest open transaction, or None
-    unreplicated        marker offset and first offset of each transaction whose marker may be uncommitted, in the order
-                        of the markers
-    any_completed       a transaction has completed in this log, as far as the log and its snapshots show
+    unreplicated        marker offset and first offset of each completed transaction whose marker may be uncommitted, in
+                        the order of the markers
+    any_completed       True if a transaction has completed in this log
     """
 
     def __init__(self) -> None:
@@ -115,7 +116,7 @@ class ProducerStateManager:
     # -- the last stable offset --------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the offset before which each transaction is complete and its marker committed."""
+        """Return the offset before which every transaction is complete and its marker committed."""
         holding = [start for end, start in tuple(self.unreplicated) if end >= high_watermark]
         if self.first_open_offset is not None:
             holding.append(self.first_open_offset)
@@ -130,9 +131,10 @@ class ProducerStateManager:
     def check(self, header: Header) -> BatchMetadata | None:
         """Check a client's batch before the leader appends it (Kafka: ProducerAppendInfo.maybeValidateDataBatch).
 
-        Return the stored batch if this one is a retry, None if it is the next one. An unknown producer may start with
-        any sequence: its state may have expired. A known one must continue its sequence, or start a newer epoch with
-        sequence 0. Raises `KafkaError` for an older epoch, for a gap, and for a batch outside the open transaction.
+        Return the stored batch if this one is a retry; None if it is new. An unknown producer may start with any
+        sequence, because its state may have expired. A known producer must continue its sequence, or start a newer
+        epoch with sequence 0. Raises `KafkaError` for an older epoch, for a gap, and for a batch outside the open
+        transaction.
         """
         known = self._by_id.get(header.producer_id)
         if known is None:
@@ -155,14 +157,15 @@ class ProducerStateManager:
                 )
             return None
         if not known.batches:
-            return None  # this epoch has only written transaction markers
+            return None  # this epoch has only transaction markers so far
         expected = (known.last_sequence + 1) % SEQUENCE_RANGE
         if header.base_sequence != expected:
-            raise _out_of_order(f"{who} sends sequence {header.base_sequence}, but {expected} is next")
+            raise _out_of_order(f"{who} sent sequence {header.base_sequence}, but {expected} is expected")
         return None
 
     def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:
-        """Check a batch that a coordinator writes for a producer. It has no sequence, so only epochs count."""
+        """Check a batch that a coordinator writes for a producer. It has no sequence, so only the epochs are
+        checked."""
         known = self._by_id.get(header.producer_id)
         if known is None:
             return
@@ -184,7 +187,7 @@ class ProducerStateManager:
             if self.first_open_offset is None:
                 self.first_open_offset = header.base_offset
         if header.base_sequence < 0:
-            return  # a coordinator wrote it for the producer, and never repeats it
+            return  # a coordinator wrote it for the producer, and does not retry it
         known.batches.append(
             BatchMetadata(
                 header.base_sequence,
@@ -216,7 +219,7 @@ class ProducerStateManager:
         return AbortedTxn(header.producer_id, start, header.last_offset, stable)
 
     def replay(self, header: Header, buffer: bytes | bytearray, at: int) -> AbortedTxn | None:
-        """Record the stored batch or marker at this place of a buffer."""
+        """Record the stored batch or marker at position `at` of a buffer."""
         if not header.control:
             self.update(header)
             return None
@@ -235,10 +238,10 @@ class ProducerStateManager:
         return known
 
     def remove_expired(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
-        """Remove producers without an open transaction that have not written for this time.
+        """Remove producers without an open transaction that have been idle for this time.
 
-        The time since a call first saw the producer idle counts, by the caller's clock. Timestamps of records may lie
-        anywhere: a producer that was removed for them could have a retry stored twice.
+        The time counts from the first call that found the producer idle, by the caller's clock. Timestamps of records
+        can be wrong: with them, a producer could be removed early, and its retry stored twice.
         """
         for each, known in list(self._by_id.items()):
             if known.silent_since is None:
@@ -249,8 +252,8 @@ class ProducerStateManager:
     # -- snapshot files ----------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Encode a snapshot in Kafka's layout, which has one batch of each producer. The older batches follow after the
-        entries, where Kafka's readers do not look."""
+        """Encode a snapshot in Kafka's format, which has one batch for each producer. Older batches follow after the
+        entries, where Kafka does not read."""
         entries, older = [], []
         for producer_id, known in sorted(self._by_id.items()):
             last = known.batches[-1] if known.batches else BatchMetadata(-1, -1, -1, -1, known.timestamp)
@@ -284,9 +287,9 @@ class ProducerStateManager:
 def _decode(data: bytes) -> ProducerStateManager:
     version, crc = _HEAD.unpack_from(data)
     if version != _VERSION:
-        raise ValueError(f"a snapshot of producers of version {version}, and {_VERSION} is known")
+        raise ValueError(f"the producer snapshot has version {version}, but only version {_VERSION} is supported")
     if google_crc32c.value(data[_HEAD.size :]) != crc:
-        raise ValueError("a snapshot of producers with a wrong checksum")
+        raise ValueError("the producer snapshot has a wrong checksum")
     producers = ProducerStateManager()
     at = _HEAD.size
     (count,) = _COUNT.unpack_from(data, at)
@@ -303,14 +306,14 @@ def _decode(data: bytes) -> ProducerStateManager:
         producers.any_completed |= coordinator >= 0
         if sequence >= 0:
             last[producer_id] = _written(sequence, offset, delta, timestamp)
-    if at < len(data):  # files of Kafka itself end here
+    if at < len(data):  # a snapshot written by Kafka ends here
         (count,) = _COUNT.unpack_from(data, at)
         at += _COUNT.size
         for _ in range(count):
             producer_id, sequence, offset, delta, timestamp = _OLDER.unpack_from(data, at)
             at += _OLDER.size
             if producer_id not in producers._by_id:
-                raise ValueError(f"a snapshot of producers with batches of {producer_id}, but without its entry")
+                raise ValueError(f"the producer snapshot has batches but no entry of producer {producer_id}")
             producers._by_id[producer_id].batches.append(_written(sequence, offset, delta, timestamp))
     producers.first_open_offset = min(producers._open.values(), default=None)
     for producer_id, written in last.items():
@@ -326,7 +329,7 @@ def _check_epoch(known: ProducerStateEntry, header: Header) -> None:
     if header.producer_epoch < known.epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {header.producer_id} of epoch {header.producer_epoch}: epoch {known.epoch} has written since",
+            f"epoch {header.producer_epoch} of producer {header.producer_id} is fenced by epoch {known.epoch}",
         )
 
 
@@ -338,4 +341,4 @@ def marker_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[Contr
     """Return the type and coordinator epoch of the one record in a control batch."""
     for record in read_records(memoryview(buffer)[at : at + header.size]):
         return read_control(record)
-    return ControlType.COMMIT, -1  # the cleaner emptied the marker, since no batch of its transaction is left
+    return ControlType.COMMIT, -1  # the cleaner emptied the marker, because no batch of its transaction is left

@@ -1,4 +1,5 @@
-"""The offset and time index of one segment (Kafka: OffsetIndex, TimeIndex). Sparse, and rebuilt from the log if lost.
+"""The offset and time index of one segment (Kafka: OffsetIndex, TimeIndex). They are sparse, and rebuilt from the log
+if lost.
 
 The entries are held in two arrays of machine integers, so that a search takes no Python step for each entry.
 """
@@ -17,20 +18,21 @@ _TIME: Final = Struct(">qi")
 
 
 class OffsetIndex:
-    """Entries of the last offset of a batch, relative to the segment's base offset, and the batch's file position."""
+    """The offset index: the last offset of a batch, relative to the segment's base offset, and the batch's file
+    position."""
 
     ENTRY_BYTES: Final = _OFFSET.size
 
     def __init__(self, data: bytes = b"", log_bytes: int | None = None) -> None:
-        """Decode a file. Raises `ValueError` if it cannot belong to a log file of that size."""
+        """Decode a file. Raises `ValueError` if it is malformed, or points beyond a log file of `log_bytes`."""
         if len(data) % _OFFSET.size:
-            raise ValueError(f"{len(data)} bytes are no whole entries")
+            raise ValueError(f"{len(data)} bytes are not a whole number of entries")
         both = array("i")
         both.frombytes(data)
         if sys.byteorder == "little":
             both.byteswap()
         self._offsets, self._positions = both[0::2], both[1::2]
-        while len(self) > 1 and not self._offsets[-1] and not self._positions[-1]:  # preallocated, and not used
+        while len(self) > 1 and not self._offsets[-1] and not self._positions[-1]:  # preallocated but unused entries
             self._offsets.pop()
             self._positions.pop()
         if not all(map(lt, self._offsets, self._offsets[1:])) or not all(map(lt, self._positions, self._positions[1:])):
@@ -38,7 +40,7 @@ class OffsetIndex:
         if len(self) and (self._offsets[0] < 0 or self._positions[0] < 0):
             raise ValueError("an entry is negative")
         if len(self) and log_bytes is not None and self._positions[-1] >= log_bytes:
-            raise ValueError(f"an entry points to {self._positions[-1]}, and the log has {log_bytes} bytes")
+            raise ValueError(f"an entry points to byte {self._positions[-1]}, but the log has {log_bytes} bytes")
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -63,30 +65,31 @@ class OffsetIndex:
         return _OFFSET.pack(offset, position)
 
     def floor(self, offset: int) -> int:
-        """Return a position at or before the batch that holds this offset."""
+        """Return the indexed position closest before the batch that contains this offset."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
     def floor_position(self, position: int) -> int:
-        """Return the last indexed start of a batch that is not after this position."""
+        """Return the last indexed batch start at or before this position."""
         at = bisect_right(self._positions, position) - 1
         return self._positions[at] if at >= 0 else 0
 
     def truncate(self, position: int) -> None:
-        """Remove entries of batches from this position on."""
+        """Remove the entries of batches from this position on."""
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]
 
 
 class TimeIndex:
-    """Entries of the greatest timestamp so far and the last offset of its batch: no record up to there is later."""
+    """The time index: the greatest timestamp so far, and the last offset of its batch. No earlier record has a later
+    timestamp."""
 
     ENTRY_BYTES: Final = _TIME.size
 
     def __init__(self, data: bytes = b"") -> None:
         if len(data) % _TIME.size:
-            raise ValueError(f"{len(data)} bytes are no whole entries")
+            raise ValueError(f"{len(data)} bytes are not a whole number of entries")
         rows = list(_TIME.iter_unpack(data))
         while len(rows) > 1 and rows[-1] == (0, 0):
             rows.pop()
@@ -123,7 +126,7 @@ class TimeIndex:
         return _TIME.pack(time, offset)
 
     def before(self, time: int) -> tuple[int, int] | None:
-        """Return the last entry with an earlier timestamp: all records up to its offset are earlier."""
+        """Return the last entry with an earlier timestamp. All records up to its offset have earlier timestamps."""
         at = bisect_left(self._times, time) - 1
         return (self._times[at], self._offsets[at]) if at >= 0 else None
 

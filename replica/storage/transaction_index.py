@@ -1,7 +1,7 @@
-"""The aborted transactions of one segment, byte for byte Kafka's `.txnindex`: those whose marker is in the segment.
+"""The aborted transactions whose markers are in one segment, in the format of Kafka's `.txnindex`.
 
-A `read_committed` consumer gets the entries with the records, and skips the aborted records. A missing entry would show
-it records that were never committed. All entries can be rebuilt from the batches.
+A `read_committed` consumer gets the entries with the records, and skips the aborted records. If an entry were missing,
+the consumer would deliver aborted records. All entries can be rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final
 from replica.core.partitions.partition_log import AbortedTxn
 
 ABORTED: Final = ".txnindex"
-"""Each closed segment of a log with completed transactions has this file, even if it is empty; others may lack it."""
+"""The suffix of the index file. In a log with completed transactions, each closed segment has one, perhaps empty;
+others may lack it."""
 _VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = _ENTRY.size
@@ -27,15 +28,15 @@ def encode(entries: Sequence[AbortedTxn]) -> bytes:
 
 
 def decode(data: bytes) -> list[AbortedTxn]:
-    """Decode a whole file. Raises `ValueError` if a part is malformed."""
+    """Decode a whole file. Raises `ValueError` if any entry is malformed."""
     entries = decode_sound(data)
     if len(entries) * ENTRY_BYTES != len(data):
-        raise ValueError(f"{len(data)} bytes, and only the first {len(entries)} entries make sense")
+        raise ValueError(f"of {len(data)} bytes, only the first {len(entries)} entries are valid")
     return entries
 
 
 def decode_sound(data: bytes) -> list[AbortedTxn]:
-    """Decode a file up to the first malformed entry: a loss of power may have damaged its end."""
+    """Decode a file up to the first malformed entry. A power loss may have damaged its end."""
     entries: list[AbortedTxn] = []
     for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES]):
         entry = AbortedTxn(*fields)
@@ -51,10 +52,10 @@ def decode_sound(data: bytes) -> list[AbortedTxn]:
 
 
 def overlapping(entries: Sequence[AbortedTxn], offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
-    """Return the entries that overlap the offsets from `offset` to `upto`, and whether no later entry can.
+    """Return the entries that overlap the offsets from `offset` to `upto`, and whether no later entry can overlap them.
 
     Entries are in the order of their markers. An entry's stable offset is the start of the oldest transaction that was
-    open then, so no later entry starts before it.
+    open at its marker, so no later entry starts before it.
     """
     found = []
     for at in range(bisect_left(entries, offset, key=_end), len(entries)):

@@ -1,8 +1,8 @@
 """Recovery of the producer state and the transaction indexes at the start of a broker.
 
-A `read_committed` consumer that lacks an entry of a transaction index gets records that were never committed. So an
-index that should exist and does not is rebuilt from the batches. Behind the recovery point no entry is trusted: a loss
-of power may have taken one, or kept one whose marker is gone.
+If a transaction index lacked an entry, a `read_committed` consumer would deliver aborted records. So a missing index is
+rebuilt from the batches. Entries after the recovery point are not trusted: a power loss may have removed one, or kept
+one whose marker is gone.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ def restore_transactions(
 ) -> None:
     """Restore the producers and transactions of a log.
 
-    names     the files of the folder
+    names     the file names in the folder
     point     the recovery point
-    markers   there is a transaction marker behind it
+    markers   True if there is a transaction marker after the recovery point
     """
     log.producers = log.snapshots.state_at(log.end_offset)
     segments = list(log.segments)
     point = max(point, segments[0].base)
     for segment in _without_index(log, segments, names, point):
         log.snapshots.rebuild_aborted(segment)
-        notes.append(f"{file_name(segment.base, '')} lacks its transaction index: it is rebuilt")
+        notes.append(f"{file_name(segment.base, '')} lacks its transaction index, which is rebuilt")
         log.flusher.names_changed = True
     unflushed = [each for each in segments if each.end > point or each is segments[-1]]
     if markers or any(each.has_aborted for each in unflushed):
         for each in unflushed:
-            log.load_aborted(each)  # rebuilds an index that makes no sense
+            log.load_aborted(each)  # rebuilds a malformed index
             each.truncate_aborted(point)
             _truncate_torn(each)
         for aborted in replay(log.snapshots.state_at(point), segments, point, log.end_offset):
@@ -45,8 +45,10 @@ def restore_transactions(
 
 
 def _truncate_torn(segment: LogSegment) -> None:
-    """Remove entries without a marker from the end. A loss of power keeps whole sectors, and an entry may lie in two.
-    An entry with a marker proves all earlier ones, which were durable before it was written."""
+    """Remove entries without a marker from the end: an entry may span two sectors, of which a power loss kept one.
+
+    An entry with a marker proves all earlier ones, which were durable before it was written.
+    """
     entries = segment.aborted
     for entry in reversed(entries):
         found = segment.locate(entry.last_offset) if segment.size else None
@@ -56,8 +58,11 @@ def _truncate_torn(segment: LogSegment) -> None:
 
 
 def _without_index(log: UnifiedLog, segments: list[LogSegment], names: Collection[str], point: int) -> list[LogSegment]:
-    """Return the segments that lost their transaction index. Each had one before any of it was durable, if a
-    transaction had completed in the log by then."""
+    """Return the segments that lost their transaction index.
+
+    Once a transaction has completed in a log, each segment gets a transaction index before its records are durable. So
+    a later segment without an index has lost it.
+    """
     if not (log.producers.any_completed or any(each.has_aborted for each in segments)):
         return []
     last = segments[-1]
@@ -72,7 +77,7 @@ def _without_index(log: UnifiedLog, segments: list[LogSegment], names: Collectio
 
 
 def _had_completed(log: UnifiedLog, names: Collection[str], offset: int) -> bool:
-    """Return whether a transaction had completed before this offset, by the snapshot there."""
+    """Return whether a transaction had completed before this offset, according to the snapshot there."""
     if file_name(offset, SNAPSHOT) not in names:
         return False
     try:

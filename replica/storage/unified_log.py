@@ -1,16 +1,16 @@
 """The log of one partition (Kafka: UnifiedLog). `replica.storage.log_loader.open_log` makes one.
 
-The log is composed of parts, each of which owns one kind of state:
+The log consists of parts, each of which owns one kind of state:
 
 | part | what it owns | when that is durable |
 |---|---|---|
 | `LogSegments` | the batches and their indexes | after a flush |
 | `ProducerStateManager` | the state of producers and transactions as of the log end offset | never: it is replayed |
-| `ProducerSnapshots` | that state at some offsets, so that a start replays less | soon; a lost one is replayed |
+| `ProducerSnapshots` | that state at some offsets, so that a start replays fewer batches | eventually |
 | `LeaderEpochFileCache` | the start offset of each leader epoch | after a flush |
 | `LogFlusher` | the recovery point | at the next checkpoint of the directory |
 
-The log itself owns the start and end offset, decides what may be appended, and orders the changes of the parts.
+The log itself owns the start and end offset, validates appended batches, and orders the changes of the parts.
 """
 
 from __future__ import annotations
@@ -52,25 +52,27 @@ from replica.wire.records import read_times, repack
 from replica.wire.validation import Checked, Rules, examine, refused_records, validate
 
 Placed: TypeAlias = tuple[int, Header]
-"""A batch's place in a buffer, and its header as it will be stored."""
+"""A batch's position in a buffer, and its header as it will be stored."""
 SNAPSHOT_BYTES: Final = 8 << 20
-"""The most flushed bytes that a start reads again to restore the producer state."""
+"""The number of flushed bytes after which a snapshot is due. A start replays no more than that."""
 
 
 class OffsetCheckpoints(Protocol):
-    """The offsets of one log in its directory's checkpoint files. Each call is durable when it returns, and only lowers
-    an offset."""
+    """The offsets of one log in its directory's checkpoint files. Each call only lowers an offset, and is durable when
+    it returns."""
 
     def lower_end(self, offset: int) -> None:
-        """Record that records from this offset on may be missing: the log is about to be truncated."""
+        """Record that records from this offset on may be missing, because the log is about to be truncated."""
 
     def lower_start(self, offset: int) -> None:
-        """Record that the log starts at this offset, lower than recorded before. Otherwise a restart would delete the
-        records that are appended below the recorded start."""
+        """Record that the log starts at this offset, which is lower than the recorded one.
+
+        Otherwise a restart would delete records that are appended below the recorded start.
+        """
 
 
 class NoCheckpoints:
-    """The checkpoints of a log without a directory."""
+    """Checkpoints that do nothing, for a log without a directory."""
 
     def lower_end(self, offset: int) -> None:
         pass
@@ -85,15 +87,15 @@ NO_CHECKPOINTS: Final[OffsetCheckpoints] = NoCheckpoints()
 class UnifiedLog:
     """Implements `replica.core.partitions.partition_log.PartitionLog`. One thread appends, reads and truncates.
 
-    `flush`, `examine`, searches by time and the cleaner may run in others, and take the lock for each step.
+    `flush`, `examine`, searches by time and the cleaner may run in other threads, and take the lock for each step.
 
     name             the partition, for messages
-    config           the topic's settings; may change at any time
+    config           the topic's settings, which may change at any time
     segments, producers, snapshots, epochs, flusher   the parts
-    damage           why the log is damaged, if a reader found that
-    uncleanable      why the cleaner leaves this log alone from now on
-    closed           the log's files belong to a later object, or are gone
-    half_changed     an append or truncation is under way; afterwards, an exception ended the last one
+    damage           the error that a reader found if the log is damaged
+    uncleanable      the reason why the cleaner no longer cleans this log
+    closed           True if the log's files are closed, deleted, or used by a later object
+    half_changed     True during an append or truncation, and after an exception in the last one
     """
 
     def __init__(
@@ -199,8 +201,8 @@ class UnifiedLog:
     def append_as_follower(self, batches: bytes) -> LogAppendInfo:
         """Append the leader's batches.
 
-        An empty log takes a batch that begins before its start offset: the leader's log starts within that batch, after
-        DeleteRecords, and batches are copied whole. The start offset stays.
+        An empty log accepts a batch that begins before its start offset: after DeleteRecords the leader's log starts
+        within that batch, and batches are copied whole. The start offset stays the same.
         """
         with self.lock:
             self.check_usable()
@@ -210,7 +212,7 @@ class UnifiedLog:
                 header = check(batches, at)
                 if header.base_offset < expected and not self._start == expected == self._end < header.next_offset:
                     raise corrupt(
-                        f"{self.name} ends at offset {expected}, and a batch from {header.base_offset} on should follow"
+                        f"{self.name} ends at offset {expected}, so a batch from {header.base_offset} on cannot follow"
                     )
                 if header.leader_epoch < 0:
                     raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
@@ -234,7 +236,7 @@ class UnifiedLog:
             return done
 
     def _find_duplicate(self, header: Header) -> LogAppendInfo | None:
-        """Return the first append of an idempotent producer's batch, if this one is a retry."""
+        """If this batch is a retry of an idempotent producer, return the result of its first append."""
         if header.producer_id < 0:
             return None
         written = self.producers.check(header)
@@ -260,7 +262,8 @@ class UnifiedLog:
     def _assign_offsets(
         self, batches: bytes, checked: Sequence[Checked], epoch: int, now_ms: int
     ) -> tuple[bytearray, list[Placed]]:
-        """Return the batches as the log stores them: compressed as configured, with offsets, epoch and timestamps."""
+        """Return the batches as the log stores them: with the topic's compression, and with offsets, epoch and
+        timestamps."""
         buffer = bytearray()
         wanted = self._codec
         offset = self._end
@@ -282,12 +285,12 @@ class UnifiedLog:
         return buffer, placed
 
     def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
-        """Store the batches, then update the producer state. With `flush.messages`, flush before the append returns: it
-        is acknowledged next."""
+        """Store the batches, then update the producer state. With `flush.messages`, flush before returning, because the
+        caller acknowledges next."""
         first, last = placed[0][1], placed[-1][1]
         self.half_changed = True
         if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
-            for at, header in placed:  # compaction left a gap that no segment may span
+            for at, header in placed:  # compaction may have left a gap that no segment can span
                 self._store(buffer[at : at + header.size], [(0, header)])
         else:
             self._store(buffer, placed)
@@ -309,8 +312,8 @@ class UnifiedLog:
     def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None:
         """Write the batches to the active segment, or to a new one.
 
-        A new segment starts where the one before it ended, also if compaction left a gap there, so that a lost segment
-        is noticed. Only if the gap exceeds what an index can express, it starts at its first batch.
+        A new segment starts where the previous one ended, even if compaction left a gap there, so that a missing
+        segment is detected. It starts at its first batch only if the gap exceeds the range of an index.
         """
         segments, config, length = self.segments, self._config, len(buffer)
         active = segments.active
@@ -336,7 +339,7 @@ class UnifiedLog:
                 self._roll(self._end)
 
     def roll_if_due(self, now_ms: int) -> None:
-        """Close an active segment older than `segment.ms`, although nothing is appended."""
+        """Close an active segment that is older than `segment.ms`, even without an append."""
         with self.lock:
             active = self.segments.active
             if active.size and is_roll_due(self._config, active.first_time(), now_ms):
@@ -358,7 +361,7 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             if not self._start <= offset <= self._end:
-                raise OffsetOutOfRange(f"{self.name} has no offset {offset}: it holds {self._start} to {self._end}")
+                raise OffsetOutOfRange(f"{self.name} has no offset {offset}: its log has {self._start} to {self._end}")
             upto = min(upto, self._end)
             if offset >= upto:
                 return FetchDataInfo(offset, b"")
@@ -387,7 +390,7 @@ class UnifiedLog:
         return None
 
     def _first_since(self, timestamp: int, after: int) -> tuple[Header, bytes] | None:
-        """Return the first batch after an offset that may hold a record of this time or later. The caller unpacks it
+        """Return the first batch after an offset that may have a record at or after this time. The caller unpacks it
         without the lock."""
         with self.lock:
             self.check_usable()
@@ -411,8 +414,8 @@ class UnifiedLog:
         return None if greatest < 0 else self._found(found, greatest)
 
     def _readable_times(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
-        """Yield offset and timestamp of each record from the log start on. If the batch cannot be
-        unpacked completely, the last pair stands for the whole batch."""
+        """Yield offset and timestamp of each record from the log start on. If the batch cannot be unpacked completely,
+        the last pair stands for the whole batch."""
         start = self._start
         try:
             for offset, time in read_times(batch):
@@ -457,7 +460,8 @@ class UnifiedLog:
         return any(segment.may_have_aborted for segment in self.segments.from_offset(offset))
 
     def _aborted(self, offset: int, upto: int) -> list[AbortedTxn]:
-        """Collect from the segments' transaction indexes: a marker may be segments after its records."""
+        """Collect the entries from the segments' transaction indexes: a marker may be in a later segment than the
+        records."""
         found: list[AbortedTxn] = []
         for segment in self.segments.from_offset(offset):
             some, complete = overlapping(self.load_aborted(segment), offset, upto)
@@ -467,21 +471,23 @@ class UnifiedLog:
         return found
 
     def load_aborted(self, segment: LogSegment) -> list[AbortedTxn]:
-        """Return a segment's aborted transactions. Rebuild its transaction index if that is lost or malformed."""
+        """Return a segment's aborted transactions. Rebuild the transaction index if it is missing or malformed."""
         try:
             return segment.aborted
         except (ValueError, MissingFile):
             return self.snapshots.rebuild_aborted(segment)
 
     def add_aborted(self, aborted: AbortedTxn) -> None:
-        """Add a transaction to the index of the segment that holds its marker."""
+        """Add a transaction to the index of the segment that contains its marker."""
         segment = self.segments.from_offset(aborted.last_offset)[0]
         self.flusher.names_changed |= not segment.has_aborted
         segment.add_aborted(aborted)
 
     def _ensure_transaction_index(self) -> None:
-        """Create the active segment's transaction index, perhaps empty, before any of the segment is durable, if a
-        transaction has completed in this log. So a start knows whether one was lost."""
+        """Create the active segment's transaction index if a transaction has completed in this log.
+
+        It may be empty, and exists before any of the segment is durable, so that a start can detect a lost index.
+        """
         active = self.segments.active
         if self.producers.any_completed and not active.has_aborted:
             active.write_aborted([])
@@ -526,12 +532,12 @@ class UnifiedLog:
             self.half_changed = False
 
     def _truncate_segments(self, offset: int) -> int:
-        """Truncate segments, transaction index and snapshots, and return the new end offset."""
+        """Truncate segments, transaction index and snapshots. Return the new end offset."""
         segment, position = self.segments.truncation_point(offset)
         self._before_truncation(segment.end_before(position))
         self.segments.truncate(segment, position, offset)
         if segment.has_aborted:
-            self.load_aborted(segment)  # rebuilds an index that makes no sense
+            self.load_aborted(segment)  # rebuilds a malformed index
             segment.truncate_aborted(segment.end)
         self.snapshots.delete(lambda at: at > segment.end)
         return segment.end
@@ -556,14 +562,17 @@ class UnifiedLog:
             self.half_changed = False
 
     def _before_truncation(self, offset: int) -> None:
-        """Lower the recovery point durably before flushed records go: recovery would report them as lost."""
+        """Lower the recovery point durably before flushed records are truncated; otherwise recovery would report them
+        as lost."""
         self._checkpoints.lower_end(offset)
         self.flusher.truncated(offset)
         self.segments.forget_positions()
 
     def is_truncated_since(self, truncations: int, segments: Sequence[LogSegment] = ()) -> bool:
-        """Return whether the log was truncated since a count of truncations, or one of these segments is gone. For
-        threads that use closed segments without the lock."""
+        """Return whether the log was truncated since `truncations` was read, or one of these segments is gone.
+
+        For threads that use closed segments without the lock.
+        """
         with self.lock:
             return (
                 self.closed
@@ -575,7 +584,7 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             if offset > self._end:
-                raise OffsetOutOfRange(f"{self.name} ends at offset {self._end}: it cannot begin at {offset}")
+                raise OffsetOutOfRange(f"{self.name} cannot start at offset {offset}: it ends at offset {self._end}")
             if offset > self._start:
                 self._start = offset
                 self.epochs.truncate_from_start(offset)
@@ -590,7 +599,7 @@ class UnifiedLog:
         return self.flusher.recovery_point
 
     def begin_flush(self) -> PendingFlush | None:
-        """Begin a flush, or return None if everything is durable."""
+        """Begin a flush; return None if everything is durable."""
         with self.lock:
             self.check_usable()
             if self._end <= self.flusher.recovery_point and not self.flusher.names_changed:
@@ -602,7 +611,8 @@ class UnifiedLog:
             return begun
 
     def write_out(self, flush: PendingFlush) -> bool:
-        """Do the slow part of a flush, without the lock. Return False if a truncation removed a file meanwhile."""
+        """Execute the slow part of a flush, without the lock. Return False if a truncation or cleaning removed a file
+        meanwhile."""
         try:
             self.flusher.write_out(flush)
         except MissingFile:
@@ -621,12 +631,12 @@ class UnifiedLog:
         return self.flusher.is_due(self._end, self._config, now_ms)
 
     def flush_with(self, path: str) -> None:
-        """Make a file of the log's folder durable before any record."""
+        """Make a file in the log's folder durable before any record."""
         with self.lock:
             self.flusher.add_file(path)
 
     def close(self) -> None:
-        """Close in order: everything is durable, and the next start need not read it again."""
+        """Close the log after making everything durable, so that the next start need not read it."""
         with self.lock:
             if self.closed:
                 return
@@ -638,7 +648,7 @@ class UnifiedLog:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the files as they are."""
+        """Close the files without a flush."""
         with self.lock:
             self.closed = True
             self.segments.handles.forget_folder(self.segments.folder)
@@ -649,7 +659,7 @@ class UnifiedLog:
         """Delete the oldest segments as `replica.core.partitions.log_policy` decides, and return how many.
 
         Their files stay for `file.delete.delay.ms`, for readers that have them open. With `at_once` they are deleted
-        immediately: no reader has them open, and the space is needed.
+        immediately, to free space before any reader exists.
         """
         with self.lock:
             self.check_usable()
@@ -679,7 +689,7 @@ class UnifiedLog:
         return is_expired(config, max_timestamp, now_ms)
 
     def delete_due_files(self, now_ms: int) -> None:
-        """Delete the files of deleted segments whose delay is over. Slow for large files; it may run in a thread."""
+        """Delete the files of deleted segments whose delay has passed. Slow for large files; callable in a thread."""
         with self.lock:
             due = self.segments.take_due_deletions(now_ms)
         for path in due:

@@ -1,1 +1,1 @@
-"""Bytes and values: the requests of Kafka's protocol and their replies, and record batches. Pure."""
+"""Encoding and decoding: Kafka's requests and responses, and record batches."""

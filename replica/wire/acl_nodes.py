@@ -1,4 +1,4 @@
-"""The nodes of ACLs in the store, byte for byte as Kafka's authorizer writes and reads them.
+"""The nodes of ACLs in the store, in the exact format of Kafka's authorizer.
 
 /kafka-acl/Topic/orders                       ACLs of the topic `orders`; `*` is all topics
 /kafka-acl-extended/prefixed/Topic/ord        ACLs of all topics whose names begin with `ord`
@@ -54,7 +54,7 @@ def entries(which: Iterable[Entry]) -> bytes:
 
 
 def read_entries(where: str, data: bytes | None) -> frozenset[Entry]:
-    """Parse a list of ACLs. Raises `DamagedNode` if one of them is invalid: a skipped one could be a denial."""
+    """Parse a list of ACLs. Raises `DamagedNode` if any is invalid, since a skipped one could be a DENY."""
     if not data:
         return frozenset()
     value = _object(where, data)
@@ -69,7 +69,7 @@ def read_entries(where: str, data: bytes | None) -> frozenset[Entry]:
             for each in value["acls"]
         )
     except (KeyError, TypeError) as error:
-        raise DamagedNode(f"{where}: acls: {error!r} is unknown") from None
+        raise DamagedNode(f"{where}: acls: unknown key or value {error!r}") from None
 
 
 def change(pattern: Pattern) -> bytes:

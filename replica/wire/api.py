@@ -1,4 +1,4 @@
-"""The types of requests."""
+"""The request types of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """Names and numbers of the protocol. A broker does not serve all of them at every listener."""
+    """The API keys of the protocol. A broker does not serve all of them at every listener."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,4 +1,4 @@
-"""Record batches of magic 2, the content of logs, Produce and Fetch.
+"""Record batches of magic 2, as in logs and in Produce and Fetch requests.
 
 A batch is a header of 61 bytes and records that are compressed together. A leader writes the base offset and the leader
 epoch in place: the checksum does not cover them. These functions work on the bytes without copying them.
@@ -19,7 +19,7 @@ MAGIC: Final = 2
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 PREFIX: Final = Struct(">qi")
-"""Base offset, and the number of bytes after this prefix: enough to skip a batch."""
+"""The base offset, and the number of bytes after this prefix, which suffice to skip a batch."""
 
 _STAMP: Final = Struct(">qiib")
 _CRC_AT: Final = 17
@@ -34,7 +34,8 @@ DELETE_HORIZON: Final = 0x40
 
 
 class Header(NamedTuple):
-    """The fields in the order of the bytes. A named tuple, since one is created for every batch."""
+    """A batch header, with the fields in their order on the wire. It is a named tuple for speed, because each batch has
+    one."""
 
     base_offset: int
     length: int
@@ -84,7 +85,7 @@ class Header(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """The time from which the cleaner may remove this batch's tombstones, or None if it has not set one."""
+        """The time from which the cleaner may remove this batch's tombstones; None if it is not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
@@ -92,7 +93,7 @@ class Header(NamedTuple):
 
 
 def parse_header(data: Bytes, at: int = 0) -> Header:
-    """Parse a header without any check. The data must contain all of it."""
+    """Parse a header without checks. The data must contain the whole header."""
     return Header._make(HEADER.unpack_from(data, at))
 
 
@@ -121,14 +122,14 @@ def check(data: Bytes, at: int = 0) -> Header:
 
 
 def checksum(data: Bytes, at: int, header: Header) -> int:
-    """Compute a batch's checksum. The library takes no views, so this copies the batch."""
+    """Compute a batch's checksum. The batch is copied, because the library accepts no memoryview."""
     return int(google_crc32c.value(bytes(data[at + _CHECKED_AT : at + header.length + PREFIX.size])))
 
 
 def walk(data: Bytes, at: int = 0) -> Iterator[tuple[int, Header]]:
-    """Yield place and header of each complete batch. A truncated batch ends the walk.
+    """Yield position and header of each complete batch. Stop at a truncated batch.
 
-    Raises `KafkaError` CORRUPT_MESSAGE at bytes that cannot be a batch, since the next batch cannot be found.
+    Raises `KafkaError` CORRUPT_MESSAGE at bytes that are not a batch, since the next batch cannot be found.
     """
     end = len(data)
     while end - at >= HEADER_BYTES:
@@ -146,7 +147,7 @@ def corrupt(text: str) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
 
 
-# -- stamping ------------------------------------------------------------------------------------------
+# -- filling in ---------------------------------------------------------------------------------------
 
 
 def stamp(buffer: bytearray, at: int, base_offset: int, leader_epoch: int) -> None:
@@ -155,14 +156,14 @@ def stamp(buffer: bytearray, at: int, base_offset: int, leader_epoch: int) -> No
 
 
 def stamp_append_time(buffer: bytearray, at: int, now_ms: int) -> None:
-    """Write the log append time, which holds for all records of the batch, and the new checksum."""
+    """Set the log append time, which applies to all records of the batch, and update the checksum."""
     header = parse_header(buffer, at)
     buffer[at + 21 : at + 23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big")
     _new_max_timestamp(buffer, at, header, now_ms)
 
 
 def stamp_max_timestamp(buffer: bytearray, at: int, timestamp: int) -> None:
-    """Correct the header's maximum timestamp, on which searches by time rely, and write the new checksum."""
+    """Set the header's maximum timestamp, which searches by time use, and update the checksum."""
     _new_max_timestamp(buffer, at, parse_header(buffer, at), timestamp)
 
 
@@ -171,11 +172,11 @@ def _new_max_timestamp(buffer: bytearray, at: int, header: Header, timestamp: in
     buffer[at + _CRC_AT : at + _CHECKED_AT] = checksum(buffer, at, header).to_bytes(4, "big")
 
 
-# -- sealing ------------------------------------------------------------------------------------------
+# -- building ------------------------------------------------------------------------------------------
 
 
 def seal(fields: Iterable[int], body: Bytes) -> bytes:
-    """Return a batch of this header and body, with the checksum in place."""
+    """Return a batch with this header and body, and with its checksum."""
     buffer = bytearray(HEADER.pack(*fields))
     buffer += body
     buffer[_CRC_AT:_CHECKED_AT] = int(google_crc32c.value(bytes(buffer[_CHECKED_AT:]))).to_bytes(4, "big")

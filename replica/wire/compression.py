@@ -1,6 +1,6 @@
-"""The codecs of record batches. Decompression is bounded, since a few bytes may expand to gigabytes.
+"""The codecs of record batches. Decompression is limited, since a few bytes may expand to gigabytes.
 
-Compression writes the formats that all clients read: snappy in the Java client's blocks (xerial), lz4 as a frame of
+Compression writes formats that all clients read: snappy in the Java client's blocks (xerial), lz4 as a frame of
 independent blocks. Decompression accepts all formats that clients are known to send.
 """
 
@@ -20,18 +20,18 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 INFLATED_BYTES_MAX: Final = 64 << 20
 """The limit for the decompressed records of one batch. By default a producer's batch has at most a megabyte."""
 READ_BYTES_MAX: Final = 1 << 30
-"""The limit for batches in the log: no setting allows more."""
+"""The limit for batches in the log. No setting allows larger ones."""
 _FEW: Final = 64
 _MEMBER_BYTES: Final = 4 << 10
-"""A gzip stream may have one member for this many bytes of its limit, and a few more: empty members cost time."""
+"""A gzip stream may have one member for each this many bytes of its limit, plus a few: empty members cost time."""
 _BLOCK_BYTES: Final = 256
-"""The same for blocks of snappy."""
+"""A snappy stream may have one block for each this many bytes of its limit, plus a few."""
 _INPUT_PIECE: Final = 64 << 10
-"""The bytes passed to zlib at a time. It copies the unused rest, which is quadratic for many members."""
+"""The bytes passed to zlib in one call. It copies the unused rest, which takes quadratic time for many members."""
 
 
 class Codec(IntEnum):
-    """Bits 0 to 2 of a batch's attributes. The names are those of `compression.type`."""
+    """The codecs, with their numbers in bits 0 to 2 of a batch's attributes, and named as in `compression.type`."""
 
     NONE = 0
     GZIP = 1
@@ -45,13 +45,13 @@ class Codec(IntEnum):
 
 
 _PIECE: Final = 1 << 20
-"""The most that is decompressed at a time while other threads wait."""
+"""The bytes that are decompressed at a time, while other threads wait for the interpreter."""
 _XERIAL: Final = bytes.fromhex("82534e4150505900")
 _XERIAL_HEADER: Final = _XERIAL + bytes.fromhex("0000000100000001")
 _XERIAL_BLOCK: Final = 32 << 10
 
 _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-"""Magic, the flag of independent blocks, their maximum of 64 KiB, and the checksum of both settings."""
+"""The magic, the flag for independent blocks, their maximum size of 64 KiB, and the checksum of both settings."""
 _LZ4_BLOCK: Final = 64 << 10
 _LZ4_PLAIN: Final = 1 << 31
 _NO_ROOM: Final = "failed to write whole buffer"
@@ -65,7 +65,7 @@ def codec_of(attributes: int) -> Codec:
     if number > Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"unknown codec {number}; none, gzip, snappy, lz4 and zstd are known",
+            f"unknown codec {number}: use none, gzip, snappy, lz4 or zstd",
         )
     return _CODECS[number]
 
@@ -123,9 +123,9 @@ def _too_large(codec: Codec, bytes_max: int) -> KafkaError:
 
 
 def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) -> Bytes:
-    """Decompress into a growing buffer: the frames need not declare their size.
+    """Decompress into a growing buffer, since frames need not declare their size.
 
-    A large buffer is an anonymous mapping: the system allocates its pages as they are written, and other threads run.
+    The system allocates the pages of a large buffer only as they are written, and other threads run meanwhile.
     """
     assert callable(decompress_into)
     size = min(bytes_max, max(4096, 4 * len(data)))

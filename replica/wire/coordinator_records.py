@@ -1,4 +1,4 @@
-"""Replaying the record batches of a coordinator's topic."""
+"""Replay of the record batches of a coordinator's topic."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def replay_batches(
     decode: Callable[[bytes, bytes | None], E | None],
     unreadable: Callable[[Load, int, RecordError], None],
 ) -> int:
-    """Replay the records from the offset `since` on. Return the offset after the last batch; `since` without a batch.
+    """Replay the records from the offset `since` on. Return the offset after the last batch; `since` if there is no
+    batch.
 
-    A record of an unknown type is ignored: a newer broker wrote it. A record that cannot be decoded goes to
+    A record of an unknown type is ignored, since a newer broker wrote it. A record that cannot be decoded is passed to
     `unreadable`, with its offset.
     """
     following = since

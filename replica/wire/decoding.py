@@ -1,8 +1,8 @@
-"""Compile schemas to readers. A version's fields are resolved once, and closures read them.
+"""Compilation of schemas to readers: closures for one version of a message, whose fields are resolved in advance.
 
-A reader takes bytes and a place in them, and returns a value and the place after it. Every length and count is checked
-against the bytes left, so a decoded message is no larger than the received bytes, apart from the overhead of Python's
-objects.
+A reader takes bytes and a position, and returns a value and the position after it. Every length and count is checked
+against the remaining bytes, so a decoded message is no larger than the received bytes, apart from the overhead of
+Python objects.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _UVARINT_BYTES_MAX: Final = 5
 UUID_BYTES: Final = 16
 _NO_UUID: Final = bytes(UUID_BYTES)
 BROKEN: Final = (WireError, struct.error, IndexError, UnicodeDecodeError)
-"""The exceptions of readers for truncated or malformed bytes."""
+"""The exceptions that readers raise for truncated or malformed bytes."""
 
 
 @define
 class Elements:
-    """The limit for the elements of all lists of one message: each takes few bytes, and some work."""
+    """A limit for the number of elements in all lists of one message: an element takes few bytes but some work."""
 
     max: int
     left: int = 0
@@ -41,7 +41,7 @@ class Elements:
     def take(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise WireError(f"more than {self.max} elements in its lists")
+            raise WireError(f"the lists have more than {self.max} elements")
 
     def bounds(self, read: Reader) -> Reader:
         def bounded(data: bytes, at: int) -> tuple[Any, int]:
@@ -55,7 +55,7 @@ _NO_BOUND: Final = Elements(sys.maxsize, sys.maxsize)
 
 
 def decoder(struct: type[Any], version: int, *, flexible: bool, elements: Elements = _NO_BOUND) -> Reader:
-    """Return the reader of a struct. A field that this version lacks gets its default."""
+    """Return the reader of a struct. Fields that this version lacks get their defaults."""
     fields = fields_of(struct)
     present = [(place, one) for place, one in enumerate(fields) if one.is_in(version)]
     placed = [(place, one) for place, one in present if one.tag is None]
@@ -96,7 +96,7 @@ def value_reader(one: Field, version: int, elements: Elements, *, flexible: bool
 
 
 def least_bytes(one: Field, version: int) -> int:
-    """Return the least size of an element. It bounds the plausible number of elements in the bytes left."""
+    """Return the smallest size of an element, by which counts are checked against the remaining bytes."""
     if one.kind in FIXED:
         return struct.calcsize(">" + FIXED[one.kind])
     if one.kind is Kind.UUID:
@@ -107,7 +107,7 @@ def least_bytes(one: Field, version: int) -> int:
     return 1
 
 
-# -- fields one after the other ------------------------------------------------------------------------
+# -- consecutive fields ------------------------------------------------------------------------------------
 
 
 def _fixed(run: list[tuple[int, Field]]) -> Step:
@@ -138,7 +138,7 @@ def _placed(place: int, read: Reader) -> Step:
 
 
 def _tags(known: dict[int | None, tuple[int, Reader]]) -> Step:
-    """Read tagged fields. Unknown tags are skipped: a newer peer may send more."""
+    """Read tagged fields. Unknown tags are skipped, since a newer peer may send them."""
 
     def step(values: list[Any], data: bytes, at: int) -> int:
         if data[at] == 0:
@@ -173,7 +173,7 @@ def uvarint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, place + 1
         shift += 7
-    raise WireError(f"at {at}: a number of more than {_UVARINT_BYTES_MAX} bytes")
+    raise WireError(f"at {at}: a varint has more than {_UVARINT_BYTES_MAX} bytes")
 
 
 Length: TypeAlias = Callable[[bytes, int], tuple[int, int]]
@@ -261,7 +261,7 @@ def _array(element: Reader, element_bytes_min: int, nullable: bool, count_of: Le
         if count < 0:
             return _null(count, nullable, start)
         if count * element_bytes_min > len(data) - start:
-            raise WireError(f"at {at}: {count} elements in {len(data) - start} bytes")
+            raise WireError(f"at {at}: {count} elements declared, but only {len(data) - start} bytes are left")
         elements.take(count)
         items, at = [], start
         for _ in range(count):
@@ -280,7 +280,7 @@ def _numbers(code: str, nullable: bool, count_of: Length, elements: Elements) ->
         if count < 0:
             return _null(count, nullable, start)
         if count * size > len(data) - start:
-            raise WireError(f"at {at}: {count} elements in {len(data) - start} bytes")
+            raise WireError(f"at {at}: {count} elements declared, but only {len(data) - start} bytes are left")
         elements.take(count)
         return list(struct.unpack_from(f">{count}{code}", data, start)), start + count * size
 

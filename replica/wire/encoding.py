@@ -1,4 +1,4 @@
-"""Compile schemas to writers. A writer's fields depend on the version only, so they are resolved once."""
+"""Compilation of schemas to writers. A writer's fields depend only on the version, so they are resolved in advance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALL: Final = tuple(bytes([number]) for number in range(128))
 
 
 class Unwritable(ValueError):
-    """A value that its schema does not allow: a bug on this side."""
+    """A value that its schema does not allow, because of a bug in this program."""
 
 
 def encoder(of: type[Any], version: int, *, flexible: bool) -> Writer:
@@ -88,7 +88,7 @@ def _named(one: Field, version: int, *, flexible: bool) -> Writer:
 
 
 def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
-    """Write tagged fields, except those with their defaults and structs whose fields all have theirs."""
+    """Write tagged fields, except those with default values, and structs that have only defaults."""
     places = [
         (tag, attrgetter(one.name), (one.absent, None if one.struct is None or one.many else one.struct()), write)
         for tag, one, write in known
@@ -124,7 +124,7 @@ def uvarint(number: int) -> bytes:
 
 
 Length: TypeAlias = Callable[[int], bytes]
-"""Encodes a length; -1 is null."""
+"""Encodes a length; -1 stands for null."""
 
 
 def _compact_length(length: int) -> bytes:
@@ -173,9 +173,9 @@ def _text(length_of: Length, nullable: bool, clip: int) -> Writer:
             return
         raw = value.encode()
         if clip and len(raw) > clip:
-            raw = raw[:clip].decode(errors="ignore").encode()  # whole characters
+            raw = raw[:clip].decode(errors="ignore").encode()  # cut at a character boundary
         if len(raw) > _SHORT_MAX:
-            raise Unwritable(f"a text of {len(raw)} bytes; the limit is {_SHORT_MAX}")
+            raise Unwritable(f"the text has {len(raw)} bytes; the limit is {_SHORT_MAX}")
         out(length_of(len(raw)) + raw)
 
     return write
@@ -199,9 +199,9 @@ def _uuid(value: str | None, out: Out) -> None:
     try:
         raw = urlsafe_b64decode(f"{value}==")
     except ValueError as error:
-        raise Unwritable(f"{value!r} is no id: {error}") from None
+        raise Unwritable(f"{value!r} is not a valid id: {error}") from None
     if len(raw) != UUID_BYTES:
-        raise Unwritable(f"{value!r} is no id: {len(raw)} bytes")
+        raise Unwritable(f"{value!r} is not a valid id: it has {len(raw)} bytes")
     out(raw)
 
 
@@ -229,5 +229,5 @@ def _numbers(code: str, nullable: bool, length_of: Length) -> Writer:
 
 def _null(nullable: bool, length_of: Length, out: Out) -> None:
     if not nullable:
-        raise Unwritable("null where something must be")
+        raise Unwritable("null in a field that is not nullable")
     out(length_of(-1))

@@ -1,4 +1,4 @@
-"""Functions with which the classes of `replica.wire.schemas` declare their fields.
+"""Functions that declare the fields of the classes in `replica.wire.schemas`.
 
     @define
     class MetadataResponseBroker:
@@ -6,8 +6,8 @@
         rack: str | None = text(since=1, null=0, default=None)
 
 since, until   the versions of the message that have the field
-null           the first version in which the field may be null; no version, if it is not given
-tag            the field's number among the tagged fields
+null           the first version in which the field may be null; without it the field is never null
+tag            the field's number, if it is a tagged field
 default        the field's value if none is given, and in versions without the field
 """
 
@@ -57,16 +57,16 @@ _ZERO: Final[dict[Kind, Any]] = {
 }
 _KEY: Final = "field"
 FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q", Kind.F64: "d"}
-"""The format of each number for `struct`."""
+"""The format character in `struct` of each type of number."""
 
 
 @frozen
 class Field:
-    """A field of a struct, as its class declares it.
+    """The declaration of a struct's field.
 
-    clip     longer texts are cut to this many bytes; 0: longer texts cannot be written
-    many     the field is an array
-    struct   class of a struct, or of an array's structs
+    clip     longer texts are cut to this many bytes; 0: longer texts are an error
+    many     True if the field is an array
+    struct   the class of the struct, or of the array's elements
     """
 
     kind: Kind
@@ -90,17 +90,18 @@ class Field:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Fields of the struct, or of the array's structs."""
+        """The fields of the struct, or of the array's elements."""
         return () if self.struct is None else fields_of(self.struct)
 
 
 def fields_of(struct: type[Any]) -> tuple[Field, ...]:
-    """Return the fields that a class of a schema declares, in the order of the wire and of the class's constructor."""
+    """Return the fields that a schema class declares, in the order of the wire and of the constructor."""
     return tuple(attrs.evolve(each.metadata[_KEY], name=each.name) for each in attrs.fields(struct))
 
 
 def in_runs(placed: Iterable[tuple[int, Field]]) -> Iterator[list[tuple[int, Field]]]:
-    """Group neighbours of fixed size, which are read and written at once. Each other field is a group of one."""
+    """Group consecutive fields of fixed size, which are read and written together. Each other field is its own
+    group."""
     run: list[tuple[int, Field]] = []
     for place, one in placed:
         if run and not (one.fixed and run[-1][1].fixed and place == run[-1][0] + 1):
@@ -114,7 +115,7 @@ def in_runs(placed: Iterable[tuple[int, Field]]) -> Iterator[list[tuple[int, Fie
 def _declared(
     kind: Kind, *, many: bool = False, struct: type[Any] | None = None, default: Any = NOTHING, **more: Any
 ) -> Any:
-    """Return the attribute of a class. Its default is 0, "" or a new list if none is given."""
+    """Return a class attribute. Without `default`, the default is 0, "" or a new list."""
     absent = default
     if default is NOTHING:
         optional = kind is Kind.TEXT and more.get("null") == ALWAYS and not many
@@ -148,7 +149,7 @@ def f64(**more: Any) -> Any:
 
 
 def uuid(**more: Any) -> Any:
-    """Declare an id: its value is the text of 22 characters of a `TopicId`, or None."""
+    """Declare an id. Its value is the 22 characters of a `TopicId`, or None."""
     return _declared(Kind.UUID, **more)
 
 
@@ -157,7 +158,7 @@ def text(**more: Any) -> Any:
 
 
 def message(**more: Any) -> Any:
-    """Declare a text for people. It is cut, as it may quote a very long name of the request."""
+    """Declare a text for people. It is cut if it is too long, since it may quote a very long name."""
     return _declared(Kind.TEXT, clip=MESSAGE_BYTES_MAX, **more)
 
 

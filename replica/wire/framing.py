@@ -1,4 +1,4 @@
-"""Split a client's bytes into messages: four bytes of length, then that many bytes."""
+"""Splitting of a client's bytes into messages, each with a length prefix of four bytes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from zab.wire.frames import FrameReader
 
 
 class Framing(FrameReader):
-    """Returns the messages before a length out of bounds, so they are answered before the connection is closed.
+    """Returns the messages before an invalid length, so that they are answered before the connection is closed.
 
-    The next `check` or `feed` raises the error.
+    The next `check` or `feed` raises the error of the invalid length.
     """
 
     __slots__ = ("_error",)
@@ -19,7 +19,7 @@ class Framing(FrameReader):
         self._error: WireError | None = None
 
     def check(self) -> None:
-        """Raise the error of the bytes after the returned messages."""
+        """Raise the error of an invalid length, if one was found."""
         if self._error is not None:
             raise self._error
 
@@ -31,7 +31,7 @@ class Framing(FrameReader):
     def _refuse(self, length: int, complete: list[bytes]) -> None:
         signed = length - (length >> 31 << 32)
         self._error = WireError(
-            f"a message of {signed} bytes: 1 to {self.bytes_max} are allowed (socket.request.max.bytes)"
+            f"a message of {signed} bytes is outside of the limits, 1 and {self.bytes_max} (socket.request.max.bytes)"
         )
         if not complete:
             raise self._error

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`, byte for byte as Kafka has them.
+"""Records of `__consumer_offsets`, in Kafka's exact format.
 
 The version at the start of a key is the type of the record: an offset or a group. A record without a value deletes the
 offset or group of its key.
@@ -42,7 +42,8 @@ def encode_value(record: Record) -> bytes | None:
 
 def _position(position: OffsetAndMetadata) -> bytes:
     if position.expires_ms is not None:
-        # Only this version has an expiry time. It lacks the leader epoch, which clients that set the time do not send.
+        # Only this version has an expiry time. It lacks the leader epoch, but clients that set an expiry time send
+        # none.
         return (
             pack(">hq", _OFFSET_VALUE_THAT_EXPIRES, position.offset)
             + text_field(position.metadata)
@@ -101,21 +102,21 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
 def _read_position(reader: RecordReader) -> OffsetAndMetadata:
     version = reader.i16()
     if not 0 <= version <= 3:
-        raise RecordError(f"offset value of version {version}; 0 to 3 are known")
+        raise RecordError(f"the offset value has version {version}; versions 0 to 3 are supported")
     offset = reader.i64()
     epoch = reader.i32() if version >= 3 else -1
     metadata = reader.text()
     committed = reader.i64()
     expires = reader.i64() if version == 1 else -1
     reader.end()
-    # -1 means that the offset does not expire. As a time it would be far in the past.
+    # -1 means that the offset does not expire. It is not a time.
     return OffsetAndMetadata(offset, epoch, metadata, committed, None if expires < 0 else expires)
 
 
 def _read_group(reader: RecordReader) -> SavedGroup:
     version = reader.i16()
     if not 0 <= version <= 3:
-        raise RecordError(f"group value of version {version}; 0 to 3 are known")
+        raise RecordError(f"the group value has version {version}; versions 0 to 3 are supported")
     protocol_type = reader.text()
     generation = reader.i32()
     protocol = reader.maybe_text()
@@ -149,7 +150,7 @@ def _read_group(reader: RecordReader) -> SavedGroup:
 
 
 def topics_of(subscription: bytes) -> frozenset[str] | None:
-    """Return the topics of a consumer's subscription, or None if the metadata has another format."""
+    """Return the topics of a consumer's subscription; None if the metadata has another format."""
     try:
         reader = RecordReader(subscription)
         if reader.i16() < 0:

@@ -1,4 +1,4 @@
-"""ISRs at the store, as procedures of store requests: a conditional write, and a read after an unknown outcome."""
+"""ISRs in the store, as procedures of store requests: a conditional write, and a read after an unknown outcome."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.replica_messages import WriteIsr
 
 ANY_VERSION: Final = Version(-1)
-"""A check with this version only requires that the node exists."""
+"""The version in a check that only requires that the node exists."""
 ISR_CHANGE_NOTICE: Final = f"{znodes.ISR_CHANGES}/isr_change_"
-"""The prefix of notifications that make the controller read states again."""
+"""The path prefix of notifications on which the controller reads partition states again."""
 LOG_DIR_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
-"""The prefix of notifications that make the controller ask a broker which replicas it has left."""
+"""The path prefix of notifications on which the controller asks a broker which replicas it has left."""
 
 
 def write_isr(write: WriteIsr) -> StoreRequests[Version | IsrWriteError]:
-    """Write an ISR. Return the node's new version, or why the write is not known to be in force.
+    """Write an ISR. Return the node's new version, or the reason why the write is not known to be in force.
 
     The zxid that created a broker's node identifies its registration. A multi cannot check that zxid, so it is read
-    first. If a broker dies and returns between the read and the write, it joins only until the controller has noticed
-    its death: the controller then writes the state again, without that broker.
+    first. If a broker dies and registers again between the read and the write, it joins the ISR, but only until the
+    controller notices the death and writes the state again without that broker.
     """
     joins = zip(write.joins, write.broker_epochs, strict=False)
     registered = [(broker, epoch) for broker, epoch in joins if epoch != -1]
@@ -63,7 +63,7 @@ def write_isr(write: WriteIsr) -> StoreRequests[Version | IsrWriteError]:
 
 
 def read_isr(where: TopicPartition) -> StoreRequests[PartitionState | None]:
-    """Return the state as of now; None if the node does not exist. Raise `znodes.DamagedNode` if it is unreadable."""
+    """Return the current state; None if the node does not exist. Raise `znodes.DamagedNode` if it cannot be parsed."""
     path = znodes.state_path(where)
     [synced] = yield [Sync(path)]
     [node] = yield [Get(path)]

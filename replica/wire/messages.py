@@ -1,8 +1,8 @@
-"""Encode and decode messages: a header, and a body whose class `replica.wire.schemas` declares.
+"""Encoding and decoding of messages: a header, and a body that `replica.wire.schemas` declares.
 
 A response does not name its API, so its reader must know the request. Bytes after the last field of a request are
-ignored: a widely used client sends three surplus bytes when it requests all topics. After a response they are an error,
-since responses come from brokers of this kind only.
+ignored, because a widely used client sends three surplus bytes when it requests all topics. In a response, which comes
+from a broker of this project, they are an error.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 LENGTH_BYTES: Final = _LENGTH.size
 HEAD_BYTES: Final = _HEAD.size
-"""API key and version of a request."""
+"""The size of API key and version in a request."""
 
 
 @frozen
 class Head:
-    """The fields of a request's header that all versions have."""
+    """The fields that the header of every request version has."""
 
     key: int
     version: int
@@ -61,8 +61,8 @@ class DecodedRequest(Generic[Q]):
 
 
 ELEMENTS_MAX: Final = 50_000
-"""The limit for the elements of all lists of a request, such as topics and partitions. Most handlers process them
-without yielding to other tasks."""
+"""The limit for the elements of all lists in a request, such as topics and partitions: most handlers process them
+without letting other tasks run."""
 
 
 _DEAR: Final[Mapping[ApiKey, int]] = {
@@ -78,7 +78,7 @@ _DEAR: Final[Mapping[ApiKey, int]] = {
     ),
     ApiKey.WRITE_TXN_MARKERS: 10,
 }  # fmt: skip
-"""The weight of an element in requests that write to a log or call the store for each of them."""
+"""Weights for requests that write to a log or call the store for each element. One element counts as this many."""
 
 
 def elements_max(key: ApiKey) -> int:
@@ -99,18 +99,18 @@ class UnknownApi(WireError):
 
 def read_head(frame: bytes) -> Head:
     if len(frame) < _HEAD.size:
-        raise WireError(f"a request of {len(frame)} bytes: its header alone has {_HEAD.size}")
+        raise WireError(f"the request has {len(frame)} bytes, but the header alone needs {_HEAD.size}")
     return Head(*_HEAD.unpack_from(frame))
 
 
 def decode_request(frame: bytes) -> DecodedRequest[Any]:
-    """Decode a request. `frame` lacks the length prefix. Raises `WireError`."""
+    """Decode a request, without its length prefix. Raises `WireError`."""
     head = read_head(frame)
     api = APIS.get(head.key)  # type: ignore[call-overload]  # API keys are ints
     if api is None:
         raise UnknownApi(head, f"{head} is unknown", _named_client(frame))
     if not api.speaks(head.version):
-        raise UnknownApi(head, f"{head}: versions {api.first} to {api.last} are spoken here", _named_client(frame))
+        raise UnknownApi(head, f"{head}: versions {api.first} to {api.last} are supported", _named_client(frame))
     try:
         client_id, at = _client_id(frame)
         if head.version >= api.flexible:
@@ -122,7 +122,7 @@ def decode_request(frame: bytes) -> DecodedRequest[Any]:
 
 
 def encode_request(api: Api[Q, R], version: int, correlation: int, client_id: str | None, body: Q) -> bytes:
-    """Return the request with its length in front."""
+    """Return the request with its length prefix."""
     _check_spoken(api, version)
     pieces = [_HEAD.pack(api.key, version, correlation)]
     if client_id is None:
@@ -140,7 +140,7 @@ def encode_request(api: Api[Q, R], version: int, correlation: int, client_id: st
 
 
 def encode_response(api: Api[Q, R], version: int, correlation: int, body: R) -> bytes:
-    """Return the response with its length in front."""
+    """Return the response with its length prefix."""
     _check_spoken(api, version)
     pieces = [_I32.pack(correlation)]
     if _has_tags_in_head(api, version):
@@ -150,7 +150,7 @@ def encode_response(api: Api[Q, R], version: int, correlation: int, body: R) -> 
 
 
 def decode_response(api: Api[Q, R], version: int, data: bytes) -> tuple[int, R]:
-    """Return the correlation number and the body of a response; `data` has no length in front."""
+    """Return the correlation id and the body of a response. `data` has no length prefix."""
     _check_spoken(api, version)
     try:
         (correlation,) = _I32.unpack_from(data)
@@ -161,7 +161,7 @@ def decode_response(api: Api[Q, R], version: int, data: bytes) -> tuple[int, R]:
     except BROKEN as error:
         raise WireError(f"response to {api.key.name} v{version}: {_why(error)}") from error
     if stop != len(data):
-        raise WireError(f"response to {api.key.name} v{version}: {len(data) - stop} bytes behind its end")
+        raise WireError(f"response to {api.key.name} v{version}: {len(data) - stop} surplus bytes at its end")
     return correlation, body
 
 
@@ -170,11 +170,11 @@ def decode_response(api: Api[Q, R], version: int, data: bytes) -> tuple[int, R]:
 
 def _check_spoken(api: Api[Q, R], version: int) -> None:
     if not api.speaks(version):
-        raise Unwritable(f"{api.key.name} v{version}: versions {api.first} to {api.last} are spoken")
+        raise Unwritable(f"{api.key.name} v{version}: versions {api.first} to {api.last} are supported")
 
 
 def _has_tags_in_head(api: Api[Q, R], version: int) -> bool:
-    # The header of ApiVersions responses never changes: the client does not know the broker's versions yet.
+    # ApiVersions responses always have the same header, because the client does not know the broker's versions yet.
     return version >= api.flexible and api.key is not ApiKey.API_VERSIONS
 
 
@@ -195,25 +195,25 @@ def _writer(key: ApiKey, version: int, response: bool) -> Writer:
 
 @frozen
 class _NoFields:
-    """The tagged fields of a header: none is defined."""
+    """The tagged fields of a header. None is defined."""
 
 
 _no_fields: Final = decoder(_NoFields, 0, flexible=True)
 
 
 def _client_id(frame: bytes) -> tuple[str | None, int]:
-    """Read the client id and the place after it. Its length is not compact in any version."""
+    """Read the client id and the position after it. Its length is not compact in any version."""
     start = _HEAD.size + _I16.size
     (length,) = _I16.unpack_from(frame, _HEAD.size)
     if length == -1:
         return None, start
     if not 0 <= length <= len(frame) - start:
-        raise WireError(f"at {_HEAD.size}: a client id of {length} bytes, {len(frame) - start} are there")
+        raise WireError(f"at {_HEAD.size}: the client id has {length} bytes, but only {len(frame) - start} are left")
     return frame[start : start + length].decode(), start + length
 
 
 def _named_client(frame: bytes) -> str | None:
-    """Return the client id of a request whose body cannot be read, or None if it cannot be read either."""
+    """Return the client id of a request that cannot be decoded; None if the client id is unreadable, too."""
     try:
         return _client_id(frame)[0]
     except BROKEN:
@@ -229,9 +229,9 @@ def _write(write: Writer, body: object, pieces: list[bytes], what: str) -> None:
 
 
 def _framed(pieces: list[bytes]) -> bytes:
-    """Join all pieces at once: the response to a fetch may have a megabyte of records."""
+    """Join all pieces in one step, because the response to a fetch may have a megabyte of records."""
     return b"".join((_LENGTH.pack(sum(map(len, pieces))), *pieces))
 
 
 def _why(error: Exception) -> str:
-    return str(error) if isinstance(error, WireError) else f"cut off or broken ({error})"
+    return str(error) if isinstance(error, WireError) else f"truncated or malformed ({error})"

@@ -1,4 +1,4 @@
-"""Numbers, texts and lists in the records of internal topics. The callers handle versions."""
+"""Numbers, texts and lists in the records of internal topics. Callers handle the versions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _NO_LIST: Final = b"\xff\xff\xff\xff"
 
 
 class RecordError(ValueError):
-    """A record that is truncated, of an unknown version, or too long; or a value that does not fit its field.
+    """A record that is truncated, too long or of an unknown version, or a value that does not fit its field.
 
-    Encoding and decoding raise nothing else.
+    Encoding and decoding raise no other exceptions.
     """
 
 
@@ -19,7 +19,7 @@ def pack(layout: str, *numbers: int) -> bytes:
     try:
         return struct.pack(layout, *numbers)
     except struct.error as error:
-        raise RecordError(f"{', '.join(map(str, numbers))} does not fit: {error}") from None
+        raise RecordError(f"{', '.join(map(str, numbers))} does not fit the field: {error}") from None
 
 
 def text_field(text: str | None) -> bytes:
@@ -28,9 +28,9 @@ def text_field(text: str | None) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        raise RecordError(f"a text that is not UTF-8: {error}") from None
+        raise RecordError(f"the text cannot be encoded in UTF-8: {error}") from None
     if len(data) > 0x7FFF:
-        raise RecordError(f"a text of {len(data)} bytes; the limit is {0x7FFF}")
+        raise RecordError(f"the text has {len(data)} bytes; the limit is {0x7FFF}")
     return pack(">h", len(data)) + data
 
 
@@ -64,7 +64,7 @@ class RecordReader:
         return count
 
     def maybe_count(self) -> int | None:
-        """Return the number of elements, or None for a null list."""
+        """Return the number of elements; None for a null list."""
         if self._data[self._at : self._at + 4] == _NO_LIST:
             self._at += 4
             return None

@@ -1,6 +1,7 @@
-"""Reading and building the records of a batch. Produce and Fetch never read single records with these functions.
+"""Reading and building the records of a batch.
 
-A broker builds batches for the records of coordinators, transaction markers, and the cleaner's remaining records.
+A broker builds batches for coordinators' records, transaction markers, and the records that the cleaner keeps. Produce
+and Fetch do not use these functions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from replica.wire.compression import READ_BYTES_MAX, Bytes, Codec, deflate, infl
 
 @frozen
 class Record:
-    """A record. Header keys that are not UTF-8 keep their bytes by `surrogateescape`."""
+    """A record. Header keys that are not UTF-8 keep their bytes through `surrogateescape`."""
 
     offset: int
     timestamp: int
@@ -66,7 +67,7 @@ def read_times(data: Bytes, bytes_max: int = READ_BYTES_MAX) -> Iterator[tuple[i
             size, at = decode(records, at)
             end = at + size
             if size < 0 or end > len(records):
-                raise ValueError(f"a record of {size} bytes where {len(records) - at} are left")
+                raise ValueError(f"a record declares {size} bytes, but {len(records) - at} are left")
             time, at = decode(records, at + 1)
             delta, at = decode(records, at)
             yield header.base_offset + delta, header.base_timestamp + time if fixed is None else fixed
@@ -76,7 +77,7 @@ def read_times(data: Bytes, bytes_max: int = READ_BYTES_MAX) -> Iterator[tuple[i
 
 
 def _broken_off(header: Header, error: Exception) -> KafkaError:
-    text = f"the records of the batch at offset {header.base_offset} break off: {error}"
+    text = f"the batch at offset {header.base_offset} has malformed records: {error}"
     return KafkaError(ErrorCode.INVALID_RECORD, text)
 
 
@@ -84,24 +85,24 @@ def _read_record(data: Bytes, at: int, header: Header) -> tuple[Record, int]:
     size, at = varint.decode(data, at)
     end = at + size
     if size < 0 or end > len(data):
-        raise ValueError(f"a record of {size} bytes where {len(data) - at} are left")
-    at += 1  # a record's attributes have no meaning
+        raise ValueError(f"a record declares {size} bytes, but {len(data) - at} are left")
+    at += 1  # skip the record's attributes, which have no meaning
     timestamp, at = varint.decode(data, at)
     delta, at = varint.decode(data, at)
     key, at = _read_bytes(data, at, end)
     value, at = _read_bytes(data, at, end)
     count, at = varint.decode(data, at)
     if not 0 <= count <= end - at:
-        raise ValueError(f"{count} headers")
+        raise ValueError(f"a record declares {count} headers")
     headers = []
     for _ in range(count):
         name, at = _read_bytes(data, at, end)
         if name is None:
-            raise ValueError("a header without a key")
+            raise ValueError("a record has a header without a key")
         content, at = _read_bytes(data, at, end)
         headers.append((name.decode(errors="surrogateescape"), content))
     if at != end:
-        raise ValueError(f"{end - at} bytes left in a record")
+        raise ValueError(f"a record has {end - at} surplus bytes")
     time = header.max_timestamp if header.log_append_time else header.base_timestamp + timestamp
     return Record(header.base_offset + delta, time, key, value, tuple(headers)), end
 
@@ -111,7 +112,7 @@ def _read_bytes(data: Bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if size < 0:
         return None, at
     if at + size > end:
-        raise ValueError(f"{size} bytes where {end - at} are left")
+        raise ValueError(f"a key or value declares {size} bytes, but {end - at} are left")
     return bytes(data[at : at + size]), at + size
 
 
@@ -151,9 +152,9 @@ def build(
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """Build a batch of records at their offsets.
+    """Build a batch of records with their offsets.
 
-    The base and last offset and the base time default to those of the records. The cleaner passes those of the original
+    Base offset, last offset and base time default to those of the records. The cleaner passes those of the original
     batch.
     """
     base = base_offset if base_offset is not None else records[0].offset
@@ -193,10 +194,10 @@ def batch_of(
     base_offset: int = 0,
     transaction: tuple[int, int] | None = None,
 ) -> bytes:
-    """Build a batch of (key, value) pairs with one timestamp, as a producer without idempotence does.
+    """Build a batch of (key, value) pairs with one timestamp, as from a producer without idempotence.
 
-    `transaction`: id and epoch of the producer if the batch belongs to a transaction. Coordinators write such batches,
-    without sequence numbers.
+    `transaction`: id and epoch of the producer, for a batch in a transaction. Coordinators write such batches, without
+    sequence numbers.
     """
     records = [Record(base_offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
     if transaction is None:
@@ -219,7 +220,7 @@ def control_batch(
 
 
 def read_control(record: Record) -> tuple[ControlType | None, int]:
-    """Return the type and coordinator epoch of a control batch's record, or None for an unknown type."""
+    """Return the type of a control record, None for an unknown type, and its coordinator epoch."""
     if record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the control record at offset {record.offset} is too short")
     _, kind = _CONTROL_KEY.unpack_from(record.key)

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`, byte for byte as Kafka has them.
+"""Records of `__transaction_state`, in Kafka's exact format.
 
 A key is a version and a transactional id. A record without a value deletes the transactional id.
 """
@@ -25,7 +25,7 @@ _STATUS: Final = {
     TxnState.COMPLETE_COMMIT: 4,
     TxnState.COMPLETE_ABORT: 5,
 }
-"""The numbers of the written states, which never change."""
+"""The numbers of the states in records, which never change."""
 _STATE: Final = {number: state for state, number in _STATUS.items()}
 
 
@@ -68,12 +68,12 @@ def decode(key: bytes, value: bytes | None) -> TxnRecord | None:
 def _read(reader: RecordReader) -> Saved:
     version = reader.i16()
     if version != _VALUE:
-        raise RecordError(f"transaction value of version {version}; {_VALUE} is known")
+        raise RecordError(f"the transaction value has version {version}; version {_VALUE} is supported")
     producer, epoch, timeout = reader.i64(), reader.i16(), reader.i32()
     status = reader.i8()
     state = _STATE.get(status)
     if state is None:
-        raise RecordError(f"transaction state {status} is unknown; {sorted(_STATE)} are known")
+        raise RecordError(f"unknown transaction state {status}; {sorted(_STATE)} are supported")
     partitions = []
     for _ in range(reader.maybe_count() or 0):
         topic = reader.text()

@@ -1,7 +1,7 @@
 """Validation of batches before they are appended, and the error codes of refused batches.
 
-A correct checksum proves only that the bytes are the producer's. A malformed record would stop every consumer of the
-partition, so all records are checked, unless `check_records` is off.
+A correct checksum proves only that the bytes arrived as the producer sent them. A malformed record would stop every
+consumer of the partition, so all records are checked, unless `check_records` is off.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from replica.wire.records import repack
 
 LONG_MAX: Final = (1 << 63) - 1
 RECORDS_MAX: Final = 1_000_000
-"""The limit for the records and record headers of one batch. A few kilobytes may expand to thirty million of them."""
+"""The limit for the records and record headers of one batch. A few kilobytes may decompress to thirty million."""
 _MAGIC_AT: Final = 16
 _ZSTD_SINCE: Final = 7
 _DELTAS: Final = [varint.encode(number) for number in range(4096)]
-"""The encoded offset deltas of a batch's records, so most of them are compared and not decoded."""
+"""The encoded offset deltas of a batch's first records, for comparison instead of decoding."""
 _ONE_BYTE: Final = bytes(number << 1 for number in range(64))
 _TWO_BYTES: Final = bytes(number << 1 & 0x7F | 0x80 for number in range(4096)), bytes(n >> 6 for n in range(4096))
-"""The same deltas: those encoded in one byte, and those encoded in two."""
+"""The two-byte encodings in `_DELTAS` in columns: the first bytes, and the second bytes."""
 _TIMES: Final = bytes(range(0, 0x80, 2))
 """The non-negative timestamp deltas that take one byte."""
 _ALIKE_LEAST: Final = 4
 _NO_KEY: Final = "has no key: a compacted topic keeps the last record of each key"
 _TRIES: Final = 4
-"""The number of vain searches for runs of similar records after which a batch is read record by record."""
+"""The number of failed searches for runs of similar records, after which a batch is read record by record."""
 
 
 @frozen
@@ -51,7 +51,7 @@ class Rules:
     """The topic's settings for batches.
 
     inflated_bytes_max, records_max   limits for the decompressed records of one batch; headers count like records
-    many            several batches and control batches are allowed: they come from a coordinator, not from a client
+    many            True for a coordinator, which may append several batches at once, and control batches
     """
 
     bytes_max: int = 1_048_588
@@ -67,7 +67,7 @@ class Rules:
 
 @frozen
 class Checked:
-    """A valid batch: its place, its header, and the greatest timestamp of its records."""
+    """A valid batch: its position, its header, and the greatest timestamp of its records."""
 
     at: int
     header: Header
@@ -77,16 +77,18 @@ class Checked:
 def validate(
     data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True, examined: ExaminedBatch | None = None
 ) -> list[Checked]:
-    """Return the batches of `data`. Raises the `KafkaError` for the producer if one of them is invalid.
+    """Return the batches of `data`. Raises a `KafkaError` for the producer if one is invalid.
 
-    `examined`: the result of `examine` for the only batch.
+    `examined`: the result of `examine`, if there is only one batch.
     """
     checked: list[Checked] = []
     at = 0
     while at < len(data) or not checked:
         header = _framed(data, at, rules)
         if at and not rules.many:
-            raise _invalid(f"{len(data) - at} bytes after the batch: a producer sends one batch for a partition")
+            raise _invalid(
+                f"{len(data) - at} bytes follow the batch, but a producer may send only one batch for a partition"
+            )
         _check_size(header, rules)
         check(data, at)
         _check_header(header, rules)
@@ -98,7 +100,7 @@ def validate(
                 least, greatest = _stepped(examined)
             if not rules.append_time and header.base_timestamp + least < -1:
                 raise KafkaError(
-                    ErrorCode.INVALID_TIMESTAMP, f"a record with the timestamp {header.base_timestamp + least}"
+                    ErrorCode.INVALID_TIMESTAMP, f"a record has the negative timestamp {header.base_timestamp + least}"
                 )
             earliest = header.base_timestamp + least
             max_timestamp = max(-1, header.base_timestamp + greatest)
@@ -112,9 +114,10 @@ def validate(
 
 
 def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBatch | None:
-    """Do the slow part of `validate` for a client's batch. Return None if `validate` refuses the batch by its header.
+    """Do the slow part of `validate` for a client's batch. Return None if `validate` will refuse the batch by its
+    header.
 
-    The batch may still be invalid, even in its checksum: only `validate` accepts it.
+    The result does not mean that the batch is valid: its checksum, for example, is checked only by `validate`.
     """
     if len(data) < HEADER_BYTES or data[_MAGIC_AT] != MAGIC:
         return None
@@ -136,9 +139,10 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBa
 
 
 def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
-    """Return the first `most` records that make `validate` refuse a client's batch: index in the batch, and reason.
+    """Return the first `most` records for which `validate` refuses a client's batch, each as its index and the reason.
 
-    Empty if the batch is refused as a whole. Slow, as each record is decoded: only for a batch that was refused.
+    The result is empty if the batch is refused as a whole. Slow, since each record is decoded: use it only after a
+    refusal.
     """
     found: list[tuple[int, str]] = []
     decode = varint.decode
@@ -171,11 +175,11 @@ def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[
 
 
 def refuse_zstd_before(data: Bytes, produce_version: int) -> None:
-    """Raise `KafkaError` for zstd in a version of Produce whose clients do not support it."""
+    """Raise `KafkaError` for a zstd batch in a Produce version whose clients do not support zstd."""
     if produce_version < _ZSTD_SINCE and len(data) >= HEADER_BYTES and parse_header(data).attributes & 7 == Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd in Produce version {produce_version}: it requires version {_ZSTD_SINCE}",
+            f"zstd is not allowed in Produce version {produce_version}: it requires version {_ZSTD_SINCE}",
         )
 
 
@@ -190,7 +194,7 @@ def _framed(data: Bytes, at: int, rules: Rules) -> Header:
     if left and size > left:
         raise corrupt(f"a batch is truncated: {left} bytes are left of {size if left >= PREFIX.size else 'its header'}")
     if size < HEADER_BYTES or left < HEADER_BYTES:
-        raise _invalid(f"a batch of {min(size, left)} bytes: its header alone has {HEADER_BYTES}")
+        raise _invalid(f"the batch has {min(size, left)} bytes, but the header alone needs {HEADER_BYTES}")
     return parse_header(data, at)
 
 
@@ -210,22 +214,22 @@ def _check_header(header: Header, rules: Rules) -> None:
     if header.record_count <= 0 or header.record_count != header.last_delta + 1:
         raise _invalid(f"a batch of {header.record_count} records with last offset delta {header.last_delta}")
     if header.control and not rules.many:
-        raise _invalid("a control batch from a client")
+        raise _invalid("clients must not send control batches")
     if header.log_append_time and not rules.many:
-        # Consumers would take the timestamp for the broker's.
+        # Consumers would believe that the broker set the timestamp.
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, "a producer set the flag of log append time, which is the broker's"
+            ErrorCode.INVALID_TIMESTAMP, "the batch has the flag for log append time, which only brokers may set"
         )
     if header.attributes & DELETE_HORIZON:
-        raise _invalid("a delete horizon from a client: only the log's cleaner sets it")
+        raise _invalid("the batch has a delete horizon, which only the log cleaner may set")
     wrong = header.producer_epoch < 0 or (header.base_sequence < 0 and not rules.many)
     if header.producer_id >= 0 and not header.control and wrong:
         raise _invalid(
             f"producer {header.producer_id} with sequence {header.base_sequence} and epoch {header.producer_epoch}"
         )
     if header.transactional and header.producer_id < 0:
-        raise _invalid("a transactional batch without a producer id")
-    _ = header.codec  # raises if it is unknown
+        raise _invalid("the batch is transactional, but has no producer id")
+    _ = header.codec  # raises if the codec is unknown
 
 
 def _stepped(examined: ExaminedBatch) -> tuple[int, int]:
@@ -235,7 +239,7 @@ def _stepped(examined: ExaminedBatch) -> tuple[int, int]:
 
 
 def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]:
-    """Return the least and greatest timestamp delta of the records. Raises `KafkaError` if they are invalid."""
+    """Return the smallest and greatest timestamp delta of the records. Raises `KafkaError` if they are invalid."""
     headers_max = rules.records_max - header.record_count
     if headers_max < 0:
         raise _too_many(header.record_count, rules)
@@ -254,18 +258,18 @@ def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]
 
 
 class TooManyHeaders(Exception):
-    """The headers of a batch's records exceed the limit."""
+    """The records of a batch have more headers than the limit."""
 
 
 def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECORDS_MAX) -> tuple[int, int]:
-    """Return the least and greatest timestamp delta of `count` records. The record format is Kafka's (magic 2).
+    """Return the smallest and greatest timestamp delta of `count` records. The record format is Kafka's (magic 2).
 
     Raises `ValueError` or `IndexError` if the records are malformed or not numbered in order, `TooManyHeaders` if they
     have more than `headers_max` headers.
 
-    This is the only loop of a broker over single records. Varints of one and two bytes, which are nearly all, are
-    decoded inline: a call for each would cost more than the rest. They are zigzag-encoded, so odd ones are negative.
-    After two records of the same size, `_alike` checks the following records of that size together.
+    This is the only loop over single records in the produce path. Nearly all varints have one or two bytes, and these
+    are decoded inline, because function calls would dominate the cost. They are zigzag-encoded, so odd ones are
+    negative. After two records of the same size, `_alike` checks the following records of that size together.
     """
     at, end, number = 0, len(data), 0
     least, greatest = LONG_MAX, -LONG_MAX
@@ -283,7 +287,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         stop = at + (size >> 1)
         if size & 1 or stop > end:
             raise ValueError(f"record {number} has {_unfolded(size)} bytes, but {end - at} are left")
-        time_at = at + 1  # after the attributes, which have no meaning
+        time_at = at + 1  # skip the attributes, which have no meaning
         delta = data[time_at]
         if delta < 0x80 and not delta & 1:
             at, delta = at + 2, delta >> 1
@@ -339,7 +343,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         before, length = length, stop - begin
         if length == before and tries and plain and number_at == time_at + 1:
             if key_at - number_at != (1 if number <= 64 else 2) or data[key_at] > 0x7F:
-                continue  # a varint has more bytes than necessary
+                continue  # a varint is longer than necessary
             heads = (*range(begin, time_at - 1), key_at, *range(value_at, value_begins), stop - 1)
             times = _alike(data, begin, stop, number, count, heads, time_at, number_at)
             if times:
@@ -356,10 +360,10 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
 def _alike(
     data: bytes, begin: int, stop: int, number: int, count: int, heads: Iterable[int], time_at: int, number_at: int
 ) -> bytes:
-    """Return the encoded timestamp deltas of the following records that are like the one at `begin`.
+    """Return the encoded timestamp deltas of the following records that have the same layout as the one at `begin`.
 
-    Such a record has the same bytes at `heads`, the places of its sizes, and the next offset delta. The bytes at one
-    place of all records are a slice, which is compared at once. Return nothing for short runs.
+    Such a record has the same bytes at `heads`, the positions of its sizes, and the next offset delta. The bytes of all
+    records at one position form a slice, so they are compared together. Return nothing for short runs.
     """
     step = stop - begin
     most = min(count - number, (len(data) - stop) // step, (64 if number <= 64 else 4096) - number)
@@ -372,7 +376,7 @@ def _alike(
     for index, numbers in enumerate(columns):
         place = number_at + index
         if data[place + step : place + step * most + 1 : step] != numbers[number : number + most]:
-            return b""  # the loop of the caller finds and reports the error
+            return b""  # the caller's loop finds and reports the error
     times = data[time_at + step : time_at + step * most + 1 : step]
     most -= len(times.lstrip(_TIMES))
     return times[:most] if most >= _ALIKE_LEAST else b""
@@ -387,7 +391,7 @@ def _unfolded(number: int) -> int:
 
 
 def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max: int) -> tuple[int, int]:
-    """Return the place of the next record, and the number of this record's headers."""
+    """Return the position of the next record, and the number of this record's headers."""
     count, at = varint.decode(data, at, 32)
     if not 0 <= count <= stop - at:
         raise ValueError(f"record {number} has {count} headers in {stop - at} bytes")
@@ -404,9 +408,9 @@ def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max
 
 
 def _is_too_far(timestamp: int, rules: Rules, now_ms: int) -> bool:
-    """Return whether a record's timestamp is out of bounds. -1, no timestamp, never is.
+    """Return whether a record's timestamp is out of bounds. The value -1, no timestamp, is always valid.
 
-    A timestamp far in the future would protect its segment from retention for as long.
+    A timestamp far in the future would protect its segment from retention until then.
     """
     return timestamp >= 0 and (now_ms - timestamp > rules.before_max_ms or timestamp - now_ms > rules.after_max_ms)
 

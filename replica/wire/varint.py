@@ -1,4 +1,4 @@
-"""Varints of records: seven bits a byte, lowest first. Signed numbers are zigzag-encoded."""
+"""Varints in records: seven bits in each byte, lowest first. Signed numbers are zigzag-encoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def size(number: int) -> int:
 
 
 def decode_unsigned(data: Bytes, at: int, bits_max: int = 64) -> tuple[int, int]:
-    """Return the number and the place after it. Raises `IndexError` if truncated, `ValueError` if too large."""
+    """Return the number and the position after it. Raises `IndexError` if truncated, `ValueError` if too large."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -32,11 +32,11 @@ def decode_unsigned(data: Bytes, at: int, bits_max: int = 64) -> tuple[int, int]
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             if number >> bits_max:
-                raise ValueError(f"a number of more than {bits_max} bits")
+                raise ValueError(f"a varint has more than {bits_max} bits")
             return number, at
         shift += 7
         if shift >= 70:
-            raise ValueError("a number of more than ten bytes")
+            raise ValueError("a varint has more than ten bytes")
 
 
 def decode(data: Bytes, at: int, bits_max: int = 64) -> tuple[int, int]:

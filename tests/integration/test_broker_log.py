@@ -65,7 +65,7 @@ def test_nothing_that_was_appended_is_lost_by_kill_9(tmp_path: Path) -> None:
 
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     first = opened(tmp_path)
-    with pytest.raises(StorageFailure, match="another broker has it"):
+    with pytest.raises(StorageFailure, match="in use by another broker"):
         opened(tmp_path)
     first.close()
     opened(tmp_path).close()

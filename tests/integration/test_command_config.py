@@ -32,7 +32,7 @@ JAAS = (
 HINT = "ended the connection; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
 
 
-UNBELIEVED = "the broker requires a client certificate, and accepted none"
+UNBELIEVED = "the broker requires a client certificate, and did not accept one from this client"
 
 
 def answering(number: int) -> Handlers:
@@ -184,5 +184,5 @@ def test_configuration_file_without_a_mechanism(tmp_path: Path, lines: list[str]
     with pytest.raises(Misused) as caught:
         read_command_config(file)
     assert why in str(caught.value)
-    with pytest.raises(Misused, match="it cannot be read: No such file"):
+    with pytest.raises(Misused, match="cannot read the file: No such file"):
         read_command_config(tmp_path / "nothing")

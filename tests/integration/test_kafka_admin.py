@@ -247,4 +247,4 @@ def test_librdkafka_configures_running_brokers_and_reads_config_sources(
 
     trio.run(main)
     [line] = [record.getMessage() for record in caplog.records if record.getMessage().startswith("without_effect")]
-    assert "broker_config=cleanup.policy why='brokers have no such key; is it log.cleanup.policy?'" in line
+    assert "broker_config=cleanup.policy why='brokers have no such key; did you mean log.cleanup.policy?'" in line

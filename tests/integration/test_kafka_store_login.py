@@ -103,8 +103,8 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ([], "it needs credentials for the store"),
-        (["zookeeper.ssl.client.enable=true"], "it needs credentials for the store"),
+        ([], "this requires credentials for the store"),
+        (["zookeeper.ssl.client.enable=true"], "this requires credentials for the store"),
         (["java.security.auth.login.config=/nowhere"], "No such file"),
         (
             ["zookeeper.ssl.client.enable=true", "zookeeper.ssl.ocsp.enable=true"],

@@ -1,1 +1,1 @@
-"""Kafka's `server.properties`: its keys, and the plan that `zab-broker serve` makes of it."""
+"""Kafka's `server.properties`: its keys, and their translation to a broker's configuration."""

@@ -1,4 +1,4 @@
-"""Checks beyond single keys: directories, the store, and keys that must agree with each other."""
+"""Checks of directories, of the store's address, and of keys that must be consistent with each other."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _STORE: Final = "zookeeper.connect"
 
 
 def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
-    r"""Return a warning about non-ASCII letters. Kafka reads Latin-1 and \uXXXX, but most editors write UTF-8; a file
-    that is valid UTF-8 was meant so, because as Latin-1 each letter would be two strange ones.
+    r"""Return a warning about non-ASCII letters, if any.
+
+    Kafka reads Latin-1 and \uXXXX, but most editors write UTF-8. A file that is valid UTF-8 is read as UTF-8, because
+    as Latin-1 each of its letters would be two wrong ones.
     """
     if raw.isascii():
         return ()
@@ -39,7 +41,7 @@ def log_dirs(source: PropertiesSource) -> tuple[Path, ...]:
         place = Path(one).resolve()
         if place in seen:
             told = "it" if seen[place] == one else f"{one}, which is {seen[place]},"
-            source.problem(key, f"{told} is listed twice")
+            source.problem(key, f"{told} is listed twice: remove one")
         elif place.exists() and not place.is_dir():
             source.problem(key, f"{one} is not a directory")
         seen.setdefault(place, one)
@@ -50,7 +52,7 @@ def store(source: PropertiesSource) -> str:
     """Return the connection string of the store, and record a problem if it is missing or malformed."""
     said = source.text(_STORE)
     if not said:
-        source.problem(_STORE, "it is missing: the servers of the store, as in host1:2181,host2:2181/path")
+        source.problem(_STORE, "required: the servers of the store, such as host1:2181,host2:2181/path")
         return said
     try:
         parse_hosts(said)
@@ -61,7 +63,7 @@ def store(source: PropertiesSource) -> str:
 
 
 def together(source: PropertiesSource, log: LogConfig) -> None:
-    """Record problems of keys that contradict each other, each of which is valid alone."""
+    """Record a problem for keys that are valid alone but inconsistent together."""
     _number(source)
     _at_most(source, "group.min.session.timeout.ms", 6_000, "group.max.session.timeout.ms", 1_800_000)
     _at_most(source, "replica.fetch.wait.max.ms", 500, "replica.lag.time.max.ms", 30_000)
@@ -79,13 +81,13 @@ def _number(source: PropertiesSource) -> None:
     if not generated and number < 0:
         source.problem(
             "broker.id",
-            "broker.id.generation.enable=false, so broker.id must be set, to a different number for each broker",
+            "required, since broker.id.generation.enable=false: set a different number for each broker",
         )
     elif generated and number > most:
         source.problem(
             "broker.id",
-            f"above {most} are numbers that the store assigns: use one from 0 to {most}, set "
-            "reserved.broker.max.id higher, or broker.id.generation.enable=false",
+            f"the store assigns numbers above {most}: use one from 0 to {most}, increase "
+            "reserved.broker.max.id, or set broker.id.generation.enable=false",
         )
 
 
@@ -94,9 +96,9 @@ def _at_most(source: PropertiesSource, least: str, least_by_default: int, most: 
     if source.is_wrong(least) or source.is_wrong(most) or high is None or low <= high:
         return
     key, other = (least, f"{most}={high}") if least in source else (most, f"{least}={low}")
-    by_default = "" if most in source and least in source else ", as it is by default"
+    by_default = "" if most in source and least in source else ", which is the default"
     relation = "more" if key == least else "less"
-    source.problem(key, f"this is {relation} than {other}{by_default}; {least} is at most {most}")
+    source.problem(key, f"{relation} than {other}{by_default}; {least} must be at most {most}")
 
 
 def _advise(source: PropertiesSource, log: LogConfig) -> None:

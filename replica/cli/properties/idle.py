@@ -1,4 +1,4 @@
-"""Kafka's keys that have no effect here, with the reasons. Many files contain them; a warning tells the operator."""
+"""Kafka's keys that have no effect in this broker, with the reasons. If a file sets one, a warning gives the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zab.config.values import INT_MAX, LONG_MAX, Convert, any_int, any_long, dec
 
 
 def ignored(name: str, default: str, why: str, *agreed: str, convert: Convert = text) -> ConfigKey:
-    """Make a key without effect. Setting it to Kafka's default needs no warning."""
+    """Declare a key without effect. Kafka's default and the values in `agreed` cause no warning."""
     return _ignored(name, default, why, *((default, *agreed) if default else agreed), convert=convert)
 
 
@@ -19,11 +19,11 @@ _NO_THREADS: Final = "there are no such threads: one event loop does the work"
 _KERNEL: Final = "the system's default is used"
 _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
 _ONE_FORMAT: Final = "only the current record format is supported"
-_ONE_DIALECT: Final = "brokers of one cluster use one protocol version"
+_ONE_DIALECT: Final = "all brokers of a cluster must use the same protocol version"
 _NO_CLEANER_BUFFERS: Final = "the memory of a compaction is bounded by the number of keys"
 _PURGATORY: Final = "finished operations are forgotten at once"
-_WINDOWS: Final = "rates are measured without windows"
-_NO_JMX: Final = "`--operators` serves metrics for Prometheus"
+_WINDOWS: Final = "rates are measured without time windows"
+_NO_JMX: Final = "metrics are for Prometheus, at the port of `--operators`"
 _NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
 _NO_TIERS: Final = "logs are stored in `log.dirs` only"
 
@@ -40,21 +40,21 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
     "The store": (
         ignored("zookeeper.connection.timeout.ms", "18000", "the first connection may take 30 s", convert=any_int),
         ignored("zookeeper.sync.time.ms", "2000", "Kafka does not use it either"),
-        ignored("zookeeper.max.in.flight.requests", "10", "the session bounds its outstanding requests", convert=whole(1)),
-        ignored("zookeeper.ssl.protocol", "TLSv1.2", "`zookeeper.ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.3"),
-        ignored("zookeeper.clientCnxnSocket", "", "there is one kind of socket; `zookeeper.ssl.client.enable` switches TLS on", "org.apache.zookeeper.ClientCnxnSocketNetty", "org.apache.zookeeper.ClientCnxnSocketNIO"),
+        ignored("zookeeper.max.in.flight.requests", "10", "the limit of requests in flight is fixed", convert=whole(1)),
+        ignored("zookeeper.ssl.protocol", "TLSv1.2", "`zookeeper.ssl.enabled.protocols` sets the versions", "TLS", "TLSv1.3"),
+        ignored("zookeeper.clientCnxnSocket", "", "there is only one implementation; `zookeeper.ssl.client.enable` enables TLS", "org.apache.zookeeper.ClientCnxnSocketNetty", "org.apache.zookeeper.ClientCnxnSocketNIO"),
         ignored("zookeeper.metadata.migration.enable", "false", _NO_KRAFT, convert=flag),
     ),
     "Logs": (
         ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS, convert=whole(1)),
         ignored("num.replica.alter.log.dirs.threads", "", "logs are not moved between directories", convert=any_int),
-        ignored("log.cleaner.threads", "1", "there is one cleaner", convert=whole(1)),
+        ignored("log.cleaner.threads", "1", "there is one cleaner thread", convert=whole(1)),
         ignored("log.cleaner.dedupe.buffer.size", "134217728", _NO_CLEANER_BUFFERS, convert=whole((1 << 20) + 1, LONG_MAX)),
         ignored("log.cleaner.io.buffer.size", "524288", _NO_CLEANER_BUFFERS, convert=whole(0)),
         ignored("log.cleaner.io.buffer.load.factor", "0.9", _NO_CLEANER_BUFFERS, convert=decimal),
         ignored("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "compaction is not throttled", convert=decimal),
         ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "logs are checked each second", convert=any_long),
-        ignored("log.flush.start.offset.checkpoint.interval.ms", "60000", "`log.flush.offset.checkpoint.interval.ms` counts for both", convert=whole(0)),
+        ignored("log.flush.start.offset.checkpoint.interval.ms", "60000", "`log.flush.offset.checkpoint.interval.ms` applies to both", convert=whole(0)),
         ignored("log.initial.task.delay.ms", "30000", "each task has its own interval", convert=whole(0, LONG_MAX)),
         ignored("log.dir.failure.timeout.ms", "30000", "a failed disk is reported to the controller until it confirms", convert=whole(1, LONG_MAX)),
         ignored("log.message.format.version", "3.0-IV1", _ONE_FORMAT),
@@ -66,17 +66,17 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("producer.id.expiration.check.interval.ms", "600000", "producers are checked every ten seconds", convert=whole(1)),
     ),
     "Groups": (
-        ignored("offsets.commit.required.acks", "-1", "a commit is acknowledged when all replicas in sync have it"),
-        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in pieces", convert=whole(1)),
+        ignored("offsets.commit.required.acks", "-1", "a commit is acknowledged when all in-sync replicas have it"),
+        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in parts of fixed size", convert=whole(1)),
         ignored("offsets.topic.compression.codec", "0", "commits are small, and not compressed", convert=whole(0, 4)),
         ignored("group.coordinator.rebalance.protocols", "classic", "only the classic group protocol is supported"),
         ignored("group.coordinator.new.enable", "false", "only the classic group protocol is supported", convert=flag),
         ignored("group.coordinator.threads", "1", _NO_THREADS, convert=whole(1)),
     ),
     "Connections": (
-        ignored("queued.max.requests", "500", "each connection has its own bound", convert=whole(1)),
-        ignored("max.connections.per.ip.overrides", "", "`max.connections.per.ip` counts for every address"),
-        ignored("max.connection.creation.rate", str(INT_MAX), "connections are counted, not their rate", convert=whole(0)),
+        ignored("queued.max.requests", "500", "each connection has its own limit", convert=whole(1)),
+        ignored("max.connections.per.ip.overrides", "", "`max.connections.per.ip` applies to every address"),
+        ignored("max.connection.creation.rate", str(INT_MAX), "the number of connections is limited, not their rate", convert=whole(0)),
         ignored("max.request.partition.size.limit", "2000", "other limits bound such requests", convert=whole(1)),
         ignored("socket.send.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.receive.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
@@ -94,7 +94,7 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
     "Replication": (
         ignored("inter.broker.protocol.version", "3.9-IV0", _ONE_DIALECT),
         ignored("num.replica.fetchers", "1", "there is one connection to each leader", convert=any_int),
-        ignored("replica.fetch.min.bytes", "1", "a leader replies as soon as there are records", convert=any_int),
+        ignored("replica.fetch.min.bytes", "1", "a leader replies as soon as it has records", convert=any_int),
         ignored("replica.socket.receive.buffer.bytes", "65536", _KERNEL, convert=any_int),
         ignored("replication.quota.window.num", "11", _WINDOWS, convert=whole(1)),
         ignored("replication.quota.window.size.seconds", "1", _WINDOWS, convert=whole(1)),
@@ -116,8 +116,8 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("metrics.recording.level", "INFO", _NO_JMX),
     ),
     "Transactions": (
-        ignored("transaction.state.log.load.buffer.size", "5242880", "it is read in pieces of 64 KiB", convert=whole(1)),
-        ignored("transaction.partition.verification.enable", "true", "see the page on transactions", convert=flag),
+        ignored("transaction.state.log.load.buffer.size", "5242880", "the topic is read in parts of 64 KiB", convert=whole(1)),
+        ignored("transaction.partition.verification.enable", "true", "see [transactions](../protocol/transactions.md)", convert=flag),
     ),
 }  # fmt: skip
-"""By the section of the reference page."""
+"""The keys, by section of the reference page."""

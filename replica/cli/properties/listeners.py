@@ -1,4 +1,4 @@
-"""Listeners of a broker: their addresses, protocols, and the addresses that clients and brokers dial."""
+"""The listeners of a broker: addresses, protocols, and the addresses to which clients and brokers connect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
 PROTOCOL_MAP_DEFAULT: Final = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-"""The default, as in Kafka: each protocol is the name of a listener."""
+"""The default, as in Kafka: each protocol has a listener of the same name."""
 DEFAULT: Final = "PLAINTEXT://:9092"
 _FORM: Final = "NAME://host:port"
 
@@ -25,7 +25,7 @@ _FORM: Final = "NAME://host:port"
 class Address:
     name: str
     host: str
-    """Empty: all interfaces."""
+    """The address to bind; empty for all interfaces."""
     port: int
 
 
@@ -78,13 +78,16 @@ def _check_told(source: PropertiesSource, bound: dict[str, Address], told: dict[
     for one in told.values():
         if one.host in EVERYWHERE:
             source.problem(
-                ADVERTISED, f"{one.name}://{one.host}:{one.port} cannot be dialled; use an address of this host"
+                ADVERTISED,
+                f"{one.name}://{one.host}:{one.port} is not an address to connect to; use an address of this host",
             )
         elif not one.port:
-            source.problem(ADVERTISED, f"{one.name}: port 0 cannot be dialled; use the port that clients reach")
+            source.problem(
+                ADVERTISED, f"{one.name}: port 0 is not a port to connect to; use the port that clients reach"
+            )
     stray = sorted(set(told) - set(bound))
     if stray and bound:
-        source.problem(ADVERTISED, f"there is no listener {', '.join(stray)}; there are {', '.join(bound)}")
+        source.problem(ADVERTISED, f"no such listener: {', '.join(stray)}; expected {', '.join(bound)}")
     for at, one in enumerate(listed := list(told.values())):
         for other in listed[:at]:
             if (one.host, one.port) == (other.host, other.port):
@@ -106,7 +109,7 @@ def _protocols(source: PropertiesSource) -> dict[str, str]:
 
 
 def _addresses(source: PropertiesSource, key: str, text: str) -> dict[str, Address]:
-    """Parse `NAME://host:port,...`. Names are compared without regard to case, as Kafka does."""
+    """Parse `NAME://host:port,...`. Listener names are case-insensitive, as in Kafka."""
     made: dict[str, Address] = {}
     if key in source and not _listed(text):
         source.problem(key, f"expected {_FORM}, or several, separated by commas")
@@ -142,7 +145,7 @@ def inter_broker_of(source: PropertiesSource, listeners: tuple[Listener, ...]) -
     by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
     key = by_name if by_name in source or by_protocol not in source else by_protocol
     if by_name in source and by_protocol in source:
-        source.problem(by_protocol, f"{by_name} sets it, too; remove one of them")
+        source.problem(by_protocol, f"{by_name} sets the same; remove one of them")
         return None
     if key in source:
         source.value(key, "")
@@ -151,9 +154,9 @@ def inter_broker_of(source: PropertiesSource, listeners: tuple[Listener, ...]) -
     wanted = source.text(key).upper()
     named = [each for each in listeners if wanted in ("", each.name if key == by_name else each.protocol)]
     if not named:
-        there = (f"{each.name}, which speaks {each.protocol}" for each in listeners)
+        there = (f"{each.name} with protocol {each.protocol}" for each in listeners)
         if not source.is_wrong(LISTENERS):
-            source.problem(key, f"there is no such listener; there are {'; '.join(there)}")
+            source.problem(key, f"no such listener; expected {'; '.join(there)}")
         return None
     return named[0].name
 
@@ -161,8 +164,9 @@ def inter_broker_of(source: PropertiesSource, listeners: tuple[Listener, ...]) -
 def between_of(
     source: PropertiesSource, clients: tuple[Listener, ...], inter_broker: str | None, controller: Listener
 ) -> tuple[Peers, Listener, Peers]:
-    """Return how brokers connect to each other, the listener for controllers, and how controllers connect. Without keys
-    of its own, the listener for controllers is as the one for brokers.
+    """Return how brokers connect to each other, the listener for controllers, and how controllers connect.
+
+    Without settings of its own, the listener for controllers has those of the inter-broker listener.
     """
     found = next((each for each in clients if each.name == inter_broker), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Turn the entries of server.properties into a broker's configuration."""
+"""Translation of server.properties to a broker's configuration."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ GROUPS: Final = (
     "logs",
     "plan",
 )
-"""Maps settings, as the table names them, to values."""
+"""Maps settings, as the table of keys names them, to values."""
 _IN_UNITS: Final = (
     ("retention.ms", ("log.retention.ms", "log.retention.minutes", "log.retention.hours")),
     ("segment.ms", ("log.roll.ms", "log.roll.hours")),
@@ -78,25 +78,25 @@ _IN_UNITS: Final = (
         ("log.message.timestamp.after.max.ms", "log.message.timestamp.difference.max.ms"),
     ),
 )
-"""Of several keys of one setting the first counts: it has the finest unit, or is the newest."""
+"""Keys for the same setting. The first one in the file wins: it has the finest unit, or is the newest."""
 
 
 @frozen
 class Plan:
-    """A checked configuration file: the broker that `zab-broker serve` starts."""
+    """A checked configuration file, with which `zab-broker serve` starts a broker."""
 
     config: BrokerConfig
-    """Its id is -1 if the file sets none: see `reserved_max`."""
+    """The configuration. Its id is -1 if the file sets none: see `reserved_max`."""
     warnings: tuple[str, ...] = ()
     reserved_max: int = 1_000
     effective: Mapping[str, str] = {}
-    """The settings in force, by key; secrets are masked."""
+    """The effective settings, by key; secrets are masked."""
     operators_hosts: frozenset[str] = frozenset()
-    """Host names that requests to the port of `--operators` may use."""
+    """Host names that requests to the port of `--operators` may have."""
 
 
 def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:
-    """Read the file, and raise `BadConfig` with all mistakes."""
+    """Read the file. Raise `BadConfig` with all mistakes."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -111,7 +111,7 @@ def plan_of(
     warnings: tuple[str, ...] = (),
     now: datetime | None = None,
 ) -> Plan:
-    """Make a plan of a text. `overrides` replace its keys; `now` is the time at which certificates must be valid."""
+    """Make a plan from the text of a file. `overrides` replace its keys; certificates must be valid at `now`."""
     source = PropertiesSource.of(Path(path), text, overrides or {})
     if source.problems and not source.entries:
         raise BadConfig(source.problems, source.warnings)
@@ -175,7 +175,7 @@ def plan_of(
 
 
 def _port(settings: dict[str, Any]) -> ConnectionLimits:
-    """Raise the limit of queued bytes to the size of the largest request."""
+    """Return the limits. The limit of queued bytes is at least the size of the largest request."""
     made = ConnectionLimits(**settings)
     return evolve(made, waiting_bytes_total_max=max(made.waiting_bytes_total_max, made.request_bytes_max))
 
@@ -191,7 +191,7 @@ def _pace(source: PropertiesSource, settings: dict[str, Any]) -> Pace:
 
 
 def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
-    """Return the settings of topics that do not set a key themselves, and the keys that the file sets."""
+    """Return the default settings of topics, and the keys that the file sets."""
     values: dict[str, str] = {}
     for topic_key, keys in _IN_UNITS:
         found = {key: source.value(key) for key in keys if key in source}
@@ -205,7 +205,7 @@ def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
         topic_key, value = known.sets.removeprefix("log."), source.value(key)
         if value is None:
             continue
-        try:  # the broker may allow more than a topic configuration does
+        try:  # the broker's key may allow more values than the topic's
             LogConfig.of({topic_key: value})
         except KafkaError as error:
             source.problem(key, (error.text or "").removeprefix(f"{topic_key}={value}: "))
@@ -220,7 +220,7 @@ def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
 
 
 def _start_settings(source: PropertiesSource) -> dict[str, Setting]:
-    """Return every key with its value, as tools see it. The value is None for secrets and for keys without a value."""
+    """Return every key with its value as tools display it; None for secrets and for keys without a value."""
     usual = {name: _usual(key) for name, key in KEYS.items()}
     made = {name: Setting(usual[name], usual=usual[name]) for name, key in KEYS.items() if not key.ignored}
     for name, entry in source.entries.items():
@@ -231,7 +231,7 @@ def _start_settings(source: PropertiesSource) -> dict[str, Setting]:
 def _usual(key: ConfigKey) -> str | None:
     if key.name == PROTOCOL_MAP:
         return PROTOCOL_MAP_DEFAULT
-    return key.default if key.name == "ssl.client.auth" else key.default_value  # there, "none" is a value
+    return key.default if key.name == "ssl.client.auth" else key.default_value  # "none" is a value of this key
 
 
 def _effective(source: PropertiesSource, understood: Collection[str]) -> dict[str, str]:
@@ -243,7 +243,5 @@ def _effective(source: PropertiesSource, understood: Collection[str]) -> dict[st
 
 
 def numbered(plan: Plan) -> BrokerId | None:
-    """Return the number of the broker from the file or from its log directories; None if the store has to give
-    it one.
-    """
+    """Return the broker id from the file or from the log directories; None if the store must assign one."""
     return plan.config.id if plan.config.id >= 0 else known_id(plan.config.log_dirs)

@@ -1,4 +1,5 @@
-"""server.properties and the options beside it, as a source of settings; keys of one listener replace those of all."""
+"""server.properties and command-line overrides as a source of settings. A key for one listener overrides the key for
+all."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ class PropertiesSource(ConfigSource):
 
 @frozen
 class Scope:
-    """The keys of one listener: a key with its name in front counts more than the same key for all listeners."""
+    """The keys of one listener. A key with the listener's name as a prefix overrides the key for all listeners."""
 
     source: ConfigSource
     prefix: str = ""
 
     def name(self, key: str) -> str:
-        """Return the key as the file sets it for this listener."""
+        """Return the key that the file sets for this listener, with or without the prefix."""
         return self.prefix + key if self.prefix + key in self.source.entries else key
 
     def text(self, key: str, default: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Warnings about settings that are valid but more open than intended, or so closed that brokers cannot connect."""
+"""Warnings about settings that are valid but less secure than intended, or so strict that brokers cannot connect."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ def _is_as(brokers: Listener | None, controller: Listener) -> bool:
 
 
 def _knows_who_comes(listener: Listener) -> bool:
-    """Return whether a client of this listener must log in or show a certificate."""
+    """Return whether clients of this listener must authenticate with SASL or a certificate."""
     return listener.sasl is not None or (listener.tls is not None and listener.tls.verify_mode is ssl.CERT_REQUIRED)
 
 
 def _commands(
     source: PropertiesSource, brokers: Listener | None, controller: Listener, acls: AclSettings | None
 ) -> None:
-    """Warn if the controller listener authenticates no sender of commands, though the broker protects its clients.
+    """Warn if the listener for controllers does not authenticate them although the broker protects its clients.
 
-    A broker without ACLs whose client listener is PLAINTEXT asked for no protection, and gets no warning.
+    A broker without ACLs whose client listener is PLAINTEXT needs no protection, and gets no warning.
     """
     if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
         return
-    told = "every client that reaches listener CONTROLLER may send commands to this broker, for example delete its logs"
+    told = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
     if controller.protocol == PLAINTEXT:
         source.warn(
             PROTOCOL_MAP, f"{told}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
         )
     else:
         key = _key(source, brokers if _is_as(brokers, controller) else controller, _CLIENT_AUTH)
-        source.warn(key, f"{told}: {_CLIENT_AUTH}=required closes it")
+        source.warn(key, f"{told}: set {_CLIENT_AUTH}=required")
 
 
 def _nameless_brokers(
@@ -81,8 +81,8 @@ def _nameless_brokers(
         if each is not None and each.sasl is None and (each.tls is None or each.tls.verify_mode is ssl.CERT_NONE):
             source.warn(
                 _SUPERS,
-                f"brokers connect to listener {each.name} as {ANONYMOUS}, which is not a broker: without an ACL for it "
-                "they receive no commands and cannot replicate. Use SASL or client certificates",
+                f"brokers connect to listener {each.name} as {ANONYMOUS}, which is not a super user: without an "
+                "ACL for it they receive no commands and cannot replicate. Use SASL or client certificates",
             )
             return
 
@@ -92,12 +92,13 @@ def _nameless_supers(source: PropertiesSource, every: Sequence[Listener], acls: 
         return
     unguarded = [each.name for each in every if not _knows_who_comes(each)]
     if unguarded:
-        told = f"clients without login or certificate may do everything, at {', '.join(unguarded)}"
-        source.warn(_SUPERS, f"{told}: restrict access to it")
+        told = f"unauthenticated clients may do everything at {', '.join(unguarded)}"
+        source.warn(_SUPERS, f"{told}: remove {ANONYMOUS}, or require authentication there")
 
 
 def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Peers) -> None:
-    """Warn if this broker's own login would fail at its own listener: brokers usually share their users."""
+    """Warn if this broker could not log in to its own listener with its inter-broker user: brokers usually have the
+    same users."""
     identity = peers.identity
     if identity is None or identity.mechanism != PLAIN or brokers is None or brokers.sasl is None:
         return
@@ -105,7 +106,9 @@ def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Pe
     if users.get(identity.name) != identity.password:
         key = f"listener.name.{brokers.name.lower()}.{PLAIN.lower()}.{JAAS}"
         why = "has a different password there" if identity.name in users else "is not one of the users there"
-        source.warn(key, f"brokers log in at each other as {identity.name}, which {why}: set user_{identity.name}=...")
+        source.warn(
+            key, f"brokers authenticate to each other as {identity.name}, which {why}: set user_{identity.name}=..."
+        )
 
 
 def _jaas_of_no_mechanism(source: PropertiesSource, names: Collection[str]) -> None:
@@ -123,8 +126,8 @@ def _anybodys_certificate(source: PropertiesSource, listener: Listener) -> None:
         key = _key(source, listener, _CLIENT_AUTH)
         source.warn(
             key,
-            f"there is no ssl.truststore.location, so listener {listener.name} accepts every certificate that an "
-            "authority of the system has signed: set the accepted authorities",
+            f"ssl.truststore.location is not set, so listener {listener.name} accepts every certificate that an "
+            "authority of the operating system has signed: set the accepted authorities",
         )
 
 
@@ -133,7 +136,7 @@ def _out_of_date(source: PropertiesSource, listener: Listener, now: datetime) ->
     try:
         begins, ends = validity_of(key_store_of(source, listener.name).certificate())
     except (ConfigError, WireError):
-        return  # A certificate that could be loaded is complete.
+        return  # a certificate that could be loaded has both dates
     if now.timestamp() > ends:
         source.warn(key, f"its certificate expired at {_said(ends)}: clients reject it")
     elif now.timestamp() < begins:
@@ -145,5 +148,5 @@ def _said(seconds: int) -> str:
 
 
 def _key(source: PropertiesSource, listener: Listener, key: str) -> str:
-    """Return the key as the file sets it for this listener."""
+    """Return the key that the file sets for this listener, with or without the prefix."""
     return source.at(listener.name).name(key)

@@ -1,7 +1,7 @@
 """The keys about security: TLS and SASL of each listener, and between brokers.
 
-Ignoring one of these keys would leave the broker more open than its file asks for, so a key that is not understood is a
-mistake and not a warning.
+Ignoring one of these keys could make the broker less secure than its file demands, so an unknown one is an error, not a
+warning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TLS: Final = frozenset({
     "ssl.principal.mapping.rules",
 })  # fmt: skip
 OF_LISTENERS: Final = TLS | {"sasl.enabled.mechanisms", "connections.max.reauth.ms", JAAS}
-"""Keys that may be set for one listener, with its name in front."""
+"""Keys that may be set for one listener, with its name as a prefix."""
 HARMLESS: Final = frozenset({
     "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation",
     "ssl.allow.dn.changes", "ssl.allow.san.changes", "sasl.server.max.receive.size", JAAS,
@@ -46,7 +46,7 @@ HARMLESS: Final = frozenset({
     "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class",
 })  # fmt: skip
-"""Keys of Java's security, or of mechanisms that are rejected where they are chosen: ignoring them is safe."""
+"""Keys of Java's security, or of mechanisms that are refused anyway. Ignoring them is safe."""
 SENSITIVE: Final = (
     "ssl.", "sasl.", "zookeeper.ssl.", "zookeeper.sasl.", "authorizer.", "principal.builder.", "security.providers",
     "alter.config.policy.", "create.topic.policy.", "client.quota.callback.",
@@ -54,7 +54,7 @@ SENSITIVE: Final = (
 
 
 def check_sensitive(source: PropertiesSource, known: Collection[str], listeners: Collection[str]) -> frozenset[str]:
-    """Return the keys of listeners that are understood. Every other key about security is a mistake."""
+    """Return the known keys for single listeners. Record a problem for every other key about security."""
     understood = set()
     for key in source.entries:
         if key.startswith("listener.name."):
@@ -79,7 +79,7 @@ def _mechanism_key(rest: str) -> bool:
 
 
 def tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
-    """Make the context of a listener. Raise all its mistakes together."""
+    """Make the TLS context of a listener. Raise all its mistakes together."""
     scope = source.at(listener)
     wanted = scope.text("ssl.client.auth", "none")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -101,7 +101,7 @@ def tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
 
 
 def client_tls(scope: Scope, prefix: str = "ssl.") -> ssl.SSLContext:
-    """Make the context for dialling. Raise all mistakes in its files together."""
+    """Make the TLS context for connections to others. Raise all mistakes together."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _load(scope, context, prefix)
     if not scope.text(f"{prefix}truststore.location"):
@@ -115,7 +115,7 @@ def client_tls(scope: Scope, prefix: str = "ssl.") -> ssl.SSLContext:
 
 
 def _load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
-    """Load versions, cipher suites, key and trusted authorities into the context. Raise all mistakes together."""
+    """Load TLS versions, cipher suites, key and trusted authorities into the context. Raise all mistakes together."""
 
     def load_versions() -> None:
         try:
@@ -123,7 +123,9 @@ def _load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
             restrict(context, versions, _listed(scope.text(f"{prefix}cipher.suites")))
         except (ConfigError, IndexError) as error:
             key = "cipher.suites" if "ciphersuites" in str(error) else "enabled.protocols"
-            raise scope.wrong(prefix + key, error if isinstance(error, ConfigError) else "it names none") from None
+            raise scope.wrong(
+                prefix + key, error if isinstance(error, ConfigError) else "it names no version"
+            ) from None
 
     def load_store(which: str, act: Callable[[StoreFile, ssl.SSLContext], object]) -> None:
         key = f"{prefix}{which}.location"
@@ -173,7 +175,7 @@ def principals_of(source: PropertiesSource, listener: str) -> Principals:
 
 
 def sasl_of(source: PropertiesSource, listener: str) -> SaslSettings:
-    """Read the mechanisms and users of a listener. Raise all its mistakes together."""
+    """Read the SASL mechanisms and users of a listener. Raise all its mistakes together."""
     scope = source.at(listener)
     mechanisms = _listed(scope.text("sasl.enabled.mechanisms", PLAIN))
     key = jaas_key(listener, PLAIN)
@@ -208,7 +210,7 @@ def sasl_of(source: PropertiesSource, listener: str) -> SaslSettings:
 
 
 def _lifetime_ms(scope: Scope, mechanisms: tuple[str, ...]) -> int:
-    """Return the shortest lifetime that any mechanism sets: an early second login is safe, a late one is not."""
+    """Return the shortest lifetime of any mechanism: re-authenticating early is safe, re-authenticating late is not."""
     key = "connections.max.reauth.ms"
     found = []
     for name in (key, *(f"{mechanism.lower()}.{key}" for mechanism in mechanisms)):
@@ -229,7 +231,7 @@ def _login(source: PropertiesSource, listener: str, mechanism: str) -> Mapping[s
 
 
 def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
-    """Return the options of a login module in Java's form: `class.Name required name="value" ...;`"""
+    """Return the options of a login module in Java's format: `class.Name required name="value" ...;`"""
     text = source.text(key)
     if not text:
         return {}
@@ -243,19 +245,19 @@ def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
 
 
 def identity_of(source: PropertiesSource, listener: str) -> Identity:
-    """Return the login of this broker at the listener of this name on other brokers."""
+    """Return this broker's identity for the listener of this name at other brokers."""
     key = "sasl.mechanism.inter.broker.protocol"
     mechanism = source.text(key)
     if mechanism not in MECHANISMS:
         raise source.wrong(
-            key, f"brokers have to log in at listener {listener}; expected one of {', '.join(MECHANISMS)}"
+            key, f"brokers must authenticate at listener {listener}; expected one of {', '.join(MECHANISMS)}"
         )
     if mechanism not in _listed(source.at(listener).text("sasl.enabled.mechanisms", PLAIN)):
-        raise source.wrong(key, f"it is not in sasl.enabled.mechanisms of listener {listener}")
+        raise source.wrong(key, f"this mechanism is not in sasl.enabled.mechanisms of listener {listener}")
     options = _login(source, listener, mechanism)
     missing = [option for option in ("username", "password") if not options.get(option)]
     if missing:
-        why = f"brokers log in at each other with it: {' and '.join(missing)} is missing"
+        why = f"brokers authenticate to each other with it: {' and '.join(missing)} is missing"
         raise source.wrong(jaas_key(listener, mechanism), why)
     return Identity(mechanism, options["username"], options["password"])
 
@@ -267,7 +269,7 @@ def warn_without_authorizer(source: PropertiesSource) -> None:
     key = "authorizer.class.name"
     for other in ("super.users", "allow.everyone.if.no.acl.found"):
         if other in source and not source.text(key):
-            source.warn(other, f"without effect: there is no {key}, so every client may do everything")
+            source.warn(other, f"without effect: {key} is not set, so every client may do everything")
 
 
 def acls_of(source: PropertiesSource) -> AclSettings | None:

@@ -1,4 +1,4 @@
-"""How a broker connects to its store: TLS, login, and ACLs of its nodes."""
+"""The broker's connection to its store: TLS, authentication, and the ACLs of its nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def store_login_of(source: PropertiesSource) -> StoreLogin:
     sasl = _sasl(source)
     closed: bool = source.value(CLOSED, False)
     if closed and sasl is None and (tls is None or not source.text(f"{PREFIX}keystore.location")):
-        why = f"it needs credentials for the store: set {LOGIN} or {PREFIX}keystore.location"
+        why = f"this requires credentials for the store: set {LOGIN} or {PREFIX}keystore.location"
         raise source.wrong(CLOSED, why)
     return StoreLogin(tls, sasl, closed)
 
@@ -38,7 +38,7 @@ def _tls(source: PropertiesSource) -> ssl.SSLContext | None:
 
 
 def _sasl(source: PropertiesSource) -> tuple[str, str] | None:
-    """Read user and password from a section of a JAAS file."""
+    """Read user name and password from a section of a JAAS file."""
     path = source.text(LOGIN)
     if not path:
         return None
@@ -52,4 +52,6 @@ def _sasl(source: PropertiesSource) -> tuple[str, str] | None:
             raise source.wrong(LOGIN, f"section {section}: {module}: only DigestLoginModule is supported")
         if options.get("username") and options.get("password"):
             return options["username"], options["password"]
-    raise source.wrong(LOGIN, f"section {section} has no username and password; there are {', '.join(sections)}")
+    raise source.wrong(
+        LOGIN, f"section {section} has no username and password; the file has the sections {', '.join(sections)}"
+    )

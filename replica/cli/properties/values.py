@@ -1,4 +1,4 @@
-"""Value kinds that only the broker's configuration has; the others are in `zab.config.values`."""
+"""Value types of the broker's configuration that `zab.config.values` lacks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def is_rack_aware(value: str) -> bool:
 
 
 def idle(value: str) -> float:
-    """Return seconds. They must exceed the 100 ms for which Kafka's broker delays the answer to a failed login."""
+    """Return seconds. They must exceed the 100 ms by which Kafka's broker delays the response to a failed login."""
     number = unbounded_or(101)(value)
     return inf if number < 0 else number / 1000
 
 
 def topic_setting(name: str) -> Convert:
-    """Validate with the rule of the dynamic setting of that name."""
+    """Return a converter with the rule of the dynamic topic setting of this name."""
     row = BROKER[name]
 
     def convert(value: str) -> Any:
         try:
             row.value(value)
         except ConfigError as error:
-            raise ValueError(str(error).partition(f"{name}={value.strip()}: ")[2].removeprefix("it is ")) from None
+            raise ValueError(str(error).partition(f"{name}={value.strip()}: ")[2].removeprefix("expected ")) from None
         return value
 
     return convert

@@ -1,1 +1,1 @@
-"""Fetches: of followers from their leader, and the leader's answers to followers and consumers."""
+"""Fetch requests: sent by followers to their leaders, and answered for followers and consumers."""

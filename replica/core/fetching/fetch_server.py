@@ -1,4 +1,4 @@
-"""Answers fetches of consumers and followers: at once, or when enough records have come."""
+"""Answers fetches of consumers and followers, at once or when enough records have arrived."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from replica.core.replica_settings import ReplicaSettings
 from replica.core.replication_quota import ReplicationQuotaManager
 
 _NAMES_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors of clients with stale metadata. The answer names the leader."""
+"""Errors of clients with stale metadata. The answer then includes the current leader."""
 
 
 class FetchServer:
-    """Reads partitions for fetches, delays fetches without news, and keeps the fetch sessions of followers."""
+    """Reads partitions for fetches, delays fetches without enough records, and keeps followers' fetch sessions."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class FetchServer:
         purgatory: DelayedOperationPurgatory,
         outbox: Outbox,
     ) -> None:
-        """`find` returns a partition or raises; `fail` takes a partition out of service whose disk failed."""
+        """`find` returns a partition or raises; `fail` takes a partition offline after a storage error."""
         self.sessions = FollowerFetchSessions(settings.session_partitions_max)
         self.quota = ReplicationQuotaManager()
         """Limits the bytes sent to followers that are not in sync (`leader.replication.throttled.rate`)."""
@@ -50,7 +50,7 @@ class FetchServer:
         self._outbox = outbox
 
     def fetch(self, token: int, asked: Fetch, now: int) -> list[Fetched] | None:
-        """Return the answer; None: the fetch is delayed."""
+        """Return the answer; None if the fetch is delayed."""
         if asked.session is not None:
             return self._fetch_in_session(token, asked, now)
         if asked.replica >= 0:
@@ -82,10 +82,10 @@ class FetchServer:
     # -- the end of a turn ---------------------------------------------------------------------------------
 
     def complete(self, now: int) -> None:
-        """Answer the delayed fetches that the turn has news for.
+        """Answer the delayed fetches for which something happened in this turn.
 
-        Followers wait for appended records, consumers for committed ones. All are answered if the role of the partition
-        or its log start changed.
+        Followers wait for appended records, consumers for committed ones. Both are answered if the role or the log
+        start of a partition changed.
         """
         purgatory = self._purgatory
         while purgatory.changed or purgatory.appended or purgatory.committed:
@@ -107,8 +107,8 @@ class FetchServer:
             if not committed:
                 return
         elif not (appended or self._settings.follower_reads):
-            # A follower receives a high watermark with its next answer. Only consumers that read there need it at once,
-            # and it costs as many fetches again.
+            # A follower learns the high watermark with its next answer. It needs it at once only if consumers read from
+            # followers, since answering for each new high watermark doubles the number of fetches.
             return
         results = self.read(asked, asked.parts, now)
         urgent = asked.replica != CONSUMER and committed and self._settings.follower_reads
@@ -123,7 +123,7 @@ class FetchServer:
         committed: Collection[TopicPartition],
         now: int,
     ) -> None:
-        """Do the same for sessions. Each is looked at once, however many of its partitions have news."""
+        """Answer the delayed fetches in sessions. Each session is examined once, for all of its partitions."""
         at_once: dict[FollowerFetchSession, bool] = {}
         for where in (*changed, *appended, *committed):
             self.sessions.disturb(where)
@@ -145,7 +145,7 @@ class FetchServer:
         assert place is not None
         former = self.sessions.of(asked.replica)
         if place.epoch == BEGIN or (former is not None and self._purgatory.fetch_in(former.id) is not None):
-            # A follower that fetches again has given up the delayed request, so its session has missed an answer.
+            # A follower that sends a new request has abandoned the delayed one, so its session has missed an answer.
             self._close_session(asked.replica)
         if place.epoch == BEGIN:
             session = self.sessions.begin(asked, now) if asked.replica in self._live else None
@@ -172,7 +172,7 @@ class FetchServer:
             self._purgatory.answer(delayed.token, _no_session())
 
     def _news(self, session: FollowerFetchSession, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
-        """Read the dirty partitions. Those without news are clean from here on, if they are settled."""
+        """Read the dirty partitions and return the news. Mark partitions without news as clean if possible."""
         news = []
         for result in self.read(asked, session.to_look_at(), now, counts=counts):
             if session.is_news(result):
@@ -190,7 +190,7 @@ class FetchServer:
         return SessionFetched(session.id, news)
 
     def _rest(self, session: FollowerFetchSession, where: TopicPartition) -> None:
-        """Make a partition clean if a fetch of it would find nothing and change nothing."""
+        """Mark a partition as clean if a fetch of it would return nothing and change nothing."""
         partition = self._partitions.get(where)
         if partition is None or not isinstance(partition.role, LeaderRole):
             return
@@ -211,8 +211,9 @@ class FetchServer:
     def read(self, asked: Fetch, parts: Iterable[FetchPartition], now: int, *, counts: bool = False) -> list[Fetched]:
         """Read these partitions in order, until the answer is full.
 
-        The first batch is returned whole, whatever its size: else a reader could not pass it. `counts`: the fetch
-        acknowledges the records before its offset. It does so once, and not again when a delayed fetch is answered.
+        The first batch is returned whole, whatever its size: otherwise a reader could never pass it. With `counts`, the
+        fetch acknowledges the records before its offset; only the first read of a fetch does, not the read at the end
+        of its delay.
         """
         room = min(asked.bytes_max, self._settings.answer_bytes_max)
         first = True
@@ -231,7 +232,7 @@ class FetchServer:
                 leader = (partition.leader, partition.leader_epoch) if partition is not None and known else None
                 result = Fetched(part.where, error.code, leader=leader)
             except Exception as error:
-                # Fetches are answered in the turns of other requests too, which must not fail for it.
+                # A delayed fetch is answered in the turn of another request, which must not fail because of it.
                 self._outbox.note("not_read", partition=str(part.where), raised=error)
                 result = Fetched(part.where, ErrorCode.UNKNOWN_SERVER_ERROR)
             if result.records:
@@ -241,13 +242,14 @@ class FetchServer:
         return results
 
     def _record(self, asked: Fetch, results: Sequence[Fetched], now: int) -> None:
-        """Count the records of an answer against the quota, once, when the answer goes out."""
+        """Record the throttled bytes of an answer against the quota. Called once for each answer, when it is sent."""
         if asked.replica >= 0 and self.quota.partitions:
             sizes = (len(one.records) for one in results if self._is_throttled(asked, one.where))
             self.quota.record(sum(sizes), now)
 
     def _is_throttled(self, asked: Fetch, where: TopicPartition) -> bool:
-        """Return whether the quota applies to this replica. One that is in sync has to keep up, or it would leave."""
+        """Return whether the quota applies to this follower. ISR members are exempt: throttling could remove them from
+        the ISR."""
         if where not in self.quota.partitions:
             return False
         partition = self._partitions.get(where)

@@ -1,8 +1,9 @@
 """Fetch sessions of consumers: a client that fetches many partitions again and again names only changes (KIP-227).
 
-A session holds the newest request and answer of each partition. Its epoch counts the client's requests, so a lost or
-repeated one is noticed, and the client begins anew. The number of sessions is limited; `FetchSessionCache._evicted`
-decides which one makes room. A client without a session is answered in full each time."""
+A session holds the newest request and answer of each partition. Its epoch counts the client's requests: after a lost or
+repeated request the epochs differ, and the client starts a new session. The number of sessions is limited;
+`FetchSessionCache._evicted` chooses the one that makes room. A client without a session receives complete answers.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from replica.core.errors import ErrorCode, KafkaError
 
 NO_SESSION: Final = 0
 BEGIN: Final = 0
-"""The epoch of a complete request that begins a session;"""
+"""The epoch of a full request that opens a session."""
 END: Final = -1
-"""and of a complete request without a session, which ends the client's session."""
+"""The epoch of a full request without a session. It closes the client's session."""
 EPOCH_MAX: Final = (1 << 31) - 1
 
 RequestFields: TypeAlias = tuple[int, ...]
 """The fields of a request for one partition."""
 AnswerFields: TypeAlias = tuple[int, ...]
-"""The fields of an answer beside the records: high watermark, last stable offset, log start."""
+"""The fields of an answer other than the records: high watermark, last stable offset, log start."""
 NOTHING: Final[AnswerFields] = ()
 
 
@@ -35,9 +36,9 @@ class FetchSessionLimits:
     slots_max: int = 1_000
     """`max.incremental.fetch.session.cache.slots`; 0: no sessions."""
     keep_ms: int = 120_000
-    """A session that was made or used within this time is not evicted."""
+    """A session that was created or used within this time is not evicted."""
     partitions_max: int = 200_000
-    """The partitions of all sessions together."""
+    """The number of partitions in all sessions together."""
 
 
 @define(eq=False)
@@ -46,19 +47,20 @@ class FetchSession:
 
     id: int
     owner: str
-    """The principal that may use it."""
+    """The principal that may use the session."""
     made_ms: int
     used_ms: int
     epoch: int = 1
     """The epoch of the next request."""
     requests: dict[TopicPartition, RequestFields] = field(factory=dict)
-    """The newest request of each partition, in the order in which they are served."""
+    """The newest request for each partition, in the order in which partitions are read."""
     told: dict[TopicPartition, AnswerFields] = field(factory=dict)
 
     def answered(self, where: TopicPartition, told: AnswerFields, *, records: bool, always: bool) -> bool:
-        """Return whether a partition has to be in the answer. `always`: its answer is an error or another replica.
+        """Return whether a partition must be in the answer. `always`: its result is an error or a preferred replica.
 
-        A partition with records is served last next time: else the first partitions might be all that ever fits.
+        A partition that returned records moves to the end of the order: otherwise the first partitions could fill every
+        answer.
         """
         news = records or always or self.told.get(where) != told
         if where in self.requests:
@@ -69,7 +71,7 @@ class FetchSession:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The session with the lowest rank is evicted first: small before large, old before new."""
+        """The order of eviction, lowest first: small sessions before large ones, then old before new."""
         return len(self.requests), self.made_ms
 
 
@@ -95,7 +97,7 @@ class FetchSessionCache:
             del self._open[ident]
 
     def begin(self, owner: str, requests: Mapping[TopicPartition, RequestFields], now: int) -> FetchSession | None:
-        """Open a session; None if there is no room and no session to evict."""
+        """Open a session; return None if there is neither room nor a session to evict."""
         limits = self.limits
         if not requests or limits.slots_max <= 0 or self.partitions + len(requests) > limits.partitions_max:
             return None
@@ -116,12 +118,12 @@ class FetchSessionCache:
         forgotten: Iterable[TopicPartition],
         now: int,
     ) -> FetchSession:
-        """Take the next request of a session with its changes. Raise if the request is not the next of a session."""
+        """Apply the next request of a session. Raise if there is no such session, or the epoch is not the next one."""
         session = self._open.get(ident)
         if session is None or session.owner != owner:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {ident}")
         if epoch != session.epoch:
-            text = f"request {epoch} of fetch session {ident}: {session.epoch} is the next"
+            text = f"fetch session {ident} expects epoch {session.epoch}, not {epoch}"
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
         for where in forgotten:
             session.requests.pop(where, None)
@@ -129,7 +131,10 @@ class FetchSessionCache:
         new = [where for where in changed if where not in session.requests]
         if new and self.partitions + len(new) > self.limits.partitions_max:
             del self._open[ident]
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {ident} has become too large")
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                f"fetch session {ident} was closed: all sessions together have too many partitions",
+            )
         session.requests.update(changed)
         for where in new:
             session.told.pop(where, None)
@@ -144,8 +149,11 @@ class FetchSessionCache:
         return self._open.get(session.id) is session
 
     def _evicted(self, partitions: int, now: int) -> bool:
-        """Evict the session that was unused longest, if that is long; else, of those that were made long ago, the one
-        with the lowest rank, if the new session is larger."""
+        """Evict a session to make room for a new one with this many partitions, and return whether one was evicted.
+
+        Evict the least recently used session if it is idle for `keep_ms`; otherwise the one with the lowest rank among
+        sessions older than `keep_ms`, if the new session is larger.
+        """
         idlest = next(iter(self._open.values()))
         if now - idlest.used_ms > self.limits.keep_ms:
             del self._open[idlest.id]

@@ -1,14 +1,14 @@
 """Fetch sessions of followers, at their leader (KIP-227).
 
-A session keeps the newest request and the newest answer of each partition, so a request names only what changed and an
-answer holds only news. The leader looks only at the session's *dirty* partitions. A partition is clean if its follower
-is in the ISR, has everything, and was told so: a fetch of it would find nothing and change nothing, except for the time
-at which the follower was last seen, which `RemoteReplica.rest_in` takes from the session. Every event in a partition
-(an append, a moved high watermark or log start, another role, ISR or follower) makes it dirty in all sessions that hold
-it. So the cost of a request does not depend on idle partitions.
+A session keeps the newest request and the newest answer of each partition, so a request names only changed partitions,
+and an answer contains only changes. The leader examines only the session's *dirty* partitions. A partition is clean if
+its follower is in the ISR, has all records, and has received the newest high watermark and log start. A fetch of a
+clean partition would only update the time of the follower's last fetch; `RemoteReplica.rest_in` takes that time from
+the session. Every event in a partition (an append, a new high watermark or log start, a change of role, ISR or
+follower) makes it dirty in all sessions that contain it. So the cost of a request does not depend on idle partitions.
 
-A follower has at most one session. A request that does not fit it is refused: the follower then begins a new session
-with a complete request, which is always right.
+A follower has at most one session. If a request does not match the session, it is refused, and the follower opens a new
+session with a full request.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class FollowerFetchSession:
     epoch: int = 1
     """The epoch of the next request."""
     requests: dict[TopicPartition, FetchPartition] = field(factory=dict)
-    """The newest request of each partition."""
+    """The newest request for each partition."""
     told: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
-    """High watermark and log start of the newest answer, unless it was an error."""
+    """High watermark and log start in the newest answer for each partition, unless that was an error."""
     dirty: dict[TopicPartition, None] = field(factory=dict)
-    """The partitions to look at, in the order in which they are served. All are in `requests`."""
+    """The partitions to examine, in the order in which they are read. All are in `requests`."""
     _resting: dict[TopicPartition, RemoteReplica] = field(factory=dict)
-    """The leader's view of this follower, in clean partitions."""
+    """The leader's view of this follower, for each clean partition."""
 
     def to_look_at(self) -> tuple[FetchPartition, ...]:
         return tuple(self.requests[where] for where in self.dirty)
@@ -53,8 +53,8 @@ class FollowerFetchSession:
         return self.told.get(result.where) != (result.high_watermark, result.start_offset)
 
     def tell(self, result: Fetched) -> None:
-        """Note an answer. A partition that got records is served last next time: else the first partitions might be all
-        that ever fits."""
+        """Record an answer. A partition that returned records moves to the end of the order: otherwise the first
+        partitions could fill every answer."""
         if result.error or result.diverging is not None:
             self.told.pop(result.where, None)
             return
@@ -63,13 +63,13 @@ class FollowerFetchSession:
             self.dirty[result.where] = self.dirty.pop(result.where)
 
     def rest(self, where: TopicPartition, follower: RemoteReplica) -> None:
-        """Make a partition clean."""
+        """Mark a partition as clean."""
         self.dirty.pop(where, None)
         self._resting[where] = follower
         follower.rest_in(self)
 
     def rouse(self, where: TopicPartition) -> None:
-        """Stop counting the session's requests as fetches of this partition."""
+        """Stop counting the session's requests as fetches of a partition that was clean."""
         follower = self._resting.pop(where, None)
         if follower is not None:
             follower.wake()
@@ -85,10 +85,10 @@ class FollowerFetchSessions:
     """The fetch sessions of all followers of this broker."""
 
     partitions_max: int
-    """A follower with more partitions gets no session, and always fetches in full."""
+    """A follower with more partitions gets no session, and every request of it is full."""
     _open: dict[BrokerId, FollowerFetchSession] = field(factory=dict)
     _holding: dict[TopicPartition, dict[BrokerId, FollowerFetchSession]] = field(factory=dict)
-    """The sessions that hold each partition."""
+    """The sessions that contain each partition."""
     _last_id: int = 0
 
     def __len__(self) -> int:
@@ -102,17 +102,17 @@ class FollowerFetchSessions:
         return found.values() if found else ()
 
     def disturb(self, where: TopicPartition) -> None:
-        """Make a partition dirty: something happened in it."""
+        """Mark a partition as dirty in all sessions, because something changed in it."""
         for session in self.holding(where):
             if where not in session.dirty:
                 session.dirty[where] = None
                 session.rouse(where)
 
     def begin(self, asked: Fetch, now: int) -> FollowerFetchSession | None:
-        """Open a session for a follower that has none; None if it would be too large."""
+        """Open a session for a follower that has none; return None if it would be too large."""
         if not 0 < len(asked.parts) <= self.partitions_max:
             return None
-        # An id of an earlier process comes again only if its clock was ahead.
+        # Ids start at the clock, so an id of an earlier process repeats only if the clock was set back.
         self._last_id = max(self._last_id, now % EPOCH_MAX) % EPOCH_MAX + 1
         session = FollowerFetchSession(self._last_id, asked.replica, asked.broker_epoch, now)
         self._open[asked.replica] = session
@@ -120,8 +120,7 @@ class FollowerFetchSessions:
         return session
 
     def next_of(self, asked: Fetch, now: int) -> FollowerFetchSession:
-        """Return the session of its next request, with the changes. Raise if the request is not the next of a
-        session."""
+        """Apply the next request of a session. Raise if there is no such session, or the epoch is not the next one."""
         place = asked.session
         assert place is not None
         session = self._open.get(asked.replica)
@@ -130,7 +129,9 @@ class FollowerFetchSessions:
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"broker {asked.replica} has no fetch session {place.id}"
             )
         if session.epoch != place.epoch:
-            text = f"fetch session {place.id} of broker {asked.replica}: epoch {place.epoch}, not {session.epoch}"
+            text = (
+                f"fetch session {place.id} of broker {asked.replica}: expected epoch {session.epoch}, not {place.epoch}"
+            )
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
         new = sum(part.where not in session.requests for part in asked.parts)
         if asked.broker_epoch != session.broker_epoch or len(session.requests) + new > self.partitions_max:

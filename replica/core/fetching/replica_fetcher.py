@@ -1,10 +1,10 @@
-"""Fetching from one leader: the next request, and what its answer changes, as Kafka's `ReplicaFetcherThread`.
+"""Fetching from one leader: the next request, and the effects of its answer, as in Kafka's `ReplicaFetcherThread`.
 
-One request at a time is under way to a leader. Fetches belong to a session (KIP-227): the first names every partition
-at the end of its log, later ones only partitions that changed since, and a partition without an answer is as it was. An
-answer counts only while the partition still follows in the same leader epoch and its log still ends where the session
-says. `_dirty` holds every partition whose place in the session may be wrong, so the cost of a request does not depend
-on the others. Every failure of a request ends the session: the next request is complete.
+At most one request to a leader is in flight. Fetches belong to a session (KIP-227): the first request is full, that is,
+names every partition; later ones name only partitions that changed since, and a partition that the answer omits is
+unchanged. An answer is applied only if the partition still follows in the same leader epoch and its log still ends at
+the requested offset. `_dirty` holds every partition whose entry in the session may be outdated, so the cost of a
+request does not depend on the others. If a request fails, the session ends, and the next request is full.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SESSION_LOST: Final = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_F
 
 @define(eq=False)
 class FetchSessionHandler:
-    """The fetch session of a fetcher, as Kafka's class of this name."""
+    """The fetcher's side of a fetch session, as Kafka's class of this name."""
 
     id: int = 0
-    """0: there is no session, and the next request is complete."""
+    """0: there is no session, and the next request is full."""
     epoch: int = 0
     """The epoch of the next request."""
     sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
-    """What the leader has of each partition in the session."""
+    """The request that the leader has for each partition of the session."""
 
 
 class ReplicaFetcher:
@@ -75,20 +75,19 @@ class ReplicaFetcher:
         self._fail = fail
         self._fail_if_changed = fail_if_changed
         self._partitions: dict[TopicPartition, Partition] = {}
-        """All partitions that follow this leader, in the order in which a complete request names them."""
+        """All partitions that follow this leader, in the order in which a full request names them."""
         self._dirty: dict[TopicPartition, None] = {}
-        """Partitions that the next request may have to name or to forget. All others stand in the session as they
-        are."""
+        """Partitions that the next request may have to name or to remove. The session is up to date for all others."""
         self._session = FetchSessionHandler()
         self._in_flight: LeaderRequest | None = None
         self._interrupted_ms = 0
-        """The time at which a fetch was last given up for a partition that it left out."""
+        """The time at which `interrupts` last abandoned a fetch."""
 
     def __len__(self) -> int:
         return len(self._partitions)
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition from now on, in the role that it has just begun."""
+        """Fetch a partition that has just become a follower."""
         role = partition.role
         assert isinstance(role, FollowerRole)
         if not self._settings.fetch_diverges and last_epoch(partition.log) != NO_EPOCH:
@@ -101,13 +100,14 @@ class ReplicaFetcher:
         self._dirty[where] = None
 
     def disturb(self, where: TopicPartition) -> None:
-        """Name the partition in the next request: retention moved the start of its log."""
+        """Name the partition in the next request, because retention moved its log start."""
         self._dirty[where] = None
 
     # -- the next request ----------------------------------------------------------------------------------
 
     def next_request(self, broker_epoch: BrokerEpoch, now: int) -> LeaderRequest | None:
-        """Return the next request; None: there is none now, see `resume_at`. A request under way is given up."""
+        """Return the next request; None if there is nothing to request before `resume_at`. A request in flight is
+        abandoned."""
         if self._in_flight is not None or not self._session.id:
             self._begin_session()
         if self._quota.partitions and self._quota.open_at(now) > now:
@@ -115,7 +115,9 @@ class ReplicaFetcher:
         due: Due = []
         for partition, role in self._followed(self._dirty):
             if self._settings.sync_writes and partition.durable < partition.log.end_offset:
-                return None  # the flush ends within milliseconds, and a request without this one may wait much longer
+                # The flush ends within milliseconds. A request without this partition could wait much longer at the
+                # leader.
+                return None
             when = self._due_at(partition, role, now)
             if when is not None and when <= now:
                 due.append((partition, role))
@@ -123,13 +125,15 @@ class ReplicaFetcher:
         return self._in_flight
 
     def resume_at(self, now: int) -> int | None:
-        """Return when there may be a request, if nothing else happens before."""
+        """Return when the next request may be possible, unless something changes earlier."""
         times = [self._due_at(partition, role, now) for partition, role in self._followed(self._dirty)]
         return min((time for time in times if time is not None), default=None)
 
     def interrupts(self, now: int) -> bool:
-        """Return whether to give up the fetch under way, which may wait at the leader: it leaves out a partition that
-        can be fetched by now. It is given up no more often than it would return by itself."""
+        """Return whether to abandon the fetch in flight, because it omits a partition that can be fetched now.
+
+        It may wait at the leader for its maximum wait time. Fetches are abandoned no more often than once in that time.
+        """
         request = self._in_flight
         if request is None or request.fetch is None or now - self._interrupted_ms < request.fetch.wait_ms:
             return False
@@ -145,11 +149,11 @@ class ReplicaFetcher:
         return lacks
 
     def _due_at(self, partition: Partition, role: FollowerRole, now: int) -> int | None:
-        """Return the time from which on the partition may be requested; None: something else has to happen before."""
+        """Return when the partition may be requested; None if an event must happen first."""
         if role.step is FetchStep.STOP:
             return None
         if self._settings.sync_writes and partition.durable < partition.log.end_offset:
-            return None  # a fetch acknowledges that all records before its offset are kept
+            return None  # A fetch acknowledges the records before its offset, so they must be durable first.
         if partition.where in self._quota.partitions and not role.in_sync:
             return max(role.resume_ms, self._quota.open_at(now))
         return role.resume_ms
@@ -164,7 +168,7 @@ class ReplicaFetcher:
         return found
 
     def _question(self, due: Due) -> LeaderRequest | None:
-        """Return the request that has to precede the fetch of these partitions."""
+        """Return the request that these partitions need before a fetch, if any."""
         epochs = tuple(
             EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
             for partition, role in due
@@ -183,7 +187,8 @@ class ReplicaFetcher:
         return None
 
     def _fetch(self, due: Due, broker_epoch: BrokerEpoch) -> LeaderRequest | None:
-        """Name the due partitions that the session has otherwise, and forget those that may not be fetched."""
+        """Return a fetch of the due partitions whose entry in the session is outdated. Remove partitions that may not
+        be fetched now."""
         settings, session = self._settings, self._session
         fetched = {partition.where for partition, _ in due}
         forgotten = tuple(where for where in self._dirty if where in session.sent and where not in fetched)
@@ -219,7 +224,7 @@ class ReplicaFetcher:
         return any(role.step is not FetchStep.STOP for _, role in self._followed((where,)))
 
     def _begin_session(self) -> None:
-        """Make the next request complete: the session ended, or an answer was lost."""
+        """Make the next request full: the session ended, or an answer was lost."""
         self._session = FetchSessionHandler()
         self._dirty = dict.fromkeys(self._partitions)
         self._in_flight = None
@@ -227,7 +232,7 @@ class ReplicaFetcher:
     # -- answers -------------------------------------------------------------------------------------------
 
     def failed(self, request: LeaderRequest, now: int) -> None:
-        """Back off: there came no answer."""
+        """Back off after a request without an answer."""
         asked = dict(_asked(request))
         if self._in_flight is request:
             asked |= {where: wanted.leader_epoch for where, wanted in self._session.sent.items()}
@@ -257,8 +262,7 @@ class ReplicaFetcher:
         return partition, role
 
     def _take_fetched(self, current: bool, request: LeaderRequest, fetch: Fetch, answers: Answers, now: int) -> None:
-        """Take the answer to a fetch. If the request was given up, it counts only if it names all that was
-        requested."""
+        """Apply the answer to a fetch. The answer to an abandoned request is applied only if the request was full."""
         place, session = fetch.session, self._session
         complete = place is None or place.epoch == 0
         kept, error = (answers.id, answers.error) if isinstance(answers, SessionFetched) else (0, ErrorCode.NONE)
@@ -272,10 +276,10 @@ class ReplicaFetcher:
                 self.failed(request, now)
             return
         if not complete and not current:
-            return  # of a session that was given up
+            return  # the answer belongs to an abandoned session
         given = {each.where: each for each in answers}
         sent = session.sent if current and not complete else {part.where: part for part in fetch.parts}
-        # A complete request is answered in full. In a session, a partition without an answer is as it was.
+        # The answer to a full request names all partitions. In a session, an omitted partition is unchanged.
         asked = {where: sent[where].leader_epoch for where in (sent if complete else given) if where in sent}
         ends = {where: sent[where].offset for where in asked}
         if current:
@@ -292,7 +296,8 @@ class ReplicaFetcher:
         ends: Mapping[TopicPartition, int],
         now: int,
     ) -> None:
-        """Apply answers. `asked` and `ends`: leader epoch and log end of each partition at the time of the request."""
+        """Apply the answers by partition. `asked` and `ends` are leader epoch and log end of each partition at the
+        request."""
         for where, epoch in asked.items():
             still = self._still(where, epoch)
             if still is None:
@@ -341,14 +346,14 @@ class ReplicaFetcher:
             if answer.records:
                 if partition.where in self._quota.partitions and not role.in_sync:
                     self._quota.record(len(answer.records), now)
-                # Name partitions that got records last next time.
+                # Partitions that got records go to the end of the order.
                 self._partitions[partition.where] = self._partitions.pop(partition.where)
 
     def _on_epoch(self, partition: Partition, role: FollowerRole, answer: EpochAnswer, now: int) -> None:
         if answer.error:
             self._on_error(partition, role, answer.error, now)
         elif answer.end.end_offset == NO_OFFSET:
-            # The leader keeps no epochs. Only committed records are certain to be in its log.
+            # The leader keeps no epochs, so only committed records are certain to be in its log.
             partition.truncate_to(partition.high_watermark)
             role.step = FetchStep.FETCH
         else:
@@ -358,7 +363,8 @@ class ReplicaFetcher:
                 role.step = FetchStep.FETCH
 
     def _on_offset(self, partition: Partition, role: FollowerRole, answer: OffsetAnswer, now: int) -> None:
-        """Resume after OFFSET_OUT_OF_RANGE: behind the leader's end truncate to it, before its start begin there."""
+        """Resume after OFFSET_OUT_OF_RANGE: truncate to the leader's log end if it is smaller, else restart at its log
+        start."""
         log = partition.log
         if answer.error:
             self._on_error(partition, role, answer.error, now)

@@ -15,7 +15,7 @@ from replica.core.replication_quota import ReplicationQuotaManager
 
 
 class ReplicaFetcherManager:
-    """Assigns each partition that follows to the fetcher of its leader."""
+    """Assigns each partition of a follower to the fetcher for its leader."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class ReplicaFetcherManager:
         """Limits the bytes fetched for partitions that are not in sync (`follower.replication.throttled.rate`)."""
         self._outbox = outbox
         self._end_turn = end_turn
-        """Completes the delayed operations that an answer makes possible."""
+        """Completes delayed operations at the end of each turn, for example after a leader's answer."""
         self._made_of = me, settings, self.quota, outbox, fail, fail_if_changed
-        """The state that all fetchers share."""
+        """The arguments that all fetchers share."""
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         """Fetchers by leader. Each has at least one partition."""
 
@@ -43,10 +43,11 @@ class ReplicaFetcherManager:
 
     def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
         self.quota.configure(partitions, bytes_s)
-        self._outbox.leaders.update(dict.fromkeys(self._fetchers))  # a fetcher may wait for the former rate
+        # a fetcher may be waiting because of the former rate
+        self._outbox.leaders.update(dict.fromkeys(self._fetchers))
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition that has just begun to follow."""
+        """Fetch a partition that has just become a follower."""
         role = partition.role
         assert isinstance(role, FollowerRole)
         fetcher = self._fetchers.get(role.leader)
@@ -56,7 +57,7 @@ class ReplicaFetcherManager:
         self._outbox.leaders[role.leader] = None
 
     def remove(self, partition: Partition) -> None:
-        """End the role of a partition that follows, and fetch it no more. A partition that does not follow stays."""
+        """End a follower's role and stop fetching the partition. Do nothing if the partition is not a follower."""
         if isinstance(partition.role, FollowerRole):
             leader = partition.role.leader
             fetcher = self._fetchers[leader]
@@ -67,7 +68,7 @@ class ReplicaFetcherManager:
             partition.end_following()
 
     def start_moved(self, partition: Partition) -> None:
-        """Tell the leader where the log begins after retention moved its start."""
+        """Report the new log start to the leader after retention moved it."""
         if isinstance(partition.role, FollowerRole):
             self._fetchers[partition.role.leader].disturb(partition.where)
 

@@ -1,13 +1,13 @@
 """The coordinator of groups on one broker, as Kafka's `GroupCoordinator`.
 
-    coordinator.topic.role_taken(taken, now)      this broker leads a partition of the offsets topic, or no more
-    coordinator.step(ticket, ask, now)            a request, answered once under its ticket
-    coordinator.topic.appended(append.id, NONE, offset, now)
-    coordinator.tick(now)                         the time has passed `coordinator.deadline`
-    ready = coordinator.ready()                   what to do now, after each of these
+    coordinator.topic.role_taken(taken, now)      this broker became the leader of an offsets partition, or gave it up
+    coordinator.step(ticket, ask, now)            handle a request, which is answered once, under its ticket
+    coordinator.topic.appended(append.id, NONE, offset, now)    records are committed, the first at this offset
+    coordinator.tick(now)                         `coordinator.deadline` has passed
+    ready = coordinator.ready()                   the effects; call it after each of these
 
-A group lives in the partition of the offsets topic that its name falls into, and its coordinator is that partition's
-leader. What must outlast a coordinator stands there.
+A group id hashes to a partition of the offsets topic. The leader of that partition is the group's coordinator, and all
+state that the next coordinator needs is in the partition.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from replica.core.groups.member_memory import of_request
 from replica.core.groups.offset_commits import OffsetCommits, says_who
 
 NAME_MAX: Final = 0x7FFF
-"""The longest group name that a record of the offsets topic can hold."""
+"""The longest group id that a record of the offsets topic can hold."""
 
 
 class GroupCoordinator:
-    """Coordinates the groups of the partitions that this broker leads. Every request is answered once."""
+    """Coordinates the groups of the offsets partitions that this broker leads."""
 
     def __init__(
         self,
@@ -97,17 +97,17 @@ class GroupCoordinator:
     # -- partitions ----------------------------------------------------------------------------------------
 
     def replay(self, load: Load, offset: int, record: Record, producer: int | None = None) -> None:
-        """Apply a record of the topic, in order. `producer`: the producer of its transaction, if it has one."""
+        """Apply a record of the topic, in log order. `producer`: the id of its transactional producer, or None."""
         if (found := self.topic.found(load)) is not None:
             found.replay(offset, record, producer)
 
     def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
-        """Apply the marker of a producer's transaction."""
+        """Apply the transaction marker of a producer."""
         if (found := self.topic.found(load)) is not None:
             found.replay_end(offset, producer, committed)
 
     def loaded(self, load: Load, now: int) -> None:
-        """Coordinate the groups of a partition from now on."""
+        """Coordinate the groups of a loaded partition from now on."""
         found = self.topic.found(load)
         if found is None:
             return
@@ -129,17 +129,17 @@ class GroupCoordinator:
     # -- requests ----------------------------------------------------------------------------------------
 
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
-        """Handle a request: refuse it if this broker does not coordinate the group, then if the group is unknown.
+        """Handle a request. Refuse it if this broker does not coordinate the group, or if the group is unknown.
 
-        While the group loads, Heartbeat succeeds and SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka's
-        GroupCoordinator: members keep their assignments. Unknown groups are created by joins and commits only.
+        While a group loads, Heartbeat succeeds and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in Kafka's
+        GroupCoordinator, so members keep their assignments. Only joins and commits create groups.
         """
         match ask:
             case Join():
                 self._on_join(ticket, ask, now)
             case Sync(who):
                 if (error := self._refusal(who.group)) is not None:
-                    # The coordinator knows no assignment while it loads the groups. The member joins again later.
+                    # The assignment is unknown while the group loads. The member joins again later.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
                     self._outbox.answer(ticket, Synced(E.REBALANCE_IN_PROGRESS if loading else error))
                 elif (group := self.topic.find(who.group)) is None:
@@ -148,7 +148,7 @@ class GroupCoordinator:
                     self._membership.on_sync(group, ticket, ask, now)
             case Heartbeat(who):
                 if (error := self._refusal(who.group)) is not None:
-                    # A member keeps its assignment while its coordinator loads.
+                    # Members keep their assignments while the group loads.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
                     self._outbox.answer(ticket, HeartbeatAnswered(E.NONE if loading else error))
                 elif (group := self.topic.find(who.group)) is None:
@@ -193,13 +193,14 @@ class GroupCoordinator:
                     self._expiration.on_delete_offsets(group, ticket, ask, now)
 
     def _refusal(self, group: str, *, nameless: bool = False) -> E | None:
-        """Return the error if this coordinator cannot serve the group now. `nameless`: an empty name is valid."""
+        """Return the error if this coordinator cannot serve the group now. `nameless`: allow an empty group id."""
         if (not group and not nameless) or len(group) > NAME_MAX:
             return E.INVALID_GROUP_ID
         return self.topic.refusal(group)
 
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
-        """Check a JoinGroup and create the group if a member without an id joins (GroupCoordinator.handleJoinGroup)."""
+        """Check a JoinGroup, as Kafka's `GroupCoordinator.handleJoinGroup`. A member without an id creates a missing
+        group."""
         name, settings = ask.who.group, self._settings
         least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         error = self._refusal(name)
@@ -237,7 +238,7 @@ class GroupCoordinator:
         if error is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
         else:
-            # A client that only stores offsets is no member: its first commit creates the group.
+            # A client that stores offsets without joining creates the group with its first commit.
             made = group if group is not None else self.groups.add(name, now)
             self._commits.on_commit(made, ticket, ask, now)
             self.groups.remove_if_unused(made)
@@ -255,7 +256,7 @@ class GroupCoordinator:
             self._commits.on_commit_in_transaction(made, ticket, ask, now)
             self.groups.remove_if_unused(made)
 
-    # -- looking ---------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------
 
     def _described(self, name: str) -> DescribedGroup:
         if (error := self._refusal(name, nameless=True)) is not None:
@@ -305,12 +306,12 @@ class GroupCoordinator:
                 self._rebalance.on_sync_timer(group, now)
 
     def forget_topics(self, topics: Collection[str], now: int) -> None:
-        """The topics are deleted."""
+        """Drop the offsets of deleted topics."""
         for group in list(self.groups):
             self._expiration.topics_gone(group, topics, now)
 
     # -- effects -------------------------------------------------------------------------------------------
 
     def ready(self) -> GroupReady:
-        """Return everything that came up since the last call."""
+        """Return the effects since the last call."""
         return CoordinatorReady(*self._outbox.take())

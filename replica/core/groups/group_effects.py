@@ -17,7 +17,7 @@ from replica.core.groups.group_states import Cause, GroupState
 
 @frozen
 class OffsetRecord:
-    """A committed offset. `position` None: a tombstone."""
+    """A committed offset; a tombstone if `position` is None."""
 
     group: str
     where: TopicPartition
@@ -38,7 +38,7 @@ class SavedMember:
 
 @frozen
 class SavedGroup:
-    """A generation with its assignment, or an empty group."""
+    """A group at one generation, with the assignments of its members; or an empty group."""
 
     protocol_type: str
     generation: int
@@ -51,7 +51,7 @@ class SavedGroup:
 
 @frozen
 class GroupRecord:
-    """A group. `saved` None: a tombstone."""
+    """The newest state of a group; a tombstone if `saved` is None."""
 
     group: str
     saved: SavedGroup | None
@@ -64,8 +64,10 @@ Record: TypeAlias = OffsetRecord | GroupRecord
 
 @frozen
 class GroupAppend:
-    """Write records to a partition of the offsets topic, as one batch, and report `appended` when all replicas in sync
-    have it. Write it only as the leader in this epoch or a later one.
+    """A request to write records to a partition of the offsets topic as one batch.
+
+    Call `appended` when they are committed. Write only as the leader of the partition, in this leader epoch or a later
+    one.
     """
 
     id: AppendId
@@ -74,7 +76,7 @@ class GroupAppend:
     records: tuple[Record, ...]
     now_ms: int
     producer: tuple[int, int] | None = None
-    """Id and epoch of the producer whose transaction the records belong to."""
+    """The id and epoch of the transactional producer, if the records belong to a transaction."""
 
 
 @frozen
@@ -110,7 +112,7 @@ class GroupsUnloaded:
 
 @frozen
 class GroupNotWritten:
-    """A record that no request waits for could not be written."""
+    """A failed write of a record that no request waits for."""
 
     group: str
     what: str
@@ -119,7 +121,7 @@ class GroupNotWritten:
 
 @frozen
 class MemberRefused:
-    """A refused join, with more than its error code says."""
+    """A refused join, with the reason. The client receives only the error code."""
 
     group: str
     member: str
@@ -136,7 +138,7 @@ class OffsetsExpired:
 
 @frozen
 class MemberDropped:
-    """A member that was removed without leaving."""
+    """A member that was removed although it sent no LeaveGroup."""
 
     group: str
     member: str

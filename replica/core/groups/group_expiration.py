@@ -1,6 +1,6 @@
-"""The end of offsets and groups: deleted on request, expired, or of deleted topics.
+"""Deletion of offsets and groups: on request, on expiry, or because a topic was deleted.
 
-Everything that is forgotten has a tombstone in the topic before it is reported: the next coordinator forgets it too.
+A deletion is reported only after its tombstone is in the topic, so the next coordinator does not restore it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from replica.core.groups.group_states import GroupState
 S = GroupState
 
 TOMBSTONES_PER_BATCH: Final = 1_000
-"""A batch above the topic's limit would be refused as a whole, each time anew."""
+"""The limit for tombstones in one batch: a larger batch could exceed the topic's limit and be refused at each attempt.
+"""
 
 
 class GroupExpiration:
@@ -83,11 +84,11 @@ class GroupExpiration:
         self._bury(group, [where for where in free if where in group.offsets.positions], False, now, then)
 
     def sweep(self, group: GroupMetadata, now: int) -> None:
-        """Delete expired offsets, and the group if nothing is left of it."""
+        """Delete expired offsets, and the group if it has nothing else."""
         self._forget(group, list(self._expired(group, now)), now)
 
     def topics_gone(self, group: GroupMetadata, topics: Collection[str], now: int) -> None:
-        """Delete the offsets of deleted topics: a new topic of the same name begins at 0."""
+        """Delete the offsets of deleted topics: a new topic of the same name has other records."""
         if wheres := [where for where in group.offsets.positions if where.topic in topics]:
             self._forget(group, wheres, now)
 
@@ -100,7 +101,7 @@ class GroupExpiration:
         def then(error: E, later: int) -> None:
             if error is not E.NONE:
                 if group.state is not S.DEAD:
-                    self._outbox.note(GroupNotWritten(group.id, "what was to be forgotten of it", error))
+                    self._outbox.note(GroupNotWritten(group.id, "the deletion of its offsets", error))
                 return
             self._outbox.note(OffsetsExpired(group.id, len(wheres), group_too))
             if group_too:
@@ -109,8 +110,11 @@ class GroupExpiration:
         self._bury(group, wheres, group_too, now, then)
 
     def _expired(self, group: GroupMetadata, now: int) -> Iterator[TopicPartition]:
-        """Find expired offsets (KIP-211): their age counts from the time when the group became empty, or, of partitions
-        without a subscribed member, from the commit."""
+        """Yield the expired offsets (KIP-211).
+
+        The age of an offset counts from the time when the group became empty. For groups without members that join, and
+        for topics that no member subscribes to, it counts from the commit.
+        """
 
         def since_empty(position: OffsetAndMetadata) -> int:
             return group.since_ms if group.since_ms >= 0 else position.committed_ms
@@ -134,10 +138,9 @@ class GroupExpiration:
         now: int,
         then: Callable[[E, int], None],
     ) -> None:
-        """Write tombstones of offsets, and then of the group. `then` is called once, when all are written or one
-        failed.
+        """Write tombstones for offsets, and then for the group. Call `then` once, when all are written or failed.
 
-        Offsets and members that came meanwhile are after the tombstones in the topic, and stay.
+        Offsets and members that arrive meanwhile have later records in the topic, so they stay.
         """
         records: list[Record] = [OffsetRecord(group.id, where, None) for where in wheres]
         if group_too and group.saved_at >= 0:

@@ -1,4 +1,4 @@
-"""The state of a partition of the offsets topic while it is read from its start."""
+"""The state of an offsets partition while a new coordinator reads it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class GroupLoading:
     """Keeps the newest record of each group and each offset."""
 
     ended: list[tuple[int, int, bool]] = field(factory=list)
-    """Transactions that ended meanwhile: the offset of the marker, the producer, and whether it committed."""
+    """Transactions that ended during the load: the offset of the marker, the producer id, and whether it committed."""
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
     _offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(factory=dict)
     _open: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = field(factory=dict)
-    """The offsets of each producer's transaction whose marker was not read yet."""
+    """The offsets of each producer's transaction whose marker has not been read yet."""
     _dropped: dict[tuple[str, TopicPartition], int] = field(factory=dict)
-    """The offset of the newest tombstone of each position that an open transaction may bring back."""
+    """The offset of the newest tombstone of each position, while an open transaction may still restore the position."""
 
     def replay(self, offset: int, record: Record, producer: int | None = None) -> None:
         match record:
@@ -45,7 +45,7 @@ class GroupLoading:
                     self._offsets.setdefault(group, {})[where] = position
 
     def replay_end(self, offset: int, producer: int, committed: bool) -> None:
-        """Apply a marker. Of two positions, one of them in a transaction, the one with the later record holds."""
+        """Apply a marker. If a position was also committed outside of the transaction, the later record wins."""
         for (group, where), position in list(self._open.get(producer, {}).items()):
             if position.written > offset:
                 continue
@@ -68,7 +68,7 @@ class GroupLoading:
             groups[name].saved_at = offset
         for name, positions in self._offsets.items():
             if positions:
-                # Without a record of its own, a group only keeps offsets, and was always empty.
+                # A group without a group record only stores offsets, and never had members.
                 group = groups.setdefault(name, GroupMetadata(name, partition, -1, members=GroupMembers(memory)))
                 group.offsets.positions.update(positions)
         for producer, entries in self._open.items():

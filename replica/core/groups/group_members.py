@@ -24,11 +24,12 @@ class MemberMetadata:
     protocols: tuple[SupportedProtocol, ...]
     assignment: bytes = b""
     joining: Ticket | None = None
-    """The join that waits for an answer."""
+    """The pending JoinGroup of the member."""
     syncing: Ticket | None = None
-    """The sync that waits for an answer."""
+    """The pending SyncGroup of the member."""
     is_new: bool = False
-    """True until the first join is answered: the member has no id yet, so it cannot send heartbeats."""
+    """True until the first JoinGroup is answered: the client does not have its member id yet, so it sends no
+    heartbeats."""
 
     @property
     def said_bytes(self) -> int:
@@ -45,20 +46,20 @@ class MemberMetadata:
 
 @define(eq=False)
 class GroupMembers(Mapping[str, MemberMetadata]):
-    """The members of a group by id, in the order in which they joined, with what is counted over all of them."""
+    """The members of a group by id, in the order in which they joined."""
 
     memory: MemberMemory = field(factory=MemberMemory)
-    """Counts the memory of the members of all groups."""
+    """The memory of the members of all groups."""
     statics: dict[str, str] = field(factory=dict)
-    """The member of each static instance."""
+    """The member id of each static instance."""
     pending: dict[str, str | None] = field(factory=dict)
-    """Member ids that were issued and have not joined yet, each with the connection on which it was sent; None after
-    that connection closed. None of the ids is a member."""
+    """Member ids that were issued to clients that have not joined with them yet, with the connection on which each was
+    sent; None after that connection closed."""
     awaited: int = 0
     """The number of pending ids whose connection is open: a rebalance waits for them."""
     _by_id: dict[str, MemberMetadata] = field(factory=dict)
     _support: Counter[str] = field(factory=Counter)
-    """The number of members that support each protocol. Each has at least one."""
+    """The number of members that support each protocol. No count is 0."""
 
     def __getitem__(self, ident: str) -> MemberMetadata:
         return self._by_id[ident]
@@ -83,7 +84,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         self._support.update(_names(member.protocols))
 
     def expect(self, ident: str, connection: str) -> None:
-        """Note that this member id was issued on this connection."""
+        """Record that this member id was issued on this connection."""
         self.pending[ident] = connection
         self.awaited += 1
         self.memory.bytes += _held_by_pending(ident)
@@ -126,25 +127,25 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         member.session_timeout_ms = session_ms
 
     def give(self, assignments: Mapping[str, bytes]) -> None:
-        """Set all assignments. Members that are not named have none from here on."""
+        """Set all assignments. Members that are not named get an empty one."""
         for member in self.values():
             given = assignments.get(member.id, b"")
             self.memory.bytes += len(given) - len(member.assignment)
             member.assignment = given
 
     def close(self) -> None:
-        """Stop counting what the members hold."""
+        """Stop counting the memory of these members."""
         self.memory.bytes -= self.held_bytes
         self.memory = MemberMemory()
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that the members hold, counted anew."""
+        """The memory of the members in bytes, computed from scratch."""
         members = sum(member.held_bytes for member in self.values())
         return members + sum(_held_by_pending(ident) for ident in self.pending)
 
     def _withdraw(self, protocols: tuple[SupportedProtocol, ...]) -> None:
-        """Forget protocols that no member supports: their number is unlimited."""
+        """Remove a member's protocols. Protocols without a member are deleted, since clients may invent any number."""
         for name in _names(protocols):
             self._support[name] -= 1
             if not self._support[name]:
@@ -157,7 +158,8 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         return any(self._support[each.name] == len(self._by_id) for each in protocols)
 
     def choose(self) -> str:
-        """Return the protocol with most votes. Each member votes for its first protocol that all members share."""
+        """Return the protocol with the most votes. Each member votes for the first of its protocols that all members
+        share."""
         count = len(self._by_id)
         votes: Counter[str] = Counter()
         for member in self.values():

@@ -1,4 +1,4 @@
-"""Requests of members: join, sync, heartbeat, leave; and the removal of silent members."""
+"""Requests of members: join, sync, heartbeat, leave. Members without heartbeats are removed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GroupMembership:
         timers: GroupTimers,
         outbox: CoordinatorOutbox[Reply, GroupAppend, Note],
     ) -> None:
-        """`new_id` returns a suffix for member ids that is never used again."""
+        """`new_id` returns a unique suffix for a member id."""
         self._settings = settings
         self._new_id = new_id
         self._rebalance = rebalance
@@ -61,18 +61,25 @@ class GroupMembership:
     def on_join(self, group: GroupMetadata, ticket: Ticket, ask: Join, now: int) -> None:
         who = ask.who
         if not self._has_room(group, who.member):
-            self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, "the group is as large as group.max.size allows")
+            self._refuse(
+                group,
+                ticket,
+                ask,
+                E.GROUP_MAX_SIZE_REACHED,
+                f"the group has {self._settings.group_max_size} members, the limit of group.max.size",
+            )
             self._turn_away(group, who.member, now)
         elif not self._has_memory(group, ask):
             most = self._settings.group_members_bytes_max
-            why = f"the members of all groups here hold {self._groups.memory.bytes} bytes, and with it more than {most}"
+            used = self._groups.memory.bytes
+            why = f"the members of all groups use {used} bytes, and this one would exceed the limit of {most}"
             self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
         elif not group.understands(ask.protocol_type, ask.protocols):
             self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
         elif not who.member:
             self._on_newcomer(group, ticket, ask, now)
         elif who.member in group.members.pending:
-            if who.instance is not None:  # the coordinator assigns pending ids to dynamic members only
+            if who.instance is not None:  # the coordinator issues pending ids to dynamic members only
                 self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=who.member))
             else:
                 self._add(group, ticket, ask, who.member, now)
@@ -94,7 +101,7 @@ class GroupMembership:
                 return True
 
     def _has_memory(self, group: GroupMetadata, ask: Join) -> bool:
-        """Return whether the metadata of the join fits. A member that sends no more than before is always admitted."""
+        """Return whether the memory limit allows the join. A member that sends no more than before is admitted."""
         ident, instance = ask.who.member, ask.who.instance
         if not ident and instance is not None:
             ident = group.members.statics.get(instance, "")
@@ -107,7 +114,7 @@ class GroupMembership:
         self._outbox.answer(ticket, Joined(error, member=ask.who.member))
 
     def _turn_away(self, group: GroupMetadata, ident: str, now: int) -> None:
-        """Stop waiting for a member that has no room."""
+        """Remove a member for which the group has no room."""
         if ident in group.members.pending:
             self._forget_pending(group, ident, now)
         elif ident in group.members:
@@ -123,8 +130,8 @@ class GroupMembership:
             else:
                 self._replace(group, ticket, ask, group.members[old], fresh, now)
         elif ask.id_first:
-            # If the answer is lost, a client joins again and leaves a member behind each time. A client that has to
-            # come back with its id is one member, however often it joins.
+            # If the answer to a join without an id is lost, the client joins again, and the first member is left
+            # behind. With MEMBER_ID_REQUIRED a client is one member, however often it joins.
             group.members.expect(fresh, ask.connection)
             self.issued.add(ask.connection, group.id, fresh)
             self._timers.set(GroupTimer(group.id, TimerKind.PENDING, fresh), now + ask.session_timeout_ms)
@@ -161,7 +168,7 @@ class GroupMembership:
             case S.PREPARING_REBALANCE:
                 self._rejoin(group, ticket, ask, member)
             case S.COMPLETING_REBALANCE if same:
-                # Its answer was lost: repeat it.
+                # The answer was lost, so repeat it.
                 self._rebalance.restart_session(group, member, now)
                 self._outbox.answer(ticket, joined(group, member))
             case S.STABLE if same and not leads:
@@ -178,14 +185,14 @@ class GroupMembership:
 
     def _rejoin(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata) -> None:
         group.members.change(member, ask.protocols, ask.rebalance_timeout_ms, ask.session_timeout_ms)
-        if member.joining is not None:  # the answer to its former connection
+        if member.joining is not None:  # the answer goes to the member's former connection
             self._outbox.answer(member.joining, Joined(E.REBALANCE_IN_PROGRESS, member=member.id))
         member.joining = ticket
 
     def _replace(
         self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata, fresh: str, now: int
     ) -> None:
-        """Take a static member that was restarted. Its former process is fenced."""
+        """Replace a static member after a restart. Its former process is fenced."""
         before = _Before(
             member.id, group.leader, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
         )
@@ -204,7 +211,7 @@ class GroupMembership:
                 why = _because(f"{before.id} of instance {member.instance} was replaced by {fresh}", ask)
                 self._rebalance.begin(group, Cause.STATIC_MEMBER_REPLACED, why, now)
             case _:
-                pass  # a rebalance is under way, and this member has joined
+                pass  # a rebalance is in progress, and the new member takes part in it
 
     def _rename(self, group: GroupMetadata, member: MemberMetadata, new: str, now: int) -> None:
         self._timers.clear(GroupTimer(group.id, TimerKind.SESSION, member.id))
@@ -215,14 +222,15 @@ class GroupMembership:
     def _keep(
         self, group: GroupMetadata, ticket: Ticket, can_skip: bool, member: MemberMetadata, before: _Before, now: int
     ) -> None:
-        """Keep the assignment under the new id, without a rebalance, when the new id is recorded (KIP-345, KIP-814)."""
+        """Keep the assignment under the new member id without a rebalance once the id is recorded (KIP-345,
+        KIP-814)."""
         assignments = {each.id: each.assignment for each in group.members.values()}
 
         def done(error: E, at: int, later: int) -> None:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             if group.state is not S.STABLE or member.joining != ticket:
-                return  # replaced again, or gone; or a rebalance has taken its join, and answers it
+                return  # the member was replaced again or removed, or a rebalance answers its join
             member.joining = None
             if error is not E.NONE:
                 group.members.change(member, before.protocols, before.rebalance_timeout_ms, before.session_timeout_ms)
@@ -234,7 +242,8 @@ class GroupMembership:
             if group.leader == member.id and can_skip:
                 answer = evolve(answer, skip_assignment=True)
             elif not can_skip:
-                # An old client that leads would assign, which is not wanted now. So it receives the former leader's id.
+                # An old client would send an assignment if it were told that it leads, so it receives the former
+                # leader's id.
                 answer = evolve(answer, leader=before.leader or "", members=())
             self._outbox.answer(ticket, answer)
 
@@ -243,10 +252,10 @@ class GroupMembership:
     # -- sync, heartbeat -----------------------------------------------------------------------------------
 
     def on_sync(self, group: GroupMetadata, ticket: Ticket, ask: Sync, now: int) -> None:
-        """Handle a SyncGroup (GroupCoordinator.doSyncGroup): the leader's assigns, the others wait for the assignment.
+        """Handle a SyncGroup, as Kafka's `GroupCoordinator.doSyncGroup`.
 
-        In a stable group the assignment is returned at once. The checks have the order of Kafka's: member id,
-        generation, protocol, state.
+        The leader's request brings the assignment; the other members wait for it. In a stable group it is returned at
+        once. The order of the checks is Kafka's: member id, generation, protocol, state.
         """
         who = ask.who
         error = group.member_error(who)
@@ -264,7 +273,7 @@ class GroupMembership:
             return
         member = group.members[who.member]
         self._rebalance.synced(group, member)
-        if member.syncing is not None:  # the answer to its former connection
+        if member.syncing is not None:  # the answer goes to the member's former connection
             self._outbox.answer(member.syncing, Synced(E.REBALANCE_IN_PROGRESS))
         member.syncing = ticket
         if group.state is S.STABLE:
@@ -283,7 +292,7 @@ class GroupMembership:
         self._outbox.answer(ticket, HeartbeatAnswered(error if error is not None else E.NONE))
 
     def alive(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
-        """Restart the session. A member in its first join keeps its longer time limit."""
+        """Restart the session timeout. A member that waits for its first join keeps its longer timeout."""
         if not member.is_new:
             self._rebalance.restart_session(group, member, now)
 
@@ -319,15 +328,17 @@ class GroupMembership:
 
     def on_pending_timer(self, group: GroupMetadata, ident: str, now: int) -> None:
         if ident in group.members.pending:
-            self._outbox.note(MemberDropped(group.id, ident, "it was given this id, and did not join with it"))
+            self._outbox.note(
+                MemberDropped(group.id, ident, "the client did not join with the member id that it received")
+            )
             self._forget_pending(group, ident, now)
 
     def on_connection_closed(self, connection: str, find: Callable[[str], GroupMetadata | None], now: int) -> None:
         """Let rebalances complete without the members whose ids were sent on this connection.
 
-        A client whose connection breaks before the id arrives asks for another id, so nobody joins with the first one.
-        Kafka's coordinator waits for it until the session timeout. An id that did arrive stays valid until then: its
-        member joins later, with another rebalance.
+        A client whose connection breaks before its member id arrives requests another one, so nobody joins with the
+        first id. Kafka's coordinator waits for that id until the session timeout. If the id did arrive, it stays valid
+        until then, and joining with it causes another rebalance.
         """
         groups: dict[str, GroupMetadata] = {}
         for name, ident in self.issued.take(connection):
@@ -339,7 +350,7 @@ class GroupMembership:
             self._rebalance.try_complete(group, now)
 
     def dismiss(self, group: GroupMetadata) -> None:
-        """Forget the ids that a group issued, whose coordinator is another broker from now on."""
+        """Forget the ids that the group issued, because another broker becomes its coordinator."""
         for ident, connection in group.members.pending.items():
             self.issued.discard(connection, group.id, ident)
 
@@ -348,30 +359,30 @@ class GroupMembership:
         if member is None:
             return
         if not member.is_new and (member.joining is not None or member.syncing is not None):
-            return  # its session restarts with the answer
+            return  # the session timeout restarts with the answer
         why = f"{ident} sent no heartbeat for {member.session_timeout_ms} ms, its session timeout"
         if member.is_new:
-            why = f"the first join of {ident} was unanswered for so long that its client may have gone"
+            why = f"the first join of {ident} was not answered in time, so its client may be gone"
         self._outbox.note(MemberDropped(group.id, ident, why))
         self._rebalance.remove(group, member, Cause.SESSION_EXPIRED, why, now)
 
 
 def _disagreement(group: GroupMetadata, ask: Join) -> str:
-    """Return the members that share no protocol with a join. Clients get only an error code."""
+    """Return why a join has no common protocol with the group. The text is for the log: clients get an error code."""
     if not ask.protocol_type or not ask.protocols:
-        return "it names no protocol type, or no protocol"
+        return "the join names no protocol type or no protocol"
     if ask.protocol_type != group.protocol_type:
-        return f"its protocol type is {ask.protocol_type!r}, but the group's is {group.protocol_type!r}"
+        return f"the join's protocol type is {ask.protocol_type!r}, but the group's is {group.protocol_type!r}"
     supported = {each.name for each in ask.protocols}
     against = [
         f"{member.id} at {member.client_host} ({', '.join(each.name for each in member.protocols)})"
         for member in group.members.values()
         if not supported & {each.name for each in member.protocols}
     ]
-    named = f"it offers {', '.join(sorted(supported))}"
+    named = f"the join offers {', '.join(sorted(supported))}"
     if not against:
-        return f"{named}: every member shares some protocol with it, but no protocol is common to all"
-    return f"{named}, and has no protocol in common with: {'; '.join(against)}"
+        return f"{named}: no protocol is common to all members"
+    return f"{named}, none of which is supported by: {'; '.join(against)}"
 
 
 def _because(what: str, ask: Join) -> str:
@@ -380,7 +391,7 @@ def _because(what: str, ask: Join) -> str:
 
 @frozen
 class _Before:
-    """The state of a static member before it was replaced."""
+    """The state of a static member before its replacement."""
 
     id: str
     leader: str | None

@@ -1,7 +1,7 @@
-"""Requests to a group coordinator and its answers, without the differences between versions of the protocol.
+"""Requests to a group coordinator and its answers, independent of protocol versions.
 
-A request has a ticket, which is answered once: at once, when a rebalance is over, or when a record is on all replicas
-in sync."""
+Each request has a ticket, which is answered once: at once, at the end of a rebalance, or when a record is committed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_MEMBER = ""
 
 @frozen
 class SupportedProtocol:
-    """A protocol that a member supports, and its metadata for it. Opaque to the coordinator."""
+    """A protocol that a member supports, with the member's metadata, which is opaque to the coordinator."""
 
     name: str
     metadata: bytes
@@ -29,7 +29,7 @@ class SupportedProtocol:
 
 @frozen
 class GroupIdentity:
-    """The sender of a request. `instance`: the name of a static member, which outlives its member ids."""
+    """The sender of a request. `instance`: the instance id of a static member, which stays the same across restarts."""
 
     group: str
     member: str = NO_MEMBER
@@ -47,9 +47,9 @@ class Join:
     client_id: str = ""
     client_host: str = ""
     id_first: bool = True
-    """The client understands MEMBER_ID_REQUIRED, and joins again with the id that it receives."""
+    """True if the client supports MEMBER_ID_REQUIRED: it joins again with the id that it receives."""
     can_skip: bool = False
-    """The client understands that, as the leader, it may have to assign nothing."""
+    """True if the client supports `skip_assignment`."""
     reason: str = ""
     connection: str = ""
     """The id of the connection, which differs from all others of the broker."""
@@ -71,7 +71,7 @@ class Joined:
     protocol: str | None = None
     leader: str = NO_MEMBER
     members: tuple[MemberEntry, ...] = ()
-    """The members, for the leader only, which assigns."""
+    """The members; empty for all but the leader, which computes the assignment."""
     skip_assignment: bool = False
 
 
@@ -117,7 +117,7 @@ class Leave:
 @frozen
 class MembersLeft:
     error: ErrorCode
-    """An error of the whole request. `each` is empty then."""
+    """An error of the whole request; then `each` is empty."""
     each: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
 
 
@@ -130,9 +130,9 @@ class OffsetAndMetadata:
     metadata: str = ""
     committed_ms: int = -1
     expires_ms: int | None = None
-    """An explicit expiration time, of an old client."""
+    """An explicit expiration time, which only old clients set."""
     written: int = field(default=-1, eq=False)
-    """The offset of its record in the offsets topic: the later of two holds. -1: not written yet."""
+    """The offset of its record in the offsets topic; -1: not written yet. The latest record wins."""
 
 
 @frozen
@@ -144,7 +144,7 @@ class Commit:
 
 @frozen
 class CommitInTransaction:
-    """A commit that holds when the producer's transaction commits, and never if it aborts."""
+    """A commit within a producer's transaction. It takes effect when the transaction commits."""
 
     who: GroupIdentity
     producer: int
@@ -165,7 +165,7 @@ class OffsetFetch:
     partitions: tuple[TopicPartition, ...] | None = None
     """The requested partitions, or None for all."""
     stable: bool = False
-    """Answer UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may replace (KIP-447)."""
+    """Return UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may replace (KIP-447)."""
 
 
 @frozen
@@ -202,7 +202,7 @@ class DescribedGroup:
 @frozen
 class ListGroups:
     states: tuple[str, ...] = ()
-    """Names, in any case. None: all states."""
+    """State names, in any case; empty: all states."""
 
 
 @frozen

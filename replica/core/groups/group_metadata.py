@@ -19,7 +19,7 @@ from replica.core.groups.group_states import GroupState, may
 from replica.core.groups.member_memory import MemberMemory
 
 CONSUMER = "consumer"
-"""The only protocol type whose metadata the coordinator parses: the topics that members subscribe to."""
+"""The only protocol type whose metadata the coordinator parses: it contains the subscribed topics."""
 
 
 @define
@@ -27,18 +27,18 @@ class InitialDelay:
     """The delay before the first rebalance of a group (`group.initial.rebalance.delay.ms`)."""
 
     left_ms: int
-    """How much longer it may become."""
+    """The remaining time by which the delay may be extended."""
     newcomer: bool = False
-    """True if a member joined during its current part."""
+    """True if a member joined since the delay was last extended."""
 
 
 @define(eq=False)
 class GroupMetadata:
-    """The state of one group, as Kafka's class of this name. It changes only itself and the counter of memory."""
+    """The state of one group, as Kafka's class of this name. It has no effects except on the memory counter."""
 
     id: str
     partition: int
-    """The partition of the offsets topic that the name falls into."""
+    """The partition of the offsets topic to which the group id hashes."""
     since_ms: int
     """The time at which the group entered its state."""
     state: GroupState = GroupState.EMPTY
@@ -46,18 +46,18 @@ class GroupMetadata:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    """A member, unless the group is empty."""
+    """The member id of the leader; None if the group is empty."""
     members: GroupMembers = field(factory=GroupMembers)
     unsynced: dict[str, None] = field(factory=dict)
-    """Members of this generation that have not sent SyncGroup yet."""
+    """Members of this generation that have not sent SyncGroup."""
     assigning: int | None = None
     """The generation whose assignment is being written."""
     initial_delay: InitialDelay | None = None
-    """None outside of the initial rebalance delay."""
+    """Set only during the initial rebalance delay."""
     subscribed: frozenset[str] | None = frozenset()
-    """The topics of this generation's members; None: unknown."""
+    """The topics that this generation's members subscribe to; None: unknown."""
     saved_at: int = -1
-    """The offset of the group's newest record in the offsets topic; -1: there is none."""
+    """The offset of the group's newest record in the offsets topic; -1 if it has none."""
     offsets: GroupOffsets = field(factory=GroupOffsets)
 
     def transition_to(self, state: GroupState, now: int) -> StateChanged:
@@ -68,7 +68,7 @@ class GroupMetadata:
         return changed
 
     def member_error(self, who: GroupIdentity) -> ErrorCode | None:
-        """Return the error of a request whose sender is not, or not any more, the member that it names."""
+        """Return the error if the sender is not the member that it names, or not any more."""
         if who.instance is not None:
             current = self.members.statics.get(who.instance)
             if current is not None and current != who.member:
@@ -95,7 +95,7 @@ class GroupMetadata:
             self.leader = next(iter(self.members), None)
 
     def rename(self, member: MemberMetadata, new: str) -> None:
-        """Give a restarted static member another id."""
+        """Give a restarted static member a new id."""
         old = member.id
         self.members.rename(member, new)
         if self.leader == old:
@@ -113,7 +113,8 @@ class GroupMetadata:
         return protocol_type == self.protocol_type and self.members.share(protocols)
 
     def elect(self) -> bool:
-        """Elect a leader among the members that joined, the former one if it did. Return False if none has joined."""
+        """Elect a leader among the members that have joined, preferably the former one. Return False if none has
+        joined."""
         current = self.members.get(self.leader) if self.leader is not None else None
         if current is not None and current.joining is not None:
             return True
@@ -153,7 +154,7 @@ class GroupMetadata:
         )
 
     def described(self) -> DescribedGroup:
-        """Describe the group. Metadata and assignments are shown in a stable group only."""
+        """Describe the group. Only a stable group has metadata and assignments in its description."""
         stable = self.state is GroupState.STABLE
         members = tuple(
             DescribedMember(

@@ -1,5 +1,4 @@
-"""The groups that this broker coordinates, and their records in the offsets topic, as Kafka's
-`GroupMetadataManager`."""
+"""The groups that this broker coordinates, and the writes to the offsets topic, as Kafka's `GroupMetadataManager`."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ E: TypeAlias = ErrorCode
 
 
 class GroupMetadataManager:
-    """Keeps groups by name, and writes and reads their records."""
+    """Keeps groups by id, and writes their records."""
 
     def __init__(
         self,
@@ -28,11 +27,11 @@ class GroupMetadataManager:
         outbox: CoordinatorOutbox[Reply, GroupAppend, Note],
     ) -> None:
         self.memory = MemberMemory()
-        """The memory of the members of all groups."""
+        """The memory that the members of all groups use."""
         self._topic = topic
         self._outbox = outbox
         self._open_groups: dict[tuple[int, int], dict[str, None]] = {}
-        """The groups with offsets in a producer's open transaction, by partition and producer."""
+        """The groups with offsets in a producer's open transaction, by partition and producer id."""
 
     def __iter__(self) -> Iterator[GroupMetadata]:
         return iter(self._topic)
@@ -44,7 +43,7 @@ class GroupMetadataManager:
         return group
 
     def remove_if_unused(self, group: GroupMetadata) -> None:
-        """Forget a group whose first member or first offsets were refused: clients make up any number of names."""
+        """Forget a new group whose first join or commit was refused: clients may invent any number of group ids."""
         if (
             group.saved_at < 0
             and not group.generation
@@ -55,7 +54,7 @@ class GroupMetadataManager:
             self._topic.remove(group.partition, group.id)
 
     def remove_if_gone(self, group: GroupMetadata, now: int) -> None:
-        """Forget a group that has no record in the topic any more, unless a client has come meanwhile."""
+        """Forget a group without a record in the topic, unless a client has joined or committed meanwhile."""
         if group.state is GroupState.EMPTY and not group.offsets and not group.members.pending and group.saved_at < 0:
             self._outbox.note(group.transition_to(GroupState.DEAD, now))
             self._topic.remove(group.partition, group.id)
@@ -68,7 +67,7 @@ class GroupMetadataManager:
         done: Done,
         producer: tuple[int, int] | None = None,
     ) -> None:
-        """Write records of a group. `producer`: id and epoch, for offsets in a transaction."""
+        """Write records of a group. `producer`: id and epoch of a transactional producer."""
         partition = group.partition
         ident = self._topic.write(partition, done)
         self._outbox.appends.append(
@@ -78,7 +77,7 @@ class GroupMetadataManager:
     # -- loading -------------------------------------------------------------------------------------------
 
     def load(self, load: Load, groups: Mapping[str, GroupMetadata]) -> None:
-        """Note the open transactions of loaded groups."""
+        """Register the open transactions of loaded groups."""
         for group in groups.values():
             for producer in group.offsets.producers:
                 self._open_groups.setdefault((load.partition, producer), {})[group.id] = None
@@ -90,7 +89,7 @@ class GroupMetadataManager:
     # -- transactions --------------------------------------------------------------------------------------
 
     def open_transaction(self, group: GroupMetadata, producer: int) -> None:
-        """Note that the producer's transaction has offsets of this group."""
+        """Record that the producer's transaction has offsets of this group."""
         self._open_groups.setdefault((group.partition, producer), {})[group.id] = None
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
@@ -129,10 +128,10 @@ _GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for a client if its offsets could not be written."""
+    """Translate a write error for a client that commits offsets."""
     return _COMMIT_ERRORS.get(error, error)
 
 
 def group_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for the members of a group if its assignment could not be written."""
+    """Translate a write error for the members of a group whose assignment could not be written."""
     return _GROUP_ERRORS.get(error, error)

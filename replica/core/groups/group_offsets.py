@@ -1,8 +1,9 @@
-"""The offsets of a group: recorded ones, and writes under way.
+"""The offsets of a group, and pending writes of offsets.
 
-Of two positions in one partition, the one with the later record in the offsets topic holds, in whatever order their
-writes were reported. So the coordinator that wrote them agrees with one that reads the topic. The same is true of a
-position in a transaction, which holds from the transaction's end on: its place is that of its own record."""
+For each partition the latest record in the offsets topic wins, in whatever order the writes are reported, so this
+coordinator agrees with one that reads the topic. An offset committed in a transaction takes effect with the
+transaction's marker, but its place in the order is that of its own record.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,15 @@ from replica.core.groups.group_messages import OffsetAndMetadata
 
 @define(eq=False)
 class OpenTransaction:
-    """The positions that a producer has committed in its transaction."""
+    """The offsets that a producer has committed in its open transaction."""
 
     safe: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
-    """The newest recorded position of each partition."""
+    """The newest recorded offset of each partition."""
     writing: dict[TopicPartition, int] = field(factory=dict)
-    """The number of writes under way for each partition."""
+    """The number of pending writes for each partition."""
     ends: list[tuple[int, bool]] = field(factory=list)
-    """Transactions of this producer that ended meanwhile: the offset of the marker, and whether it committed."""
+    """Transactions of this producer that ended while writes were pending: the marker's offset, and whether it
+    committed."""
 
     def wrote(self, where: TopicPartition) -> None:
         left = self.writing[where] - 1
@@ -35,15 +37,15 @@ class OpenTransaction:
 
 @define(eq=False)
 class GroupOffsets:
-    """The positions of one group, and the writes that may change them."""
+    """The committed offsets of one group, and the pending writes that may change them."""
 
     positions: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
     on_the_way: dict[TopicPartition, int] = field(factory=dict)
-    """The number of writes that are under way, or wait for the end of a transaction."""
+    """The number of changes that are pending: being written, or waiting for the end of a transaction."""
     _open: dict[int, OpenTransaction] = field(factory=dict)
     """The transactions that have not ended, by producer."""
     _dropped: dict[TopicPartition, int] = field(factory=dict)
-    """The offset of the newest tombstone, while an older position may still be reported."""
+    """The offset of the newest tombstone of a partition, while an older commit of it may still be reported."""
 
     def __bool__(self) -> bool:
         return bool(self.positions or self.on_the_way)
@@ -65,11 +67,11 @@ class GroupOffsets:
 
     @property
     def producers(self) -> Collection[int]:
-        """The producers with an open transaction that has positions here."""
+        """The producers with offsets of this group in an open transaction."""
         return self._open.keys()
 
     def hangs(self, where: TopicPartition) -> bool:
-        """Return whether an open transaction may change the position."""
+        """Return whether an open transaction may change the offset."""
         return any(where in each.safe or where in each.writing for each in self._open.values())
 
     def begin_in(self, producer: int, where: Collection[TopicPartition]) -> None:
@@ -79,7 +81,7 @@ class GroupOffsets:
             writing[partition] = writing.get(partition, 0) + 1
 
     def kept_in(self, producer: int, where: TopicPartition, position: OffsetAndMetadata, written: int) -> None:
-        """Note a recorded position. The marker of the transaction may have been reported before it."""
+        """Handle a successful write in a transaction, whose marker may have been reported before."""
         known = self._open[producer]
         known.wrote(where)
         ended = next((committed for at, committed in sorted(known.ends) if at > written), None)
@@ -96,13 +98,13 @@ class GroupOffsets:
         self._tidy(producer)
 
     def lost_in(self, producer: int, where: TopicPartition) -> None:
-        """Drop an offset commit of a transaction whose append failed."""
+        """Handle a failed write in a transaction."""
         self._open[producer].wrote(where)
         self.end((where,))
         self._tidy(producer)
 
     def end_of(self, producer: int, committed: bool, at: int) -> None:
-        """Apply or drop the positions before a recorded marker of the producer."""
+        """Apply or drop the offsets that were recorded before the producer's marker at `at`."""
         known = self._open.get(producer)
         if known is None:
             return
@@ -146,7 +148,7 @@ class GroupOffsets:
         base: Callable[[OffsetAndMetadata], int],
         subscribed: Collection[str] = (),
     ) -> Iterator[TopicPartition]:
-        """Find expired positions. `base` returns the time from which on the age of a position counts."""
+        """Yield the partitions with expired offsets. `base` returns the time from which the age of an offset counts."""
         for where, position in self.positions.items():
             if where.topic in subscribed or where in self.on_the_way:
                 continue

@@ -1,7 +1,7 @@
-"""From one generation of a group to the next: all members join anew, one of them leads, its assignment is recorded.
+"""A rebalance: all members join again, the coordinator elects a leader, and records the leader's assignment.
 
-No member gets its assignment before the record is on all replicas in sync: the next coordinator has to know the
-generation in which members act.
+Members receive the assignment only when its record is committed, because the next coordinator must know the generation
+in which members act.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from replica.core.groups.group_timers import GroupTimer, GroupTimers, TimerKind
 
 S = GroupState
 AGAIN_MS: Final = 1_000
-"""The shortest wait before the next look at a group of absent static members. Members may name any rebalance timeout,
-even 0."""
+"""The shortest pause before checking again whether an absent static member has joined: its rebalance timeout may be 0.
+"""
 
 
 class GroupRebalance:
-    """Carries out rebalances, and keeps the session timers of members."""
+    """Runs rebalances, and keeps the session timers of members."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class GroupRebalance:
         timers: GroupTimers,
         outbox: CoordinatorOutbox[Reply, GroupAppend, Note],
     ) -> None:
-        """`topics_of` returns the topics in a consumer's metadata; None: it cannot be parsed."""
+        """`topics_of` returns the topics in a consumer's metadata, or None if it cannot be parsed."""
         self._settings = settings
         self._topics_of = topics_of
         self._groups = groups
@@ -54,8 +54,7 @@ class GroupRebalance:
         self._timers.set(GroupTimer(group.id, TimerKind.SESSION, member.id), now + member.session_timeout_ms)
 
     def take_over(self, group: GroupMetadata, now: int) -> None:
-        """Coordinate a loaded group. The time of the last heartbeats is unknown, so each member gets a whole
-        session."""
+        """Coordinate a loaded group. The last heartbeats are unknown, so each member gets its full session timeout."""
         group.subscribed = self.subscribed(group) if group.members else frozenset()
         for member in group.members.values():
             self.restart_session(group, member, now)
@@ -65,7 +64,8 @@ class GroupRebalance:
             self.begin(group, Cause.TOO_LARGE, why, now)
 
     def dismiss(self, group: GroupMetadata, now: int) -> None:
-        """Let go of a group that another broker coordinates: its members look for the coordinator anew."""
+        """Drop a group that moved to another coordinator. Pending requests get NOT_COORDINATOR, so members look it up
+        again."""
         for member in group.members.values():
             if member.joining is not None:
                 self._outbox.answer(member.joining, Joined(E.NOT_COORDINATOR, member=member.id))
@@ -83,12 +83,12 @@ class GroupRebalance:
     # -- the beginning of a rebalance --------------------------------------------------------------------
 
     def maybe_begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
-        """Begin a rebalance unless one is under way."""
+        """Begin a rebalance unless one is in progress."""
         if may(group.state, S.PREPARING_REBALANCE):
             self.begin(group, cause, why, now)
 
     def begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
-        """Begin a rebalance: members have to join again, until the longest of their rebalance timeouts is over."""
+        """Begin a rebalance. Members may join again until the longest of their rebalance timeouts has passed."""
         self._outbox.note(Rebalancing(group.id, cause, why, group.generation))
         if group.state is S.COMPLETING_REBALANCE:
             self._take_back(group, E.REBALANCE_IN_PROGRESS, now)
@@ -96,7 +96,7 @@ class GroupRebalance:
         group.unsynced.clear()
         group.assigning = None
         if group.state is S.EMPTY:
-            # Members of a new group join one after the other. Without a delay each would begin another rebalance.
+            # The members of a new group join one after another. Without the delay, each would begin another rebalance.
             delay = self._settings.group_initial_rebalance_delay_ms
             group.initial_delay = InitialDelay(max(group.members.rebalance_timeout_ms - delay, 0))
             self._timers.set(join_timer(group), now + delay)
@@ -107,7 +107,7 @@ class GroupRebalance:
         self.try_complete(group, now)
 
     def _take_back(self, group: GroupMetadata, error: E, now: int) -> None:
-        """Answer members that wait for an assignment of this generation with an error, and drop all assignments."""
+        """Drop all assignments, and answer pending SyncGroups of this generation with an error."""
         group.members.give({})
         for member in group.members.values():
             if member.syncing is not None:
@@ -118,7 +118,7 @@ class GroupRebalance:
     # -- all members join ---------------------------------------------------------------------------------
 
     def try_complete(self, group: GroupMetadata, now: int) -> None:
-        """Complete the rebalance if every member has joined and the initial delay is over."""
+        """Complete the rebalance if every member has joined and there is no initial delay."""
         if group.state is S.PREPARING_REBALANCE and group.initial_delay is None and group.members.all_joined:
             self.complete(group, now)
 
@@ -135,7 +135,7 @@ class GroupRebalance:
         self.complete(group, now)
 
     def complete(self, group: GroupMetadata, now: int) -> None:
-        """Begin the next generation with the members that joined, and with static members whose session lasts."""
+        """Begin the next generation with the members that have joined, and with absent static members."""
         for member in [each for each in group.members.values() if each.joining is None and each.instance is None]:
             why = "it did not join again in time"
             self._outbox.note(MemberDropped(group.id, member.id, why))
@@ -158,7 +158,7 @@ class GroupRebalance:
         self._outbox.note(group.transition_to(S.COMPLETING_REBALANCE, now))
         for member in group.members.values():
             if member.joining is None:
-                continue  # an absent static member: its session goes on, and its sync is not awaited
+                continue  # an absent static member: its session timeout continues, and no SyncGroup is awaited from it
             member.is_new = False
             group.unsynced[member.id] = None
             self.answer_join(group, member, now)
@@ -174,12 +174,12 @@ class GroupRebalance:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             elif group.state is not S.DEAD:
-                self._outbox.note(GroupNotWritten(group.id, "that the group has no members", error))
+                self._outbox.note(GroupNotWritten(group.id, "the record of the empty group", error))
 
         self._groups.store(group, (GroupRecord(group.id, group.saved({}, now)),), now, done)
 
     def answer_join(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
-        """Answer a join with the present generation. Only the leader receives the list of members."""
+        """Answer a JoinGroup with the current generation. Only the leader receives the list of members."""
         assert member.joining is not None
         self._outbox.answer(member.joining, joined(group, member))
         member.joining = None
@@ -199,9 +199,9 @@ class GroupRebalance:
     # -- the leader's assignment -------------------------------------------------------------------------
 
     def assign(self, group: GroupMetadata, assignments: dict[str, bytes], now: int) -> None:
-        """Record the leader's assignments. Members that it leaves out get none."""
+        """Write the leader's assignments. Members that it omits get an empty one."""
         if group.assigning == group.generation:
-            return  # a repeated request, whose first assignments are being written
+            return  # a repeated request: the first one's assignments are being written
         generation = group.assigning = group.generation
         given = {member: assignments.get(member, b"") for member in group.members}
 
@@ -209,7 +209,7 @@ class GroupRebalance:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a member joined or left meanwhile, and all have to join again
+                return  # a member joined or left meanwhile, so all members must join again
             if error is not E.NONE:
                 self._take_back(group, group_error(error), later)
                 why = f"its assignment could not be written: {error.name}"
@@ -231,7 +231,7 @@ class GroupRebalance:
         self.restart_session(group, member, now)
 
     def synced(self, group: GroupMetadata, member: MemberMetadata) -> None:
-        """Note that the member has sent SyncGroup."""
+        """Record that the member has sent SyncGroup."""
         group.unsynced.pop(member.id, None)
         if not group.unsynced:
             self._timers.clear(sync_timer(group))
@@ -241,14 +241,14 @@ class GroupRebalance:
             return
         late = list(group.unsynced)
         for ident in late:
-            self._outbox.note(MemberDropped(group.id, ident, "it joined, and did not ask for its assignment"))
+            self._outbox.note(MemberDropped(group.id, ident, "it joined, but sent no SyncGroup in time"))
             self.drop(group, group.members[ident])
         self.begin(group, Cause.SYNC_EXPIRED, f"{', '.join(late)} sent no SyncGroup in time", now)
 
     # -- leaving members ---------------------------------------------------------------------------------
 
     def drop(self, group: GroupMetadata, member: MemberMetadata) -> None:
-        """Remove a member, and answer its requests with UNKNOWN_MEMBER_ID: if it lives, it joins anew."""
+        """Remove a member, and answer its requests with UNKNOWN_MEMBER_ID, so that it joins again if it is alive."""
         if member.joining is not None:
             self._outbox.answer(member.joining, Joined(E.UNKNOWN_MEMBER_ID))
             member.joining = None
@@ -259,7 +259,7 @@ class GroupRebalance:
         group.remove(member)
 
     def remove(self, group: GroupMetadata, member: MemberMetadata, cause: Cause, why: str, now: int) -> None:
-        """Remove a member that left or died, and rebalance the others."""
+        """Remove a member that left or expired, and begin a rebalance."""
         self.drop(group, member)
         self.maybe_begin(group, cause, why, now)
         self.try_complete(group, now)

@@ -7,18 +7,18 @@ from attrs import frozen
 
 @frozen
 class GroupSettings:
-    """Named as in a broker's configuration, with the same defaults."""
+    """The settings, named as the broker's configuration keys, with the same defaults."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
     group_member_bytes_max: int = 1_048_576
-    """The limit for the metadata of one member. Larger metadata is a mistake or an attack."""
+    """The limit for the metadata of one member."""
     group_members_bytes_max: int = 268_435_456
-    """The limit for the memory of all groups' members. Further members are refused."""
+    """The limit for the memory of the members of all groups. Joins above it are refused."""
     new_member_join_timeout_ms: int = 300_000
-    """The longest wait for a client whose first join is not answered: it may be gone."""
+    """The longest time for which the first JoinGroup of a client may be pending: the client may be gone."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000

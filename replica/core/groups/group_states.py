@@ -1,6 +1,6 @@
-"""The states of a group, the only ways from one to another, and the reasons for which a group begins to rebalance.
+"""The states of a group, the allowed transitions, and the causes of rebalances.
 
-`python -m replica.core.groups.group_states` draws the table, as the documentation shows it.
+`python -m replica.core.groups.group_states` prints the diagram in the documentation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """The states, by their names on the wire."""
+    """The states, with their names in Kafka's protocol."""
 
     EMPTY = "Empty"
     """The group has no members. It may have committed offsets."""
@@ -34,17 +34,17 @@ GROUP_FROM: Final[Mapping[GroupState, frozenset[GroupState]]] = {
     S.STABLE: frozenset({S.COMPLETING_REBALANCE}),
     S.DEAD: frozenset({S.EMPTY, S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE, S.STABLE}),
 }
-"""The states from which each state may be entered. A new group is Empty, a loaded group may be Stable."""
+"""The states from which each state may be entered. A new group is Empty; a loaded group may be Stable."""
 
 
 class Cause(Enum):
-    """The reason of a rebalance, for the log and the metrics."""
+    """The cause of a rebalance, for the log and the metrics."""
 
     MEMBER_JOINED = "member-joined"
     MEMBER_CHANGED = "member-changed"
     """A member joined again with other protocols or metadata, such as another subscription."""
     LEADER_REJOINED = "leader-rejoined"
-    """The leader joined again, as it does if a new assignment is needed, for example after partitions were added."""
+    """The leader joined again: it wants a new assignment, for example after partitions were added."""
     STATIC_MEMBER_REPLACED = "static-member-replaced"
     """A static instance joined under a new member id, and changed the group's protocol."""
     MEMBER_LEFT = "member-left"
@@ -63,7 +63,7 @@ def may(before: GroupState, after: GroupState) -> bool:
 
 
 def drawn() -> str:
-    """Return the table as a Mermaid diagram."""
+    """Return the transitions as a Mermaid diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {S.EMPTY.value}"]
     for after, froms in GROUP_FROM.items():
         lines += [f"    {before.value} --> {after.value}" for before in GroupState if before in froms]

@@ -1,7 +1,7 @@
-"""All deadlines of all groups in one heap. Moving one to later, as each heartbeat does, costs one entry of a dict.
+"""The deadlines of all groups in one heap. Postponing a deadline, as each heartbeat does, only changes a dict entry.
 
-An entry of the heap may be too early, because its deadline has moved since: it is examined when its time comes, and put
-back. It is never too late.
+A heap entry may be earlier than its timer's deadline, which was postponed since. Such an entry is pushed again when it
+is due. No entry is later than the deadline.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 class TimerKind(IntEnum):
     SESSION = 0
-    """A member sent no heartbeat in time."""
+    """A member sent no heartbeat within its session timeout."""
     PENDING = 1
-    """A client did not join with its issued member id."""
+    """A client did not join in time with the member id that it received."""
     JOIN = 2
-    """The rebalance timeout passed."""
+    """The rebalance timeout, or the initial rebalance delay, has passed."""
     SYNC = 3
-    """The members that joined had long enough to send SyncGroup."""
+    """Members that joined did not send SyncGroup in time."""
 
 
 class GroupTimer(NamedTuple):
@@ -33,9 +33,9 @@ class GroupTimers:
 
     def __init__(self) -> None:
         self._due: dict[GroupTimer, int] = {}
-        """The deadline of each timer that is set."""
+        """The deadline of each active timer."""
         self._queued: dict[GroupTimer, int] = {}
-        """The earliest entry of each timer in the heap, never later than its deadline."""
+        """The time of each timer's earliest heap entry, which is never later than its deadline."""
         self._heap: list[tuple[int, GroupTimer]] = []
 
     def __contains__(self, timer: GroupTimer) -> bool:
@@ -56,12 +56,12 @@ class GroupTimers:
 
     @property
     def next(self) -> int | None:
-        """A time before which no deadline passes."""
+        """A time before which no timer is due."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now: int) -> GroupTimer | None:
-        """Return a timer whose time has come, and clear it."""
+        """Return a timer that is due, and clear it; None if none is due."""
         while True:
             self._drop_stale()
             if not self._heap or self._heap[0][0] > now:
@@ -76,7 +76,7 @@ class GroupTimers:
             heappush(self._heap, (due, timer))
 
     def _drop_stale(self) -> None:
-        """Drop entries on top that were cleared, or doubled by an earlier one."""
+        """Remove entries at the top whose timer was cleared, or has an earlier entry."""
         while self._heap:
             when, timer = self._heap[0]
             if self._queued.get(timer) == when:

@@ -1,6 +1,6 @@
-"""The memory that members hold: a client that sends much and disconnects stays a member for a whole session.
+"""The memory that group members use. A client that sends much and disconnects remains a member for a session timeout.
 
-Each group counts what its members hold at the moment in which it changes, so the sum of all groups is always known.
+Each group updates the sum when its members change.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from attrs import define
 from replica.core.groups.group_messages import Join, SupportedProtocol
 
 CHARACTER_BYTES: Final = 4
-"""A text with one character beyond the basic plane needs this much for each character."""
+"""The bytes of one character: Python stores a text that has any character beyond the BMP with four bytes each."""
 PROTOCOL_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
-"""The bytes of a member besides its metadata, so that members without metadata count as well."""
+"""The bytes of a member without its metadata."""
 
 
 @define(eq=False)
 class MemberMemory:
-    """The sum of what the members of all groups of a coordinator hold."""
+    """The memory used by the members of all groups of a coordinator."""
 
     bytes: int = 0
 
@@ -34,12 +34,12 @@ def of_protocols(protocols: tuple[SupportedProtocol, ...]) -> int:
 
 
 def of_join(ask: Join, ident: str) -> int:
-    """Return what the member will hold under this id, without an assignment."""
+    """Return the memory that the member will use under this id, without an assignment."""
     return (
         MEMBER_BYTES + of_words(ident, ask.who.instance, ask.client_id, ask.client_host) + of_protocols(ask.protocols)
     )
 
 
 def of_request(ask: Join) -> int:
-    """Return what the whole request holds; the group may keep its name and the protocol type."""
+    """Return the memory of the whole request. The group may keep its name and the protocol type."""
     return of_join(ask, ask.who.member) + of_words(ask.who.group, ask.protocol_type)

@@ -1,4 +1,4 @@
-"""Offsets of groups: committed, and fetched. None is shown before its record is on all replicas in sync."""
+"""Commits and fetches of offsets. An offset is visible only when its record is committed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from replica.core.groups.group_states import GroupState
 
 S = GroupState
 TIME_MAX: Final = 2**63 - 1
-"""The latest time that a record has room for."""
+"""The latest time that a record can hold."""
 
 
 class OffsetCommits:
@@ -74,7 +74,7 @@ class OffsetCommits:
     def _sorted_out(
         self, positions: Mapping[TopicPartition, OffsetAndMetadata], now: int, expires: int | None
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, E]]:
-        """Return the offsets to record, and the errors of the others."""
+        """Return the offsets to write, and the errors of the refused ones."""
         most = self._settings.offset_metadata_max_bytes
         errors: dict[TopicPartition, E] = {}
         kept: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -88,7 +88,7 @@ class OffsetCommits:
     def on_commit_in_transaction(
         self, group: GroupMetadata, ticket: Ticket, ask: CommitInTransaction, now: int
     ) -> None:
-        """Answer when the offsets are recorded. They hold when the transaction has committed."""
+        """Handle TxnOffsetCommit: answer when the offsets are recorded. They apply when the transaction commits."""
         if (error := refusal_in_transaction(group, ask.who)) is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
             return
@@ -121,7 +121,7 @@ class OffsetCommits:
 
 
 def refusal(group: GroupMetadata, who: GroupIdentity) -> E | None:
-    """Return the error of a commit. Clients without a group membership may commit while the group is empty."""
+    """Return the error for a commit. Clients that are not members may commit while the group is empty."""
     if who.generation < 0 and group.state is S.EMPTY:
         return None
     if (error := group.member_error(who)) is not None:
@@ -129,12 +129,13 @@ def refusal(group: GroupMetadata, who: GroupIdentity) -> E | None:
     if who.generation != group.generation:
         return E.ILLEGAL_GENERATION
     if group.state is S.COMPLETING_REBALANCE:
-        return E.REBALANCE_IN_PROGRESS  # in this generation its partitions may be another member's
+        return E.REBALANCE_IN_PROGRESS  # until the sync, its partitions in this generation may belong to another member
     return None
 
 
 def refusal_in_transaction(group: GroupMetadata, who: GroupIdentity) -> E | None:
-    """Return the error of a commit in a transaction. Clients without a member id are fenced by producer epoch alone."""
+    """Return the error for a commit in a transaction. A client without a member id is fenced only by its producer
+    epoch."""
     if who.generation < 0 and group.state is S.EMPTY:
         return None
     if not says_who(who):

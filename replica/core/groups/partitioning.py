@@ -1,4 +1,4 @@
-"""The partition of the offsets topic that a group falls into. Its leader is the group's coordinator."""
+"""The partition of an internal topic to which a name hashes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _POWERS: Final = tuple(pow(31, exponent, _WORD) for exponent in range(_RUN, -1, 
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` of Java, which counts in units of UTF-16: a character beyond the first plane is two of them.
+    """Return Java's `String.hashCode`, which counts UTF-16 code units.
 
-    A run of units at a time, because a client may send names of 32 KB by the thousand.
+    It processes a run of units at a time, because a client may send thousands of names of 32 KB.
     """
     raw = text.encode("utf-16-be", "surrogatepass")
     units = unpack(f">{len(raw) // 2}H", raw)
@@ -28,4 +28,4 @@ def java_hash(text: str) -> int:
 
 def partition_of(group: str, partitions: int) -> int:
     value = java_hash(group)
-    return 0 if value == -_HALF else abs(value) % partitions  # Java has no absolute value of the least int
+    return 0 if value == -_HALF else abs(value) % partitions  # Java's `Math.abs` of the smallest int is negative

@@ -1,1 +1,1 @@
-"""The connections of clients: their requests in order, limits and quotas."""
+"""Client connections: the order of their requests, limits and quotas."""

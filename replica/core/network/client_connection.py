@@ -1,14 +1,14 @@
-"""One client's connection: which request is executed next, in which order responses leave, and when reading stops.
+"""One client's connection: the next request to execute, the order of responses, and when to stop reading.
 
-Requests are executed one at a time, and responses leave in the order of the requests. There are two exceptions.
+Requests are executed one at a time, and responses are sent in the order of the requests, with two exceptions:
 
-- A Produce with acks=all is a replicated write. Once its records have their offsets, the next request may be executed,
-  so the producer's next batch is written while the first one is replicated. Its response still keeps its place. A
-  request that is no such write is executed after all earlier writes are answered, so a client reads its own writes.
-- A client with acks=0 closes its connection after its last request. Requests that arrived before the end are executed.
-  Only requests that would wait on behalf of the client are dropped: fetches, and waits for other members of a group.
+- A Produce with acks=all is a replicated write. Once its records have offsets, the next request may be executed, so the
+  producer's next batch is written while the first one is replicated. Responses stay in order. A request of another kind
+  is executed only when all earlier writes are answered, so clients read their own writes.
+- A client with acks=0 closes its connection after its last request. All requests that arrived before are executed,
+  except those that only wait on behalf of the client: fetches, and waits for other group members.
 
-The object moves no bytes. Its shell gives it frames and responses, and takes the frames to send.
+The object does no I/O. The caller gives it request frames and responses, and takes the frames to send.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from replica.core.network.memory_limits import ListenerMemory
 
 
 class RequestKind(Enum):
-    """The kinds of requests that the order of execution distinguishes."""
+    """The kinds of requests, as far as the order of execution depends on them."""
 
     ORDINARY = auto()
     REPLICATED_WRITE = auto()
     """A Produce with acks=all."""
     LONG_POLL = auto()
-    """It waits for data or for other clients, and its response is useless to a client that has left."""
+    """A request that waits for data or for other clients. Its response is useless if its client has left."""
     API_VERSIONS = auto()
-    """Allowed before authentication."""
+    """ApiVersions, which is allowed before authentication."""
     AUTHENTICATION = auto()
 
 
 class AuthenticationState(Protocol):
-    """The part of an authenticator that decides which requests are allowed."""
+    """The part of an authenticator that decides whether requests are allowed."""
 
     @property
     def done(self) -> bool:
-        """True while a principal is authenticated."""
+        """True after authentication."""
 
     @property
     def expires_at(self) -> float:
-        """The time in ms from which the client has to authenticate again before its next request."""
+        """The time in ms from which the client must re-authenticate before its next request."""
 
     @property
     def principal(self) -> str: ...
@@ -54,12 +54,12 @@ class AuthenticationState(Protocol):
 
 @define(eq=False)
 class PendingWrite:
-    """A replicated write that is not answered.
+    """A replicated write without a response.
 
     size        bytes of its request
     cancel      stops waiting for replicas
-    is_placed   its records have their offsets, or it is complete: the next request may be executed
-    is_complete its response may be sent when all earlier writes are complete
+    is_placed   its records have offsets, or it is complete: the next request may be executed
+    is_complete its response is known; it is sent when all earlier writes are complete
     """
 
     size: int
@@ -71,7 +71,7 @@ class PendingWrite:
 
 
 class ClientConnection:
-    """The order of the requests and responses of one client, and the bytes that they hold."""
+    """The order of one client's requests and responses, and the memory that they use."""
 
     def __init__(
         self,
@@ -82,37 +82,39 @@ class ClientConnection:
     ) -> None:
         self.limits = limits
         self.memory = memory
-        """Shared by all connections of the listener. It contains `held_bytes` and `unsent_bytes` until `close`."""
+        """The memory that all connections of the listener share. It includes `held_bytes` and `unsent_bytes` until
+        `close`."""
         self._authentication = authentication
-        """The SASL exchange, or None if the listener does not use SASL."""
+        """The SASL authentication; None if the listener does not use SASL."""
         self._on_cut = on_cut
         self.queued: deque[bytes] = deque()
-        """Requests that have not been started."""
+        """Requests that have not started."""
         self.held_bytes = 0
         """Bytes of all requests that are queued or in progress."""
         self.in_progress = 0
-        """Requests that are started and not answered."""
+        """The number of requests that started and have no response yet."""
         self.executing: RequestKind | None = None
-        """The request that holds up the next one. The shell sets None once it is answered, or is a write and placed."""
+        """The request that blocks the next one. The connection's task sets None when it is answered, or is a placed
+        write."""
         self.pending_writes: deque[PendingWrite] = deque()
-        """In the order of their requests. All but the last one are placed."""
+        """Replicated writes in the order of their requests. All but the last one are placed."""
         self.client_left = False
-        """The client has closed its side. It may still read."""
+        """True if the client has closed its sending side. It may still read."""
         self.muted_until = 0.0
-        """The end of a quota's throttle time. Clients before Kafka 2.0 do not wait for it by themselves."""
+        """The end of a quota's throttle time. Clients before Kafka 2.0 do not observe it themselves."""
         self.unsent: list[bytes] = []
-        """Responses to send, in their order."""
+        """Responses to send, in order."""
         self.unsent_bytes = 0
-        """Bytes of `unsent`, and of the responses that the shell is sending."""
+        """Bytes of `unsent`, and of responses that are being sent."""
         self.failure = ""
-        """The reason why `cut` ended the connection."""
+        """The reason that `cut` was called with."""
 
     def cut(self, why: str) -> None:
         self.failure = why
         self._on_cut()
 
     def close(self) -> None:
-        """Return the memory to the listener."""
+        """Release the connection's memory at the listener."""
         self.memory.request_bytes -= self.held_bytes
         self.memory.unsent_bytes -= self.unsent_bytes
         self.memory.partial_requests.discard(self)
@@ -121,7 +123,7 @@ class ClientConnection:
     # -- requests ------------------------------------------------------------------------------------------
 
     def receive(self, requests: Sequence[bytes], partial_bytes: int) -> None:
-        """Queue requests. `partial_bytes` of the one after them have arrived."""
+        """Queue requests. `partial_bytes`: the bytes that have arrived of the next, incomplete request."""
         self.memory.partial_requests.update(self, partial_bytes, self.limits.waiting_bytes_total_max)
         if requests:
             size = sum(map(len, requests))
@@ -131,7 +133,7 @@ class ClientConnection:
 
     @property
     def is_full(self) -> bool:
-        """True while the broker reads no more from this client."""
+        """True while the broker must not read from this client."""
         limits = self.limits
         return len(self.queued) > limits.waiting_max or self.held_bytes > limits.waiting_bytes_max
 
@@ -140,25 +142,28 @@ class ClientConnection:
         return not self.in_progress and not self.queued
 
     def take(self) -> bytes:
-        """Start the next request. Its kind is unknown until it is decoded."""
+        """Start the next request. Its kind is known only after decoding."""
         assert self.executing is None, "one request is executed at a time"
         self.in_progress += 1
         self.executing = RequestKind.ORDINARY
         return self.queued.popleft()
 
     def is_useless(self, kind: RequestKind) -> bool:
-        """Return whether a request is dropped because its client has left. Call it once the kind is known."""
+        """Return whether to drop a request because its client has left. Call it when the kind is known."""
         self.executing = kind
         return self.client_left and kind is RequestKind.LONG_POLL
 
     def may_execute(self, kind: RequestKind) -> bool:
-        """Return whether the started request may be executed, or has to wait for earlier writes."""
+        """Return whether the started request may be executed now; otherwise it waits for earlier writes."""
         if kind is RequestKind.REPLICATED_WRITE:
             return len(self.pending_writes) < self.limits.ahead_max
         return not self.pending_writes
 
     def refusal(self, kind: RequestKind, now: int) -> str | None:
-        """Return why a request ends the connection, or None: clients authenticate first, and again in time."""
+        """Return the reason to close the connection instead of executing a request, or None.
+
+        A client must authenticate first, and re-authenticate before its session expires.
+        """
         authentication = self._authentication
         if authentication is None:
             return "this listener does not use SASL" if kind is RequestKind.AUTHENTICATION else None
@@ -177,7 +182,7 @@ class ClientConnection:
     # -- responses -----------------------------------------------------------------------------------------
 
     def respond(self, size: int, response: bytes | None, muted_until: float = 0.0) -> None:
-        """End a request of `size` bytes. None: it has no response."""
+        """End a request of `size` bytes. `response` is None if it has no response."""
         if response is not None:
             self.unsent.append(response)
             self.unsent_bytes += len(response)
@@ -194,13 +199,13 @@ class ClientConnection:
         return write
 
     def place(self, write: PendingWrite) -> None:
-        """Note that a write's records have their offsets. No replica is waited for on behalf of a client that left."""
+        """Record that a write's records have offsets. If the client has left, do not wait for replicas."""
         write.is_placed = True
         if self.client_left:
             write.cancel()
 
     def complete(self, write: PendingWrite, response: bytes | None, muted_until: float = 0.0) -> None:
-        """Note a write's response, and release the responses whose turn has come."""
+        """Record a write's response. Queue all responses that are next in order."""
         write.response, write.muted_until = response, muted_until
         write.is_placed = write.is_complete = True
         pending = self.pending_writes
@@ -209,7 +214,7 @@ class ClientConnection:
             self.respond(first.size, first.response, first.muted_until)
 
     def take_unsent(self) -> bytes:
-        """Return all waiting responses as one piece of data."""
+        """Return all queued responses as one byte string."""
         unsent, self.unsent = self.unsent, []
         return unsent[0] if len(unsent) == 1 else b"".join(unsent)
 
@@ -220,7 +225,7 @@ class ClientConnection:
     # -- the end -------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Note that the client sends no more requests, and stop waiting on its behalf."""
+        """Record that the client sends no more requests, and stop waiting on its behalf."""
         self.client_left = True
         for write in self.pending_writes:
             if write.is_placed:
@@ -228,12 +233,12 @@ class ClientConnection:
 
     @property
     def is_worked_off(self) -> bool:
-        """True when every request that has to be executed is executed. A long poll is none after the client left."""
+        """True when no request is left to execute. Long polls of a client that has left do not count."""
         if self.queued:
             return False
         return self.executing is None or (self.client_left and self.executing is RequestKind.LONG_POLL)
 
     @property
     def is_drained(self) -> bool:
-        """True when all earlier writes are answered, and all responses are sent."""
+        """True when all writes are answered and all responses are sent."""
         return not self.pending_writes and not self.unsent_bytes

@@ -1,10 +1,12 @@
 """Client quotas: the rates of producers and consumers, and the waiting time of a client that exceeds its rate.
 
-A rate is configured for a user, for a client id, or for both, by name or as a default. The first of `LEVELS` with a
-rate counts, and all clients that it names share the rate: a user's rate holds for all clients of the user together.
+A rate is configured for a user, for a client id, or for both, by name or as a default. The rate of the first matching
+level in `LEVELS` applies. All clients that match the same entity share its rate: a user's rate limits all clients of
+that user together.
 
-One request is never refused, since it cannot be divided: the client waits afterwards. A client that was idle may take
-as much at once as in `burst_ms`."""
+A request is executed even if it exceeds the rate; the client waits afterwards. A client that was idle may use as much
+at once as its rate allows in `burst_ms`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ DEFAULT: Final = "<default>"
 
 
 class QuotaType(Enum):
-    """Each type by the key of its configuration."""
+    """The types of client quotas, by configuration key."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -33,7 +35,7 @@ class QuotaClient:
 
 
 Entity = tuple[str | None, str | None]
-"""User and client id; None: any."""
+"""User and client id; None matches any."""
 
 LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
     lambda who: (who.user, who.client),
@@ -53,16 +55,16 @@ class ClientQuotaLimits:
     """The bounds of quotas."""
 
     burst_ms: int = 1_000
-    """An idle client may take as much at once as its rate allows in this time."""
+    """An idle client may use as much at once as its rate allows in this time."""
     wait_ms_max: int = 30_000
-    """The longest wait for one request. The rest is added to the next one."""
+    """The longest wait after one request. The remainder is added to the next wait."""
     sharers_max: int = 10_000
-    """The number of users and clients whose use is tracked."""
+    """The maximum number of users and clients whose use is tracked."""
 
 
 @define
 class _Debt:
-    """The bytes that time has not made up for yet, as of a moment."""
+    """The bytes above the rate that a client has used, at `at_ms`."""
 
     owed: float = 0.0
     at_ms: int = 0
@@ -80,7 +82,7 @@ class ClientQuotaManager:
         self._debts: dict[tuple[QuotaType, Entity], _Debt] = {}
 
     def update(self, user: str | None, client: str | None, rates: Mapping[QuotaType, float]) -> None:
-        """Set the rates of an entity; empty: none. The use so far is remembered."""
+        """Set the rates of an entity; an empty mapping removes them. The recorded use is kept."""
         if rates:
             self._rates[user, client] = dict(rates)
         else:
@@ -91,26 +93,26 @@ class ClientQuotaManager:
         return None if found is None else found[0]
 
     def request_bytes_max(self, kind: QuotaType, who: QuotaClient) -> int | None:
-        """Return the most bytes for one request, so that the client need not wait longer; None: unlimited."""
+        """Return the maximum size of one request that causes no wait; None: unlimited."""
         rate = self.rate(kind, who)
         return None if rate is None else max(int(rate * self.limits.burst_ms / 1000), 1)
 
     def record(self, kind: QuotaType, who: QuotaClient, size: int, now: int) -> int:
-        """Record a use. Return how many milliseconds the client has to wait."""
+        """Record the use of `size` bytes. Return how many milliseconds the client must wait."""
         found = self._applies(kind, who)
         if found is None:
             return 0
         rate, sharer = found
         debt = self._debts.pop((kind, sharer), None) or _Debt()
         if len(self._debts) >= self.limits.sharers_max:
-            # Clients make up client ids, so the one that was idle longest is forgotten.
+            # Clients may invent client ids, so the entity that was idle longest is dropped.
             del self._debts[next(iter(self._debts))]
         self._debts[kind, sharer] = debt
         debt.owed, debt.at_ms = debt.left(rate, now) + size, max(now, debt.at_ms)
         return self._wait(debt.owed, rate)
 
     def throttle_ms(self, kind: QuotaType, who: QuotaClient, now: int) -> int:
-        """Return how long the client has to wait without a further use."""
+        """Return how many milliseconds the client must wait for its earlier use."""
         found = self._applies(kind, who)
         debt = None if found is None else self._debts.get((kind, found[1]))
         return 0 if found is None or debt is None else self._wait(debt.left(found[0], now), found[0])

@@ -13,20 +13,22 @@ INT_MAX: Final = (1 << 31) - 1
 @frozen
 class ConnectionLimits:
     """request_bytes_max        `socket.request.max.bytes`: size of one request
-    first_request_bytes_max  size of one request on a connection that has to authenticate and has not yet
+    first_request_bytes_max  size of one request before the connection is authenticated, on a listener with SASL
     connections_max          `max.connections`: connections of one listener
     connections_per_host_max `max.connections.per.ip`: connections from one address
-    descriptors_max          a connection whose descriptor has this number or a higher one is closed: these are for logs
-    controllers_max          connections of the control plane listener; brokers have one or two of each other
+    descriptors_max          a connection with this file descriptor number or a higher one is closed: those are reserved
+                             for logs
+    controllers_max          connections of the control plane listener; each other broker opens one or two
     idle_s                   `connections.max.idle.ms`: time without a request before an idle connection is closed
     waiting_max              queued requests of one connection; above it, the broker stops reading from it
-    waiting_bytes_max        bytes of the requests of one connection that are queued or in progress; likewise
+    waiting_bytes_max        bytes of the requests of one connection that are queued or in progress; above it, the
+                             broker stops reading from it
     ahead_max                writes of one connection that wait for replicas while later requests are executed; Kafka's
                              brokers execute one request at a time
     waiting_bytes_total_max  `queued.max.request.bytes`: bytes of the requests of all connections that are queued or in
-                             progress; and the same number for requests that have arrived in part
+                             progress; the same limit applies to requests that have arrived in part
     unsent_bytes_max         unsent responses of one connection; above it, the broker executes none of its requests
-    unsent_bytes_total_max   unsent responses of all connections; the closer they come, the smaller are fetch responses
+    unsent_bytes_total_max   unsent responses of all connections; fetch responses shrink as this limit approaches
     stalled_s                time after which a client that receives no bytes of its responses is disconnected
     handshake_s              time limit of a TLS handshake
     receive_bytes            bytes of one read

@@ -2,7 +2,8 @@
 
 The high watermark is not the point of divergence. A follower's high watermark lags behind its leader's, so truncation
 there would lose committed records; and it may be after the divergence, since two leaders can write different records at
-one offset. The leader epoch of the last record finds the point: the leader replies where that epoch ended in its log.
+one offset. So a follower sends the leader epoch of its last record, and the leader replies with the offset at which
+that epoch ended in its own log.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from replica.core.partitions.partition_log import NO_EPOCH, NO_OFFSET, EpochEndO
 
 
 def last_epoch(log: PartitionLog) -> int:
-    """Return the epoch of the last record. Later epochs without records are not part of the history."""
+    """Return the epoch of the last record. Epochs that began later and have no records are ignored."""
     end = log.end_offset
     return log.epoch_for_offset(end - 1) if end > log.start_offset else NO_EPOCH
 
 
 def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset | None:
-    """Return where a follower's history ends in its leader's log; None if the histories agree.
+    """Return the end of `epoch` in this leader's log if the follower's log diverges from it; None if the logs agree.
 
-    The follower's last record, before `offset`, is of `epoch`.
+    `epoch` is the leader epoch of the follower's last record, and `offset` the end of the follower's log.
     """
     if epoch == NO_EPOCH:
         return None
@@ -30,16 +31,16 @@ def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset 
 
 
 def end_of(log: PartitionLog, epoch: int) -> EpochEndOffset:
-    """Return the end of the epoch, or of the greatest epoch before it. A deleted epoch ended where the log begins."""
+    """Return the end of the epoch, or of the greatest earlier one; the log start if their records are deleted."""
     end = log.end_offset_for_epoch(epoch)
     return EpochEndOffset(epoch, log.start_offset) if end.end_offset == NO_OFFSET else end
 
 
 def truncation_offset(log: PartitionLog, leaders: EpochEndOffset) -> tuple[int, bool]:
-    """Return where to truncate after the leader's answer, and whether the histories agree from then on.
+    """Return the offset to truncate to after the leader's answer, and whether the logs agree after that.
 
-    The leader may name an epoch that this log lacks. Then all records of later epochs diverge, and the last epoch of
-    the remaining records is an older one, whose end in the leader's log is unknown: the follower sends another request.
+    The leader may name an epoch that this log lacks. Then all records of later epochs diverge, and the remaining
+    records end in an older epoch. The leader has not said where that epoch ends, so the follower asks again.
     """
     end = log.end_offset
     if leaders.epoch == NO_EPOCH:

@@ -10,15 +10,15 @@ from kraft_controller.core.names import BrokerId, LeaderEpoch
 
 
 class FetchStep(Enum):
-    """The next request for the partition."""
+    """The next request that a follower sends for its partition."""
 
     FETCH = auto()
     ASK_EPOCH = auto()
-    """Ask where the epoch of the last record ended: see `replica.core.partitions.divergence`."""
+    """OffsetForLeaderEpoch: ask where the epoch of the last record ended. See `replica.core.partitions.divergence`."""
     ASK_LATEST = auto()
-    """The leader lacks the fetch offset: ask where its log ends,"""
+    """ListOffsets: the fetch offset is out of range, so ask where the leader's log ends."""
     ASK_EARLIEST = auto()
-    """and then where it begins."""
+    """ListOffsets: the follower's log must restart, so ask where the leader's log begins."""
     STOP = auto()
     """The leader knows a newer epoch. Wait for the controller's command."""
 

@@ -1,14 +1,13 @@
-"""The ISR in its leader's memory, while the store holds the decisive one.
+"""A leader's copy of its ISR. The store holds the authoritative one.
 
-A leader changes its ISR by a conditional write: this ISR, if the node is still at version `v`. Between the request and
-the answer both ISRs may be in force, the former and the requested one, so every guarantee has to hold for the members
-of both: `maximal`. A lost answer, or an answer that the version is another, settles nothing; then the leader reads the
-node:
+A leader changes its ISR by a conditional write, which succeeds only if the node is still at the version that the leader
+knows. Until the leader receives the result, the old or the requested ISR may be in force, so every guarantee must hold
+for the members of both: `maximal`. If the result is lost, or the write fails because the version differs, the
+leader reads the node and compares leader epochs:
 
-    the leader epoch is ours       only this leader writes under it, so the node holds what it wrote: it adopts that
-    the leader epoch is newer      another leader was elected. Nothing is written any more, and `maximal` stays as wide
-                                   as it is until the controller sends the next command. A write with the version that
-                                   was read would overrule the controller.
+    same epoch     only this leader writes under its epoch, so it adopts the ISR that it reads
+    newer epoch    another leader was elected. This leader writes nothing more, since a write with the version just
+                   read would overrule the controller, and `maximal` stays until the controller's next command
 """
 
 from __future__ import annotations
@@ -23,33 +22,33 @@ from kraft_controller.core.state import PartitionState
 
 
 class Doubt(Enum):
-    """The next step after reading the node of a change whose outcome is unknown."""
+    """The next step after a leader read the node because the outcome of its ISR write is unknown."""
 
     SETTLED = auto()
     """The ISR is known."""
     ASK_AGAIN = auto()
-    """The change has not happened. Writing it again is safe: only one of the writes can succeed."""
+    """The write did not take effect. Writing it again is safe: only one of the writes can succeed."""
     READ_AGAIN = auto()
-    """The read is older than what is known."""
+    """Read again: the node is older than what this leader already knows."""
     SUPERSEDED = auto()
 
 
 @define
 class Isr:
-    """The members of the ISR and the change of it that is under way, at most one at a time."""
+    """The members of the ISR, and the pending change. At most one change is pending."""
 
     members: tuple[BrokerId, ...]
-    """The newest known content of the store."""
+    """The newest ISR known to be in the store."""
     version: Version
     asked: tuple[BrokerId, ...] | None = None
-    """The members that were requested; None: no change is under way."""
+    """The requested members; None if no change is pending."""
     doubtful: bool = False
-    """Whether an answer to the request was lost: the change may have happened, or happen yet."""
+    """True if the result of the write was lost: the write may have taken effect, or may still do so."""
     superseded: bool = False
     joining: tuple[tuple[BrokerId, BrokerEpoch], ...] = ()
-    """The brokers that the request adds, with the broker epoch that caught up."""
+    """The brokers that the request adds, each with the broker epoch under which it caught up."""
     maximal: frozenset[BrokerId] = field(init=False)
-    """All members of the known and of the requested ISR."""
+    """All members of the known ISR and of the requested one."""
 
     def __attrs_post_init__(self) -> None:
         self.maximal = frozenset(self.members)
@@ -59,8 +58,8 @@ class Isr:
         return self.asked is not None or self.superseded
 
     def ask(self, members: tuple[BrokerId, ...], epochs: Mapping[BrokerId, BrokerEpoch]) -> None:
-        """Begin a change. `epochs`: the broker epoch under which each follower fetches."""
-        assert not self.changing, "one change at a time"
+        """Record a requested change. `epochs`: the broker epoch under which each follower fetches."""
+        assert not self.changing, "an ISR change is already in progress"
         self.asked = members
         new = (each for each in members if each not in self.members)
         self.joining = tuple((each, epochs.get(each, BrokerEpoch(-1))) for each in new)
@@ -68,10 +67,10 @@ class Isr:
         self.maximal = frozenset(self.members).union(members)
 
     def give_up(self) -> bool:
-        """Abandon the requested change. Return whether it is abandoned at once.
+        """Abandon the pending change. Return False if that takes another write.
 
-        After a lost answer it is not: the former ISR has to be written under the version that the lost request needs,
-        so that only one of the two can happen.
+        If the result of the write was lost, the write may still succeed. So the leader writes the former ISR under the
+        same version: only one of the two writes can succeed.
         """
         if not self.doubtful:
             self.adopt(self.members, self.version)
@@ -91,7 +90,7 @@ class Isr:
         self.maximal = frozenset(members)
 
     def update(self, members: tuple[BrokerId, ...], version: Version) -> None:
-        """Take the ISR that the controller read under this leader epoch. A request under way stays under way."""
+        """Adopt the ISR that the controller read under this leader epoch. A pending request stays pending."""
         if version <= self.version:
             return
         if self.asked is None or members == self.asked:
@@ -113,6 +112,6 @@ class Isr:
         return Doubt.SETTLED
 
     def gone(self) -> Doubt:
-        """Stop writing: there is another leader, or no partition any more."""
+        """Stop writing: the partition has another leader, or was deleted."""
         self.superseded = True
         return Doubt.SUPERSEDED

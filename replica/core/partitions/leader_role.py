@@ -1,8 +1,8 @@
 """The role of a replica that leads its partition in one leader epoch: its followers, the ISR and what is committed.
 
-The object is dropped with the role. A follower may have truncated between two epochs, so its position in one epoch says
-nothing of the next: every position is unknown until the follower has fetched in this epoch, and until then nothing
-commits.
+Each leader epoch has a new object, because followers may have truncated their logs in between: the position of a
+follower is unknown, and nothing commits, until it fetches in this epoch. Positions carry over only if this broker led
+the epoch before, too.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ class LeaderRole:
     controller_epoch: ControllerEpoch
     """The epoch of the controller that made this broker the leader."""
     start_offset: int
-    """The log end when this epoch began: earlier records are of other leaders."""
+    """The log end when this epoch began. Earlier leaders appended the records before it."""
     isr: Isr
     followers: dict[BrokerId, RemoteReplica] = field(factory=dict)
     """All other replicas of the assignment, and all other members of the ISR."""
 
     def assign(self, replicas: Iterable[BrokerId], now: int) -> None:
-        """Take a new assignment. Replicas that stay keep their position; members of the ISR begin in sync."""
+        """Adopt a new assignment. Replicas that stay keep their positions; new followers in the ISR count as caught up
+        now."""
         before = self.followers
         self.followers = {}
         for broker in (*replicas, *self.isr.members):
@@ -46,10 +47,10 @@ class LeaderRole:
                 self.followers[broker] = known
 
     def committed(self, end: int, now: int, live: Collection[BrokerId], settings: ReplicaSettings) -> int:
-        """Return the offset before which every replica that has to have the records has them.
+        """Return the new high watermark: the least log end of the ISR and of the replicas about to join it.
 
-        `end`: the leader's own log end, as far as it counts. Replicas that are about to join the ISR have to have them
-        too: otherwise a busy leader would always be a step ahead, and they would never reach the high watermark.
+        Replicas about to join count too. Otherwise a busy leader's high watermark would always be ahead of them, and
+        they would never qualify. `end` is the leader's own log end, or the durable part of its log with `sync_writes`.
         """
         maximal, least = self.isr.maximal, end
         for follower in self.followers.values():
@@ -81,7 +82,7 @@ class LeaderRole:
         )
 
     def out_of_sync(self, end: int, now: int, settings: ReplicaSettings) -> tuple[BrokerId, ...]:
-        """Return the members of the ISR that have lagged for too long, with the log end offset `end`."""
+        """Return the ISR members that have not caught up for too long. `end`: the leader's log end."""
         return tuple(
             broker
             for broker in self.isr.members
@@ -89,14 +90,14 @@ class LeaderRole:
         )
 
     def all_have(self, end: int) -> bool:
-        """Return whether every member of the ISR has everything: then none can lag before more is written."""
+        """Return whether every ISR member has all records before `end`. Until the next append, none can fall behind."""
         return all(self.followers[broker].end_offset == end for broker in self.isr.members if broker != self.me)
 
     def least_start(self, own: int, live: Collection[BrokerId]) -> int:
-        """Return the first offset that some live replica still has."""
+        """Return the smallest log start of this and the live replicas; UNKNOWN if one of them has not fetched yet."""
         starts = [follower.start_offset for follower in self.followers.values() if follower.id in live]
         return UNKNOWN if UNKNOWN in starts else min([own, *starts])
 
     def state(self, members: tuple[BrokerId, ...]) -> PartitionState:
-        """Return the state to write. A leader has recovered, even if its election was unclean."""
+        """Return the partition state to write to the store. An unclean election counts as recovered with this write."""
         return PartitionState(self.me, members, self.epoch, self.controller_epoch, version=self.isr.version)

@@ -26,7 +26,7 @@ def _setting(key: str) -> Any:
 
 @frozen
 class LogConfig:
-    """One attribute for each key of a log; `LogConfig.of({"segment.bytes": "1000000"})`."""
+    """The settings of one topic's logs, such as `LogConfig.of({"segment.bytes": "1000000"})`."""
 
     cleanup_policy: tuple[str, ...] = _setting("cleanup.policy")
     compression_type: str = _setting("compression.type")

@@ -32,8 +32,8 @@ def must_roll(
 ) -> bool:
     """Return whether an append begins a new segment.
 
-    It does if it would exceed `segment.bytes`, if its last offset would not fit into an index entry, if the timestamps
-    in the segment would span `segment.ms`, or if an index is full.
+    A segment is rolled if the append would exceed `segment.bytes`, if its last offset would not fit into an index
+    entry, if the timestamps in the segment would span `segment.ms`, or if an index is full.
     """
     return (
         size + batch_bytes > config.segment_bytes
@@ -62,10 +62,10 @@ class Retention(Enum):
 def retention(
     config: LogConfig, segment_end: int, segment_size: int, log_size: int, log_start: int, high_watermark: int
 ) -> Retention:
-    """Decide on the oldest segment; an older one always goes first.
+    """Decide whether the oldest segment is kept or deleted. Segments are deleted from the oldest on.
 
-    Nothing that reaches beyond the high watermark goes. A segment before the log start offset goes. With the policy
-    `delete`, a segment goes if the rest of the log still has `retention.bytes`, or if `is_expired`.
+    Keep a segment that reaches beyond the high watermark; delete one before the log start offset. With the policy
+    `delete`, also delete a segment if the remaining ones still hold `retention.bytes`, or if `is_expired` is true.
     """
     if segment_end > high_watermark:
         return Retention.KEEP
@@ -88,9 +88,9 @@ def is_expired(config: LogConfig, max_timestamp: int, now_ms: int) -> bool:
 
 @frozen
 class ClosedSegment:
-    """A segment that the cleaner may read: `end_offset` is not beyond `uncleanable_from`.
+    """A segment that may be cleaned: its `end_offset` is at most `uncleanable_from`.
 
-    first_timestamp   timestamp of its first batch, or -1; used only of a dirty segment that is not too young
+    first_timestamp   timestamp of its first batch, or -1; used only for a dirty segment that is not too young
     max_timestamp     greatest timestamp of its records
     """
 
@@ -124,10 +124,10 @@ class LogToClean:
 
 
 def uncleanable_from(last_stable_offset: int, recovery_point: int) -> int:
-    """Return the offset from which a log must not be cleaned.
+    """Return the offset from which on a log must not be cleaned.
 
-    Records there are not committed, belong to an open transaction or one with an uncommitted marker, or are not
-    durable: a loss of power could take a record for which an earlier one was removed.
+    Records from there on are not committed, belong to an open transaction or one with an uncommitted marker, or are not
+    durable. If a record that is not durable replaced an older one, a power loss could take both.
     """
     return min(last_stable_offset, recovery_point)
 

@@ -1,4 +1,4 @@
-"""Requests for offsets by time, as Kafka's ListOffsets has them."""
+"""Lookups of offsets by timestamp, as in Kafka's ListOffsets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EARLIEST_LOCAL: Final = -4
 
 @frozen
 class Lookup:
-    """One partition and a timestamp, or one of the constants above."""
+    """One partition with a timestamp, or with one of the constants above."""
 
     where: TopicPartition
     timestamp: int
@@ -35,5 +35,5 @@ Search: TypeAlias = Callable[[PartitionLog, int], TimestampAndOffset | None]
 
 
 def search(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
-    """Return the first record that is not older, or the one with the greatest timestamp."""
+    """Return the first record at or after the timestamp; for GREATEST, the record with the greatest timestamp."""
     return log.greatest_timestamp() if timestamp == GREATEST else log.find_timestamp(timestamp)

@@ -42,12 +42,12 @@ ALL: Final = -1
 
 @define(eq=False)
 class Partition:
-    """One broker's replica of a partition. It answers for its log, whatever its role."""
+    """One broker's replica of a partition, in any role."""
 
     where: TopicPartition
     log: PartitionLog
     high_watermark: int
-    """All records before it are committed, and it lies within the log."""
+    """All records before it are committed. It is between the log start and the log end."""
     topic_id: TopicId | None = None
     role: Role = None
     leader: BrokerId = NOBODY
@@ -57,13 +57,13 @@ class Partition:
     assignment: Assignment = field(factory=lambda: Assignment(()))
     """The replicas in the newest command of the controller."""
     min_insync: int = 1
-    """`min.insync.replicas` of the topic, or the broker's."""
+    """The effective `min.insync.replicas`: the topic's setting, else the broker's."""
     durable: int = 0
-    """All records before it are on the disk. Maintained with `sync_writes` only."""
+    """All records before it are durable. Updated only with `sync_writes`."""
     cuts: int = 0
-    """The number of truncations. A flush that began before the last one does not count."""
+    """The number of truncations. The result of a flush that began before the last truncation is ignored."""
     start_seen: int = -1
-    """The log start at the last call of `start_moved`."""
+    """The log start when `start_moved` was called last."""
     settings: ReplicaSettings = field(factory=ReplicaSettings)
     live: Mapping[BrokerId, Broker] = field(factory=dict)
     """The live brokers, shared with the replica manager."""
@@ -71,10 +71,9 @@ class Partition:
     outbox: Outbox = field(factory=Outbox)
 
     def __attrs_post_init__(self) -> None:
-        """Begin with a checkpointed high watermark.
+        """Start from a checkpointed high watermark, clamped to the log, whose tail may be lost since.
 
-        It is a lower bound of what was committed, but the log may have lost its tail since. Records of an earlier
-        process may be in the page cache only, so nothing counts as durable.
+        Records that an earlier process wrote may be in the page cache only, so none counts as durable yet.
         """
         log = self.log
         self.high_watermark = max(min(self.high_watermark, log.end_offset), log.start_offset)
@@ -93,8 +92,7 @@ class Partition:
         return len(role.isr.members) >= min(self.min_insync, max(len(self.assignment.replicas), 1))
 
     def check_epoch(self, asked: int) -> None:
-        """Raise if a request names another leader epoch: the client or this broker has stale metadata. -1 names
-        none."""
+        """Raise if the request names another leader epoch than the current one; -1 matches any."""
         if asked == -1 or asked == self.leader_epoch:
             return
         if asked < self.leader_epoch:
@@ -107,7 +105,7 @@ class Partition:
         )
 
     def leading(self) -> LeaderRole:
-        """Return the role of the leader; raise if this replica does not lead."""
+        """Return the role of the leader; raise NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
         if isinstance(self.role, LeaderRole):
             return self.role
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
@@ -120,14 +118,14 @@ class Partition:
     # -- roles ---------------------------------------------------------------------------------------------
 
     def make_leader(self, me: BrokerId, command: RoleCommand, now: int) -> None:
-        """Lead in a newer leader epoch. The fetcher has let go of this partition."""
+        """Become the leader in a newer leader epoch. The fetcher has already dropped this partition."""
         state, log, before = command.state, self.log, self.role
         start = log.end_offset
         log.assign_epoch(state.leader_epoch, start)
-        # `state` names the controller that elected this leader. A controller that only repeats it elected no leader.
+        # The epoch of the controller that elected this leader, even if a later controller sent the command.
         leading = LeaderRole(me, state.leader_epoch, state.controller_epoch, start, Isr(state.isr, state.version))
         if isinstance(before, LeaderRole) and before.epoch + 1 == state.leader_epoch:
-            # No other broker led in between, so no follower has truncated, and their positions hold.
+            # No other broker led in between, so no follower has truncated its log: the known positions are valid.
             leading.followers = before.followers
         self.assignment = command.assignment
         leading.assign(command.assignment.replicas, now)
@@ -140,7 +138,7 @@ class Partition:
             self.fail_if_too_few()
 
     def make_follower(self, me: BrokerId, command: RoleCommand) -> None:
-        """Follow in a newer leader epoch. The fetcher has let go of this partition."""
+        """Become a follower in a newer leader epoch. The fetcher has already dropped this partition."""
         state = command.state
         self.assignment = command.assignment
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
@@ -158,8 +156,7 @@ class Partition:
         )
 
     def update(self, command: RoleCommand, now: int) -> None:
-        """Take a repeated command of the same leader epoch: the store may have a newer assignment, or a newer ISR,
-        perhaps this leader's own."""
+        """Handle a command that repeats the current leader epoch: its assignment or ISR may be newer."""
         leading, state = self.role, command.state
         self.assignment = command.assignment
         if isinstance(leading, LeaderRole) and state.leader == leading.me:
@@ -168,21 +165,22 @@ class Partition:
             self.advance(now)
 
     def require_in_sync(self, replicas: int, now: int) -> None:
-        """Set `min.insync.replicas`."""
+        """Set `min.insync.replicas`, and apply it to waiting producers."""
         self.min_insync = replicas
         self.advance(now)
         self.fail_if_too_few()
 
     def end_following(self) -> None:
-        """Give up the follower's role until the next command. The fetcher has let go of this partition."""
+        """Give up the follower's role until the controller's next command. The fetcher has already dropped this
+        partition."""
         self.role = None
 
     def stop(self) -> None:
-        """Give up the role. The fetcher has let go of this partition."""
+        """Give up the role. The fetcher has already dropped this partition."""
         self._give_up_role(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
 
     def fail(self, why: str) -> None:
-        """Give up the role because the log is out of service. The fetcher has let go of this partition."""
+        """Give up the role because the log is offline. The fetcher has already dropped this partition."""
         self._give_up_role(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.where} is offline: {why}")
 
     def _give_up_role(self, error: ErrorCode, text: str) -> None:
@@ -192,20 +190,23 @@ class Partition:
         self.outbox.roles.append(RoleTaken(self.where, None, self.leader_epoch))
 
     def _fail_delayed(self, error: ErrorCode, text: str) -> None:
-        """Answer the operations that wait for this replica as the leader."""
+        """Fail the delayed operations that wait for this replica as the leader."""
         for condition in Condition:
             self.purgatory.fail(self.where, condition, error, f"{text}; the records may or may not be committed")
 
     # -- the high watermark --------------------------------------------------------------------------------
 
     def counted_end(self) -> int:
-        """Return this replica's own log end, as far as it counts for the high watermark."""
+        """Return the end of this replica's records that count for the high watermark: with `sync_writes`, only durable
+        ones."""
         end = self.log.end_offset
         return min(self.durable, end) if self.settings.sync_writes else end
 
     def advance(self, now: int) -> None:
-        """Advance the leader's high watermark, and acknowledge what it passes. It never goes back, and stays where it
-        is while fewer than `min.insync.replicas` are in sync."""
+        """Advance the leader's high watermark, and acknowledge the records that it passes.
+
+        It never goes back, and does not move while the ISR is smaller than `min.insync.replicas`.
+        """
         role = self.role
         if not isinstance(role, LeaderRole) or not self.enough_in_sync:
             return
@@ -217,8 +218,8 @@ class Partition:
             self.purgatory.committed[self.where] = None
 
     def follow_watermark(self, leaders: int) -> None:
-        """Advance a follower's high watermark to its leader's, as far as the log goes. A new leader's may lag
-        behind."""
+        """Advance a follower's high watermark to the leader's, limited by the log end. It never goes back: a new
+        leader's high watermark may lag behind."""
         committed = max(min(leaders, self.log.end_offset), self.log.start_offset)
         if committed > self.high_watermark:
             self.high_watermark = committed
@@ -226,9 +227,11 @@ class Partition:
             self.purgatory.committed[self.where] = None
 
     def flushed(self, cuts: int, upto: int, now: int) -> bool:
-        """Note that all records before `upto` are on the disk; with `sync_writes`, records count from then on.
+        """Record that all records before `upto` are durable. With `sync_writes` they count for the high watermark from
+        now on.
 
-        Return False if that is no news, or of a log that was truncated since.
+        Return False if they were already known to be durable, or if the log was truncated since the flush began
+        (`cuts`).
         """
         if self.cuts != cuts or upto <= self.durable:
             return False
@@ -264,7 +267,7 @@ class Partition:
         return Produced(where, ErrorCode.NONE, "", done.first, done.append_time, log.start_offset), done.last + 1
 
     def append_as_follower(self, fetched: Fetched) -> None:
-        """Take a leader's answer: append its records, and follow its log start and its high watermark."""
+        """Apply a leader's fetch answer: append its records, and adopt its log start and high watermark."""
         role, log = self.role, self.log
         assert isinstance(role, FollowerRole)
         if fetched.records:
@@ -276,23 +279,24 @@ class Partition:
         self.follow_watermark(fetched.high_watermark)
 
     def delete_records(self, asked: int) -> tuple[int, int]:
-        """Delete the records before an offset; -1: before the high watermark.
+        """Delete the records before the offset; -1 stands for the high watermark.
 
-        Return that offset, and the first offset that some live replica still has.
+        Return that offset, and the smallest log start of all live replicas (UNKNOWN if one is unknown).
         """
         leading = self.leading()
         offset = self.high_watermark if asked == -1 else asked
         if not 0 <= offset <= self.high_watermark:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.where}: {self.high_watermark} are committed")
+            text = f"{self.where}: offset {asked} is not between 0 and the high watermark {self.high_watermark}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
         if offset > self.log.start_offset:
             self.increment_start_offset(offset)
             self.purgatory.changed[self.where] = None
         return offset, leading.least_start(self.log.start_offset, self.live)
 
     def truncate_to(self, offset: int) -> None:
-        """Truncate a follower's log, at the offset or at the beginning of the batch that holds it."""
+        """Truncate a follower's log to the offset, or to the start of the batch that contains it."""
         if offset < self.high_watermark:
-            # Only after an unclean election, or if a leader has lost records.
+            # This happens only after an unclean election, or if a leader has lost records.
             self.outbox.note(
                 "committed_records_cut", partition=str(self.where), to=offset, high_watermark=self.high_watermark
             )
@@ -304,7 +308,7 @@ class Partition:
         self.durable = min(self.durable, end)
 
     def start_over(self, offset: int) -> None:
-        """Delete all records; the next one gets this offset."""
+        """Delete all records; the next record appended gets this offset."""
         self.log.truncate_fully_and_start_at(offset)
         self.cuts += 1
         self.high_watermark = offset
@@ -324,33 +328,32 @@ class Partition:
     def read(
         self, asked: Fetch, part: FetchPartition, now: int, room: int, first: bool, counts: bool, throttled: bool
     ) -> Fetched:
-        """Answer one partition of a fetch, as Kafka's `Partition.fetchRecords`. The first check that fails answers:
+        """Answer one partition of a fetch, as Kafka's `Partition.fetchRecords`. It checks, in this order:
 
         1. the leader epoch that the request names
         2. the role: only leaders serve followers, and with `follower_reads` followers serve consumers, too
         3. a follower's broker epoch
-        4. divergence: a follower that diverges truncates, and its offset counts for nothing
-        5. the offset, which has to be in the log. Only after that it counts as the follower's acknowledgement
-        6. a replica in the consumer's rack, where the consumer is sent
-        7. at a follower, that the offset is known to be committed
+        4. divergence: a diverging follower must truncate first, so its offset acknowledges nothing
+        5. the offset, which must be in the log; only then does it acknowledge a follower's records
+        6. the consumer's rack: if a replica there is suitable, the answer names it
+        7. at a follower: the offset must not be above its high watermark
 
         The records end at the log end for followers, at the high watermark or the last stable offset for consumers.
 
         room        bytes that are left in the answer
-        first       no partition before it had records: return one batch whole, whatever its size
-        counts      the fetch comes from a follower, and its offset is its acknowledgement
+        first       no earlier partition had records: return at least one whole batch, whatever its size
+        counts      the fetch is a follower's, and its offset acknowledges records
         throttled   a replication quota allows no records now
         """
         role, log = self.role, self.log
         self.check_epoch(part.leader_epoch)
         if not (isinstance(role, FollowerRole) and asked.any_replica and self.settings.follower_reads):
-            self.leading()  # raises, and names the leader
+            self.leading()  # raises an error that names the leader
         follower = None
         if asked.replica >= 0:
             follower = self._follower(self.leading(), asked, part)
         diverging = diverging_end(log, part.last_epoch, part.offset)
         if diverging is not None:
-            # The follower has to truncate first: its log diverges before this offset.
             return Fetched(
                 part.where,
                 ErrorCode.NONE,
@@ -365,7 +368,7 @@ class Partition:
         if follower is not None and counts:
             assert isinstance(role, LeaderRole)
             self._follower_has(role, follower, part.offset, part.start_offset, now)
-        watermark = self.high_watermark  # read once: the answer names the bound of its records
+        watermark = self.high_watermark  # read once: the answer's watermark must be the one that bounds its records
         stable = self.stable_offset
         if follower is None and isinstance(role, LeaderRole) and asked.rack and self.settings.follower_reads:
             preferred = self._preferred_replica(role, asked.rack, part.offset)
@@ -391,13 +394,14 @@ class Partition:
         return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records, aborted=aborted)
 
     def _follower(self, leading: LeaderRole, asked: Fetch, part: FetchPartition) -> RemoteReplica:
-        """Return the replica that fetches. It has to name its leader epoch: a request without one could be of any
-        age."""
+        """Return the follower that fetches. It must name a leader epoch: a request without one could be from any
+        earlier epoch."""
         if part.leader_epoch == -1:
-            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"{part.where}: a replica fetches under no leader epoch")
+            text = f"{part.where}: the fetch of replica {asked.replica} names no leader epoch"
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, text)
         follower = leading.followers.get(asked.replica)
         if follower is None:
-            # The controller's command may have reached that broker before this one.
+            # The other broker may have received the controller's command earlier.
             raise KafkaError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
                 f"{part.where}: broker {asked.replica} has no replica in this broker's metadata",
@@ -407,10 +411,11 @@ class Partition:
         if asked.broker_epoch < follower.broker_epoch:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {asked.replica} has registered again since, with epoch {follower.broker_epoch}",
+                f"the fetch of broker {asked.replica} has broker epoch {asked.broker_epoch}, "
+                f"but the broker has registered again with epoch {follower.broker_epoch}",
             )
         if follower.broker_epoch != -1:
-            # The broker was restarted, and may have lost records. It keeps its time in the ISR.
+            # The broker restarted, and may have lost records, so its position is unknown. Its lag time continues.
             follower = leading.followers[follower.id] = RemoteReplica(follower.id, follower.last_caught_up_ms)
         follower.broker_epoch = asked.broker_epoch
         return follower
@@ -418,11 +423,15 @@ class Partition:
     def _out_of_range(self, part: FetchPartition) -> None:
         log, role = self.log, self.role
         if isinstance(role, FollowerRole) and log.end_offset < part.offset <= role.leader_high_watermark:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{part.where}: {part.offset} is not here yet")
-        raise OffsetOutOfRange(f"{part.where} has {log.start_offset} to {log.end_offset}, not {part.offset}")
+            text = f"{part.where}: offset {part.offset} is above this follower's log end offset {log.end_offset}"
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, text)
+        raise OffsetOutOfRange(
+            f"{part.where}: offset {part.offset} is out of range: the log has {log.start_offset} to {log.end_offset}"
+        )
 
     def _preferred_replica(self, leading: LeaderRole, rack: str, offset: int) -> BrokerId:
-        """Return the replica in the consumer's rack that has most records; this leader if it is there, or none is."""
+        """Return the replica in the consumer's rack with the most records; this leader if it is in that rack, or if no
+        replica is suitable."""
         mine = self.live.get(leading.me)
         if mine is not None and mine.rack == rack:
             return leading.me
@@ -436,9 +445,11 @@ class Partition:
         return best
 
     def _check_records(self, follower: RemoteReplica, found: FetchDataInfo) -> None:
-        """Check records that a follower fetches again and again: they may be damaged here, so that it refuses them.
+        """Verify records that a follower fetches again and again: it may refuse them because they are damaged in this
+        log.
 
-        Another member of the ISR that has them should lead then. Without one, readable records are better than none.
+        If they are damaged, fail the replica, so that another ISR member can lead. Without a live other member, keep
+        serving.
         """
         wrong = self.log.find_corruption(found)
         if wrong is None:
@@ -446,14 +457,14 @@ class Partition:
         leading = self.leading()
         if any(each in self.live for each in leading.isr.members if each not in (leading.me, follower.id)):
             text = (
-                f"{self.where} is damaged: {wrong}. Remove its directory while the broker is down, and it is copied "
-                "from the others"
+                f"{self.where} is damaged: {wrong}. Stop the broker and remove the partition's directory; "
+                "the broker then copies it from the other replicas"
             )
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
         self.outbox.note("log_rotten", partition=str(self.where), follower=follower.id, why=wrong)
 
     def look_up(self, asked: Lookup, replica: BrokerId, committed: bool, search: Search) -> OffsetAnswer:
-        """Return the offset of a timestamp, as far as the reader may read: see ListOffsets."""
+        """Answer ListOffsets for one partition: look up a timestamp among the records that the client may read."""
         self.check_epoch(asked.leader_epoch)
         leading, log, where = self.leading(), self.log, self.where
         if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -464,7 +475,8 @@ class Partition:
             bound = log.end_offset
         else:
             bound = self.stable_offset if committed else self.high_watermark
-        # A new leader's high watermark may lag behind the former leader's: a consumer may have read past it already.
+        # A new leader's high watermark may lag behind the former leader's, so a consumer may already have read beyond
+        # it.
         unsettled = replica == CONSUMER and self.high_watermark < leading.start_offset
         if asked.timestamp == LATEST:
             if unsettled:
@@ -485,7 +497,7 @@ class Partition:
         return OffsetAnswer(where)
 
     def epoch_end(self, current: int, epoch: int) -> EpochAnswer:
-        """Return where a leader epoch ended in this leader's log: see OffsetForLeaderEpoch."""
+        """Answer OffsetForLeaderEpoch: return where a leader epoch ended in this leader's log."""
         self.check_epoch(current)
         self.leading()
         if epoch == NO_EPOCH or epoch > self.log.latest_epoch:
@@ -495,7 +507,7 @@ class Partition:
     # -- the ISR -------------------------------------------------------------------------------------------
 
     def _follower_has(self, leading: LeaderRole, follower: RemoteReplica, offset: int, start: int, now: int) -> None:
-        """Note a follower's fetch of this epoch that does not diverge: it has all records before `offset`."""
+        """Handle a follower's fetch that does not diverge: the follower has all records before `offset`."""
         end = self.log.end_offset
         moved = start > follower.start_offset
         follower.fetched(offset, start, end, now)
@@ -506,22 +518,23 @@ class Partition:
             self.complete_deletions()
 
     def _lives(self, follower: RemoteReplica) -> bool:
-        """Return whether the controller counts the broker as live, under the broker epoch that fetches."""
+        """Return whether the broker is live under the broker epoch with which it fetches."""
         there = self.live.get(follower.id)
         return there is not None and follower.broker_epoch in (-1, there.epoch)
 
     def complete_deletions(self) -> None:
-        """Answer requests to delete records that no live replica has any more."""
+        """Complete DeleteRecords requests whose records no live replica has any more."""
         if isinstance(self.role, LeaderRole):
             least = self.role.least_start(self.log.start_offset, self.live)
             self.purgatory.reached(self.where, Condition.DELETED, least)
 
     def shrink_isr(self, now: int) -> bool:
-        """Remove lagging followers from the ISR, all in one change. Return whether a follower may still lag."""
+        """Remove lagging followers from the ISR, all in one change. Return whether to check again later."""
         if not isinstance(self.role, LeaderRole):
             return False
         leading, end = self.role, self.log.end_offset
-        self.advance(now)  # a follower that was about to join may have fallen behind
+        # A follower that was about to join the ISR and fell behind does not hold the high watermark back.
+        self.advance(now)
         if leading.isr.changing:
             return True
         out = leading.out_of_sync(end, now, self.settings)
@@ -554,7 +567,7 @@ class Partition:
         return role if isinstance(role, LeaderRole) and role.epoch == epoch else None
 
     def isr_written(self, write: WriteIsr, version: Version, now: int) -> bool:
-        """Adopt a written ISR. This and the next two methods return whether the ISR changed."""
+        """Adopt the ISR of a successful write. Return whether the ISR changed."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is None or leading.isr.asked != write.state.isr or leading.isr.version != write.state.version:
             return False
@@ -563,7 +576,8 @@ class Partition:
         return True
 
     def isr_unwanted(self, write: WriteIsr, now: int) -> bool:
-        """Give up a change: a broker that was to join is not registered any more, so nothing was written."""
+        """Abandon an ISR change that was not written, because a joining broker is no longer registered. Return whether
+        the ISR changed."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is None or leading.isr.asked != write.state.isr or leading.isr.superseded:
             return False
@@ -574,7 +588,7 @@ class Partition:
         return False
 
     def isr_read(self, epoch: LeaderEpoch, state: PartitionState, now: int) -> Doubt | None:
-        """Settle a change whose outcome was unknown by what the store has. None: no change is under way."""
+        """Resolve a change of unknown outcome by the state read from the store. Return None if no change is pending."""
         leading = self._leading_in(epoch)
         if leading is None or leading.isr.asked is None or leading.isr.superseded:
             return None
@@ -585,22 +599,24 @@ class Partition:
             self._write_isr(leading)
         elif found is Doubt.SUPERSEDED:
             self.outbox.note(
-                "isr_superseded", partition=str(self.where), why=f"leader epoch {state.leader_epoch} was decided on"
+                "isr_superseded",
+                partition=str(self.where),
+                why=f"the controller has begun leader epoch {state.leader_epoch}",
             )
         return found
 
     def isr_doubtful(self, write: WriteIsr, *, lost: bool) -> None:
-        """Read the node: the write was refused for its version, or its answer was lost."""
+        """Read the node, because the write failed with a version conflict or its result was lost."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is not None and leading.isr.asked == write.state.isr:
             leading.isr.doubtful |= lost
             self.outbox.reads.append(ReadIsr(self.where, leading.epoch))
 
     def isr_gone(self, epoch: LeaderEpoch) -> None:
-        """Stop writing the ISR: the partition has no node any more."""
+        """Stop writing the ISR: the partition's node is gone."""
         leading = self._leading_in(epoch)
         if leading is not None:
-            self.outbox.note("isr_superseded", partition=str(self.where), why="there is no such partition any more")
+            self.outbox.note("isr_superseded", partition=str(self.where), why="the partition was deleted")
             leading.isr.gone()
 
     def read_isr_again(self) -> None:
@@ -608,14 +624,15 @@ class Partition:
             self.outbox.reads.append(ReadIsr(self.where, self.role.epoch))
 
     def _isr_changed(self, leading: LeaderRole, now: int) -> None:
-        """Advance the high watermark: with fewer members more may be committed, or none at all (KAFKA-13091)."""
+        """Advance the high watermark after an ISR change. The ISR may now be too small to commit anything
+        (KAFKA-13091)."""
         isr = leading.isr
         self.outbox.note("isr_changed", partition=str(self.where), isr=isr.members, version=isr.version)
         self.advance(now)
         self.fail_if_too_few()
 
     def fail_if_too_few(self) -> None:
-        """Answer producers that wait for all replicas in sync while those are fewer than `min.insync.replicas`."""
+        """Fail producers that wait for `acks=all` while the ISR is smaller than `min.insync.replicas`."""
         if isinstance(self.role, LeaderRole) and not self.enough_in_sync:
             isr = list(self.role.isr.members)
             text = f"records appended, but the ISR {isr} is smaller than min.insync.replicas={self.min_insync}"

@@ -1,8 +1,7 @@
-"""The port through which the deciding floor uses the log of one partition.
+"""The interface through which `replica.core` uses the log of one partition.
 
-`replica.storage.unified_log.UnifiedLog` implements it. A call is complete when it returns, but an append is only in the
-page cache, and a loss of power may take it, until `flush`. Offsets count records. The log stores and returns whole
-record batches and never takes one apart.
+`replica.storage.unified_log.UnifiedLog` implements it. Appended records are in the page cache only, and a power loss
+may take them, until `flush`. Offsets count records. The log stores and returns whole record batches.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ NO_TIMESTAMP = -1
 
 
 class AppendOrigin(IntEnum):
-    """The writer of a leader's append. A coordinator may append several batches, and ends of transactions."""
+    """The writer of an append. Only a coordinator may append several batches at once, or transaction markers."""
 
     CLIENT = 0
     COORDINATOR = 1
@@ -28,7 +27,8 @@ class AppendOrigin(IntEnum):
 
 @frozen
 class BatchRefusal:
-    """The code and text of a `KafkaError`. The error itself would keep the unpacked records in memory."""
+    """The code and text of a `KafkaError`. The exception itself would keep the unpacked records in memory, through its
+    traceback."""
 
     code: ErrorCode
     text: str
@@ -154,18 +154,18 @@ class PartitionLog(Protocol):
 
     @property
     def half_changed(self) -> bool:
-        """True if an append or a truncation began to change the log, and an exception ended it."""
+        """True if an exception interrupted an append or a truncation that had begun to change the log."""
 
     def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
-        """Read a batch's records in advance of `append_as_leader`, from any thread.
+        """Read a batch's records before `append_as_leader`, from any thread.
 
-        Return None if the append would not profit. With `definite=False`, return None also for a refused batch, since
-        larger bounds might accept it.
+        Return None if that would not make the append faster. With `definite=False`, return None also for a refused
+        batch: larger bounds might accept it.
         """
 
     def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
-        """Return index in the batch and reason of the first `most` records for which a client's batch was refused.
-        Slow; also from a thread. Empty if the batch was refused as a whole."""
+        """Return the first `most` records for which a client's batch was refused, each as its index in the batch and
+        the reason; empty if the batch was refused as a whole. Slow; callable from any thread."""
 
     def append_as_leader(
         self, batches: bytes | ExaminedBatch, epoch: int, now_ms: int, *, origin: int = AppendOrigin.CLIENT
@@ -179,8 +179,7 @@ class PartitionLog(Protocol):
         """
 
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
-        """Read from the batch that holds `offset`; no returned batch begins at or after `upto`. Raises
-        `OffsetOutOfRange`."""
+        """Read batches from the one that holds `offset`; none begins at or after `upto`. Raises `OffsetOutOfRange`."""
 
     def find_corruption(self, fetched: FetchDataInfo) -> str | None:
         """Verify the checksums of the batches read. Return the error text, or None.
@@ -205,30 +204,32 @@ class PartitionLog(Protocol):
         """Record that a leader of this epoch starts at this offset."""
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Answer OffsetForLeaderEpoch and detect diverging fetches; (NO_EPOCH, NO_OFFSET) if the epoch is unknown."""
+        """Return the end of an epoch, for OffsetForLeaderEpoch and divergence; (NO_EPOCH, NO_OFFSET) if the epoch is
+        unknown."""
 
     def epoch_for_offset(self, offset: int) -> int:
         """Return the leader epoch of the record at this offset, or NO_EPOCH."""
 
     def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """Find the first record with this timestamp or a later one. Slow, since it unpacks a batch; also from a
+        """Find the first record with this timestamp or a later one. Slow, since it unpacks a batch; callable from any
         thread."""
 
     def greatest_timestamp(self) -> TimestampAndOffset | None:
-        """Find the record with the greatest timestamp. As slow as `find_timestamp`; also from a thread."""
+        """Find the record with the greatest timestamp. Slow like `find_timestamp`; callable from any thread."""
 
     def truncate_to(self, offset: int) -> None:
         """End the log at this offset, or after the last whole batch before it.
 
-        If the log does not reach the offset, only remove the epochs that start there or later: a leader that wrote
-        nothing must not look newer than its log is.
+        If the log does not reach the offset, only remove epochs that start there or later: an epoch without records
+        must not make this log look newer.
         """
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Delete all records. The next record gets this offset."""
 
     def increment_start_offset(self, offset: int) -> None:
-        """Make all records before this offset unreadable. Retention may delete their segments."""
+        """Make all records before this offset unreadable. Retention then deletes their segments."""
 
     def flush(self) -> int:
-        """Make the log durable, and return the offset before which it is. Slow: not for the event loop's thread."""
+        """Make the log durable, and return the offset before which it is durable. Slow: never call it in the event
+        loop's thread."""

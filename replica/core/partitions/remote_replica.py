@@ -1,8 +1,8 @@
 """The leader's view of a follower. A fetch at an offset acknowledges all records before it.
 
-Time alone decides whether a follower keeps up. A follower that had everything at its previous fetch, and asks for more
-now, was caught up at that time. So a follower that always lags a little behind a busy leader stays in sync; one that
-falls back steadily, or is silent, does not, however many records it lacks.
+A follower is in sync if it has caught up recently, however many records it lacks. When its fetch offset reaches the
+leader's log end of its previous fetch, it was caught up at the time of that previous fetch. So a follower that always
+lags a little behind a busy leader stays in sync; one that falls back steadily, or is silent, does not.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from replica.core.replica_settings import ReplicaSettings
 
 UNKNOWN: Final = -1
 STUCK_REPEATS: Final = 5
-"""Requests and answers may get lost, or be full of other partitions. After this many repeats, the follower may be
-unable to append what it receives."""
+"""After this many repeats of a fetch, the follower may be unable to append the records. Fewer repeats are normal: an
+answer may be lost, or full of other partitions' records."""
 NEVER: Final = -(1 << 62)
-"""A time before all others."""
+"""A time before all other times."""
 
 
 class SessionClock(Protocol):
@@ -33,27 +33,27 @@ class SessionClock(Protocol):
 
 @define
 class RemoteReplica:
-    """A follower as its leader sees it, by its fetches in this leader epoch."""
+    """The leader's view of one follower, from the follower's fetches in this leader epoch."""
 
     id: BrokerId
     caught_up_ms: int = NEVER
-    """The last time at which it had every record that existed then."""
+    """The last time at which the follower had all records of the leader."""
     end_offset: int = UNKNOWN
-    """Its log end as of its last fetch."""
+    """The follower's log end at its last fetch."""
     start_offset: int = UNKNOWN
-    """Its log start as of its last fetch."""
+    """The follower's log start at its last fetch."""
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
     """The broker epoch of the process that fetches."""
     repeats: int = 0
-    """How often it has repeated a fetch that records were available for."""
+    """How many times in a row the follower fetched the same offset although records were available."""
     _fetched_ms: int = NEVER
     _leader_end_then: int = 0
     _session: SessionClock | None = None
-    """Set while the follower has everything: each request of the session then counts for this partition too, although
-    neither names the other."""
+    """The session, while the follower has all records. Each of its requests then counts as a fetch of this partition,
+    although the request does not name it."""
 
     def fetched(self, offset: int, start_offset: int, leader_end: int, now: int) -> None:
-        """Note a fetch at `offset` while the leader's log ends at `leader_end`."""
+        """Record a fetch at `offset`. `leader_end`: the leader's log end."""
         self.wake()
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now)
@@ -71,7 +71,7 @@ class RemoteReplica:
         self._session = session
 
     def wake(self) -> None:
-        """Count only fetches of the partition itself from here on: something happens in it."""
+        """Count only fetches that name the partition from now on."""
         if self._session is not None:
             self.caught_up_ms = self.last_caught_up_ms
             self._fetched_ms = max(self._fetched_ms, self._session.fetched_ms)
@@ -83,7 +83,7 @@ class RemoteReplica:
 
     @property
     def is_stuck(self) -> bool:
-        """True for one of every `STUCK_REPEATS` repeated fetches."""
+        """True after every `STUCK_REPEATS` repeats of a fetch."""
         return self.repeats > 0 and self.repeats % STUCK_REPEATS == 0
 
     def in_sync(self, leader_end: int, now: int, settings: ReplicaSettings) -> bool:

@@ -1,1 +1,1 @@
-"""The identity of a client, and its rights: SASL, principals, ACLs."""
+"""The identity of clients and their permissions: SASL, principals, ACLs."""

@@ -1,8 +1,8 @@
-"""The authorization of an operation: one pure decision over all ACLs, with the rules of Kafka's AclAuthorizer.
+"""The authorization of an operation, by the rules of Kafka's AclAuthorizer:
 
-1. A super user is authorized.
+1. A super user is authorized for everything.
 2. If no ACL matches the resource, `allow.everyone.if.no.acl.found` decides.
-3. A matching DENY of the operation or of ALL refuses, whatever is allowed.
+3. A matching DENY of the operation or of ALL refuses, even if an ALLOW matches, too.
 4. A matching ALLOW of the operation, of ALL, or of an operation that implies it authorizes.
 """
 
@@ -34,7 +34,7 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""ALLOW of one of these operations implies the key. DENY of them does not deny the key."""
+"""ALLOW of one of these operations implies the key. DENY does not."""
 
 
 @frozen
@@ -85,9 +85,9 @@ def _bits(rules: Iterable[Rules], requester: Requester) -> tuple[int, int]:
 
 @frozen
 class _ResourceRules:
-    """The rules of one type of resource. A decision costs a few lookups, whatever the number of ACLs.
+    """The rules of one type of resource. A decision takes a few lookups, however many ACLs there are.
 
-    lengths   the lengths of all prefixes, which bound the lookups of a name
+    lengths   the lengths of all prefixes: a name is looked up once for each
     """
 
     literal: Mapping[str, Rules] = field(factory=dict)
@@ -99,7 +99,7 @@ class _ResourceRules:
         return tuple(sorted(set(map(len, self.prefixed))))
 
     def about(self, name: str) -> list[Rules]:
-        """Return the entries of every pattern that fits."""
+        """Return the rules of every pattern that matches the name."""
         found = [self.literal[each] for each in dict.fromkeys((name, ANY_NAME)) if each in self.literal]
         for length in self.lengths:
             if length > len(name):
@@ -114,7 +114,7 @@ _NOTHING: Final = _ResourceRules()
 
 @frozen
 class Acls:
-    """All ACLs by pattern, immutable."""
+    """All ACLs by pattern. Immutable."""
 
     by_pattern: Mapping[Pattern, frozenset[Entry]] = field(factory=dict)
     _resources: Mapping[ResourceType, _ResourceRules] = field(repr=False, eq=False)
@@ -138,7 +138,7 @@ class Acls:
         return cls({pattern: frozenset(entries) for pattern, entries in found.items()})
 
     def with_pattern(self, pattern: Pattern, entries: frozenset[Entry]) -> Acls:
-        """Return the ACLs with other entries for one pattern. The rules of other patterns are kept."""
+        """Return the ACLs with new entries for one pattern."""
         before = self._resources.get(pattern.resource, _NOTHING)
         by_pattern, named = dict(self.by_pattern), [dict(before.literal), dict(before.prefixed)]
         by_pattern.pop(pattern, None)
@@ -155,7 +155,7 @@ class Acls:
                 yield Acl(pattern, entry)
 
     def about(self, resource: ResourceType, name: str) -> list[Rules]:
-        """Return the entries of every pattern that fits."""
+        """Return the rules of every pattern that matches the name."""
         return self._resources.get(resource, _NOTHING).about(name)
 
     def of_resource(self, resource: ResourceType) -> _ResourceRules:
@@ -207,7 +207,7 @@ def operations(acls: Acls, settings: AclSettings, requester: Requester, resource
 def allowed_somewhere(
     acls: Acls, settings: AclSettings, requester: Requester, operation: Operation, resource: ResourceType
 ) -> bool:
-    """Return whether the operation is authorized on at least one name, also one without a resource."""
+    """Return whether the operation is authorized on at least one resource name, even if no such resource exists."""
     if requester.principal in settings.super_users:
         return True
     key = requester, operation, resource, settings.open_by_default
@@ -217,8 +217,8 @@ def allowed_somewhere(
 def _somewhere(held: _ResourceRules, settings: AclSettings, requester: Requester, operation: Operation) -> bool:
     """Decide `allowed_somewhere` (KIP-679, AclAuthorizer.authorizeByResourceType).
 
-    A DENY of all names refuses. Else one ALLOW suffices if neither a DENY of its own name nor one of a prefix of it
-    takes it back. Operations that imply this one do not count.
+    A DENY of all names refuses. Otherwise one ALLOW suffices, unless a DENY matches the same name or a prefix of it.
+    Operations that imply this one do not count.
     """
     wanted = _DENIED_BY[operation]
     literal = {name: _bits((rules,), requester) for name, rules in held.literal.items()}
@@ -226,12 +226,12 @@ def _somewhere(held: _ResourceRules, settings: AclSettings, requester: Requester
     if ANY_NAME in literal and literal[ANY_NAME][0] & wanted:
         return False
     if settings.open_by_default and ANY_NAME not in literal:
-        return True  # some name has no ACL
+        return True  # names without an ACL are authorized
     closed = {name for name, (denied, _) in prefixed.items() if denied & wanted}
     lengths = sorted(set(map(len, closed)))
 
     def is_open(name: str) -> bool:
-        """Return whether no prefix denies the names that begin with this one."""
+        """Return whether no DENY of a prefix covers all names that begin with this one."""
         return not any(name[:length] in closed for length in lengths if length <= len(name))
 
     return any(

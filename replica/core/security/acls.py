@@ -1,6 +1,7 @@
-"""Access control lists as Kafka has them: the operations of a principal on resources, from a host.
+"""Kafka's access control lists: the operations of a principal, from a host, on resources.
 
-An `Acl` is a pattern of resources with one entry. Numbers are those of the protocol, names those in the store.
+An `Acl` is one entry for one pattern of resources. Enum numbers are those of the protocol, enum names those in the
+store.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Permission(IntEnum):
 
 
 def title(one: IntEnum) -> str:
-    """Return a name as tools and the store write it: `TransactionalId` for `TRANSACTIONAL_ID`."""
+    """Return an enum name in the form of tools and the store: `TransactionalId` for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in one.name.split("_"))
 
 
@@ -82,7 +83,7 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""The operations on each type of resource."""
+"""The valid operations for each resource type."""
 
 
 @frozen(order=True)
@@ -104,7 +105,7 @@ class Pattern:
 
 @frozen(order=True)
 class Entry:
-    """A permission or denial. `host`: an address, or `*`."""
+    """An entry that allows or denies an operation. `host`: an address, or `*`."""
 
     principal: str
     host: str
@@ -123,7 +124,7 @@ class Acl:
 
 
 class BadAcl(ValueError):
-    """An invalid ACL. The message gives the reason."""
+    """An invalid ACL. The message names the reason."""
 
 
 def check_acl(acl: Acl) -> None:
@@ -140,7 +141,7 @@ def check_acl(acl: Acl) -> None:
     if not pattern.name:
         raise BadAcl("the resource name is empty")
     if "/" in pattern.name or pattern.name in (".", ".."):
-        raise BadAcl(f"resource name {pattern.name!r}: the store cannot hold it as a node")
+        raise BadAcl(f"resource name {pattern.name!r}: it is not a valid node name in the store")
     if pattern.resource is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise BadAcl(f"the only cluster resource is {CLUSTER_NAME}, not {pattern.name}")
     check_principal(entry.principal)
@@ -156,7 +157,7 @@ def check_principal(text: str) -> None:
 
 @frozen
 class Filter:
-    """Selects ACLs. None and ANY match all values; MATCH selects every pattern that matches the resource `name`."""
+    """Selects ACLs. None and ANY match all values; MATCH selects every pattern that applies to the resource `name`."""
 
     resource: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -189,7 +190,7 @@ class Filter:
 
 @lru_cache(4096)
 def same_host(text: str) -> str:
-    """Return the canonical form of an address, which has several notations."""
+    """Return the canonical form of an address, since one address has several notations."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

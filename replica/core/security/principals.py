@@ -17,11 +17,11 @@ _RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 _BEGIN: Final = "User:"
 SUBJECT_CHARS_MAX: Final = 1_024
-"""The limit for a subject that rules are applied to: the time of a pattern may be quadratic in its length."""
+"""The longest subject to which rules are applied: a pattern may take quadratic time."""
 
 
 class BadRules(ValueError):
-    """Invalid rules. The message names the place."""
+    """Invalid rules. The message quotes the invalid part."""
 
 
 class NoPrincipal(Exception):
@@ -31,7 +31,7 @@ class NoPrincipal(Exception):
 @frozen
 class Rule:
     pattern: re.Pattern[str] | None
-    """None: DEFAULT."""
+    """The compiled pattern; None for the rule DEFAULT."""
     replacement: str = ""
     letters: str = ""
 
@@ -58,13 +58,13 @@ class Principals:
     def of_subject(self, subject: str) -> str:
         if len(subject) > SUBJECT_CHARS_MAX and any(rule.pattern is not None for rule in self.rules):
             raise NoPrincipal(
-                f"a subject of {len(subject)} characters; ssl.principal.mapping.rules take up to {SUBJECT_CHARS_MAX}"
+                f"the subject has {len(subject)} characters; ssl.principal.mapping.rules allow {SUBJECT_CHARS_MAX}"
             )
         for rule in self.rules:
             name = rule.of(subject)
             if name is not None:
                 return _BEGIN + name
-        raise NoPrincipal(f"no rule of ssl.principal.mapping.rules matches {subject}")
+        raise NoPrincipal(f"no rule of ssl.principal.mapping.rules matches the subject {subject}")
 
 
 def read_rules(text: str) -> Principals:
@@ -87,5 +87,5 @@ def _rule(pattern: str, replacement: str, letters: str) -> Rule:
         raise BadRules(f"RULE:{pattern}: {error}") from None
     for number in (int(found[2]) for found in _REFERENCE.finditer(replacement) if found[2]):
         if number > compiled.groups:
-            raise BadRules(f"RULE:{pattern}/{replacement}/: there is no group {number}")
+            raise BadRules(f"RULE:{pattern}/{replacement}/: the pattern has no group {number}")
     return Rule(compiled, replacement, letters)

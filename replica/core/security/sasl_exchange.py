@@ -1,4 +1,4 @@
-"""The interface of all SASL mechanisms: an exchange of tokens, one after the other, until `done`."""
+"""The interface of SASL mechanisms: client and server exchange tokens until `done`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Refused(Exception):
-    """The peer failed to authenticate. The text is for this side's log; the peer receives less."""
+    """Failed authentication of the peer. The text is for this side's log; the peer receives less detail."""
 
 
 class Exchange(Protocol):
-    """The server's side.
+    """The server's side of an authentication.
 
-    done   the client has proved that it is `name`
-    name   the name that the client gave, "" before
+    done   True if the client has proved to be `name`
+    name   the user name that the client gave; "" before
     """
 
     @property
@@ -22,11 +22,11 @@ class Exchange(Protocol):
     def name(self) -> str: ...
 
     def step(self, token: bytes) -> bytes:
-        """Return the response to a token. `Refused` ends the exchange."""
+        """Return the response to a token. Raises `Refused` if authentication fails."""
 
 
 class Proof(Protocol):
-    """The client's side."""
+    """The client's side of an authentication."""
 
     @property
     def done(self) -> bool: ...
@@ -34,4 +34,5 @@ class Proof(Protocol):
     def first(self) -> bytes: ...
 
     def step(self, token: bytes) -> bytes | None:
-        """Return the next token, or None after the last one. Raises `Refused` if the server is not authentic."""
+        """Return the next token; None after the last one. Raises `Refused` if the server fails to prove its
+        identity."""

@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): name and password in the clear, for listeners with TLS or trusted networks."""
+"""SASL PLAIN (RFC 4616): user name and password in clear text. Use it with TLS, or in a trusted network."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from replica.core.security.sasl_exchange import Refused
 PLAIN: Final = "PLAIN"
 
 TOKEN_BYTES_MAX: Final = 8_192
-"""The same limit as for a message of SCRAM."""
+"""The limit for a token, the same as for a SCRAM message."""
 
 
 class PlainExchange:
-    """The server's side. `users`: passwords by name."""
+    """The server's side. `users`: passwords by user name."""
 
     def __init__(self, users: Mapping[str, bytes]) -> None:
         self.done = False
@@ -25,16 +25,16 @@ class PlainExchange:
     def step(self, token: bytes) -> bytes:
         """Check a token `[authorization identity] NUL name NUL password`. The identity must be empty or the name."""
         if len(token) > TOKEN_BYTES_MAX:
-            raise Refused(f"a token of {len(token)} bytes; the limit is {TOKEN_BYTES_MAX}")
+            raise Refused(f"the token has {len(token)} bytes; the limit is {TOKEN_BYTES_MAX}")
         try:
             identity, name, password = token.decode().split("\0")
         except ValueError:
             raise Refused("the token is not a PLAIN message") from None
         known = self._users.get(name)
-        # Unknown names are compared as well, so both cases take the same time.
+        # Compare a password for unknown names, too, so that both cases take the same time.
         right = hmac.compare_digest(password.encode(), known if known is not None else b"\0")
         if not right or known is None or identity not in ("", name):
-            raise Refused(f"wrong name or password, for {name!r}")
+            raise Refused(f"wrong name or password for user {name!r}")
         self.done, self.name = True, name
         return b""
 

@@ -1,12 +1,12 @@
-"""SASL SCRAM (RFC 5802): client and server prove to each other that they know a password, and neither sends it.
+"""SASL SCRAM (RFC 5802): client and server prove to each other that they know a password, without sending it.
 
-    n,,n=ann,r=fy1                        client: its name and a nonce
-    r=fy1Q7,s=c2FsdA==,i=4096             server: the nonce with its own appended, the salt, the iterations
+    n,,n=ann,r=fy1                        client: its user name and a nonce
+    r=fy1Q7,s=c2FsdA==,i=4096             server: the client's nonce with its own appended, the salt, the iterations
     c=biws,r=fy1Q7,p=...                  client: a proof over all messages, keyed by the salted password
     v=...                                 server: a proof over the same messages
 
-An unknown name gets a salt as well, always the same one, and the exchange fails at the end. So the messages do not
-reveal whether a name exists.
+An unknown user name gets a salt, too, the same one each time, and fails only at the last message. So the messages do
+not reveal whether a name exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from replica.core.security.sasl_exchange import Refused
 
 MESSAGE_BYTES_MAX: Final = 8_192
 SERVER_ITERATIONS_MAX: Final = 1_000_000
-"""The limit for the iterations that an unauthenticated server requests: each costs CPU time."""
+"""The limit for iterations that a server may request before it is authenticated: each costs CPU time."""
 
 _NAME: Final = r"(?:[^,=]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -42,13 +42,13 @@ _SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,]+)|v=(?P<verifier>{_BASE
 _TOKEN_AUTH: Final = ",tokenauth="
 
 Find = Callable[[str], Credential | None]
-"""Returns the credential of a user, or None."""
+"""Returns the credential of a user, or None if the user is unknown."""
 
 
 class ScramExchange:
     """The server's side.
 
-    nonce   drawn for this exchange, and never used again
+    nonce   a fresh random value for this exchange
     secret  the cluster's secret, from which the salts of unknown names are derived
     """
 
@@ -66,7 +66,7 @@ class ScramExchange:
 
     def step(self, token: bytes) -> bytes:
         if self.done:
-            raise Refused("a token after the end of the exchange")
+            raise Refused("the client sent a token after the end of the exchange")
         answer = self._first(_text(token)) if self._credential is None else self._final(_text(token))
         return answer.encode()
 
@@ -74,7 +74,7 @@ class ScramExchange:
         found = _required(_CLIENT_FIRST.fullmatch(text), "its first message")
         name = unescaped(found["name"])
         if found["identity"] is not None and unescaped(found["identity"]) != name:
-            raise Refused(f"{name!r} requests another authorization identity")
+            raise Refused(f"{name!r} requests a different authorization identity")
         if _TOKEN_AUTH in found["more"]:
             raise Refused("delegation tokens are not supported")
         self.name = name
@@ -88,7 +88,7 @@ class ScramExchange:
         return answer
 
     def _stand_in(self, name: str) -> Credential:
-        """Return a credential for an unknown name. No password matches it: its keys are not hashes."""
+        """Return a credential for an unknown user name. No password matches it, because its keys are not hashes."""
         made = self._mechanism.hmac(self._secret, f"{self._mechanism.value} {name}".encode())
         return Credential(made[:20], made, made, ITERATIONS_MIN)
 
@@ -98,8 +98,8 @@ class ScramExchange:
         assert credential is not None
         if _decoded(found["head"]) != self._head:
             raise Refused("the channel binding differs from the first message's")
-        # Old versions of librdkafka prepend their own nonce once more; Kafka's servers accept it, too. The exchange is
-        # safe with the server's nonce alone, and the proof covers the whole message.
+        # Old versions of librdkafka prepend their own nonce again, which Kafka's servers accept. The server's nonce
+        # alone makes the exchange safe, and the proof covers the whole message.
         if not found["nonce"].endswith(self._nonce):
             raise Refused("the nonce does not end with the server's")
         over = f"{self._messages},{found['bare']}".encode()
@@ -108,7 +108,7 @@ class ScramExchange:
         key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
         right = hmac.compare_digest(mechanism.h(key), credential.stored_key)
         if not right or not self._known or len(proof) != len(signature):
-            raise Refused(f"wrong name or password, for {self.name!r}")
+            raise Refused(f"wrong name or password for user {self.name!r}")
         self.done = True
         return f"v={_base64(mechanism.hmac(credential.server_key, over))}"
 
@@ -171,11 +171,11 @@ def unescaped(name: str) -> str:
 
 def _text(token: bytes) -> str:
     if len(token) > MESSAGE_BYTES_MAX:
-        raise Refused(f"a message of {len(token)} bytes; the limit is {MESSAGE_BYTES_MAX}")
+        raise Refused(f"the message has {len(token)} bytes; the limit is {MESSAGE_BYTES_MAX}")
     try:
         return token.decode()
     except UnicodeDecodeError:
-        raise Refused("a message that is not UTF-8") from None
+        raise Refused("the message is not UTF-8") from None
 
 
 def _required(found: re.Match[str] | None, what: str) -> re.Match[str]:
@@ -192,4 +192,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise Refused("a message with damaged base64") from None
+        raise Refused("the message contains invalid base64") from None

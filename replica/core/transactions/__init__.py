@@ -1,1 +1,1 @@
-"""The transaction coordinator: producers' transactions, which end in all of their partitions or in none."""
+"""The transaction coordinator. A transaction ends alike in all of its partitions: committed or aborted."""

@@ -1,8 +1,7 @@
-"""The end of a transaction: decided and recorded first; then every partition gets a marker; then completion is
-recorded.
+"""The end of a transaction: record the decision, then write a marker to each partition, then record the completion.
 
-The next coordinator reads what was decided and sends all markers again: a partition that has the marker already ignores
-it.
+If the coordinator changes in between, the next one reads the decision and sends all markers again. A partition ignores
+a marker that it already has.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ S = TxnState
 
 
 class TransactionCompletion:
-    """Commits and aborts transactions, and counts the partitions that have no marker yet."""
+    """Commits and aborts transactions, and tracks the partitions that still need a marker."""
 
     def __init__(
         self,
@@ -45,19 +44,19 @@ class TransactionCompletion:
         self._transactions = transactions
         self._outbox = outbox
         self.markers: list[Marker] = []
-        """Markers that the runtime has not taken yet."""
+        """Markers for the runtime to take."""
         self._marking: dict[MarkerId, TransactionMetadata] = {}
-        """Transactions of which some partition has no marker yet."""
+        """Transactions with partitions that still need a marker."""
         self._again: dict[tuple[int, str], int] = {}
-        """The time at which the completion of a transaction is written again, by partition and id."""
+        """The time at which to retry writing the completion of a transaction, by partition and transactional id."""
         self._last_marker = 0
 
     def succeed(self, former: Self) -> None:
-        """Use no marker id again that the former coordinator has issued."""
+        """Continue the former coordinator's marker ids, so that none is reused."""
         self._last_marker = former._last_marker
 
     def unload(self, partition: int) -> None:
-        """Forget the transactions of a partition that another broker leads."""
+        """Forget the transactions of a partition that this broker no longer leads."""
         for number in [number for number, each in self._marking.items() if each.partition == partition]:
             del self._marking[number]
         for place in [place for place in self._again if place[0] == partition]:
@@ -68,13 +67,13 @@ class TransactionCompletion:
         return min(self._again.values(), default=None)
 
     def tick(self, now: int) -> None:
-        """Write completions again that could not be written."""
+        """Retry writing completions that failed."""
         for (partition, name), when in list(self._again.items()):
             if when <= now:
                 self.complete(self._topic.names_in(partition)[name], now)
 
     def awaits(self, number: MarkerId) -> bool:
-        """Return whether the partitions of this marker still have to get it from this coordinator."""
+        """Return whether some partition still needs this marker from this coordinator."""
         return number in self._marking
 
     def _next_marker(self) -> MarkerId:
@@ -90,7 +89,7 @@ class TransactionCompletion:
             prepared = S.PREPARE_COMMIT if ask.commit else S.PREPARE_ABORT
             self._decide(transaction, prepared, now, lambda error: self._outbox.answer(ticket, TransactionDone(error)))
         elif state is (S.COMPLETE_COMMIT if ask.commit else S.COMPLETE_ABORT):
-            self._outbox.answer(ticket, TransactionDone(E.NONE))  # the answer to its first request was lost
+            self._outbox.answer(ticket, TransactionDone(E.NONE))  # the answer to the first request was lost
         else:
             self._outbox.answer(ticket, TransactionDone(E.INVALID_TXN_STATE))
 
@@ -103,8 +102,8 @@ class TransactionCompletion:
         self._transactions.write(transaction, transaction.decided(state, now), now, done)
 
     def fence(self, transaction: TransactionMetadata, now: int, then: Callable[[E], None]) -> None:
-        """Abort the transaction under an epoch that its producer does not have: requests of the producer that are under
-        way cannot reach a partition behind the marker."""
+        """Abort the transaction under an incremented producer epoch, so that in-flight requests of the producer cannot
+        append after the marker."""
         transaction.fence()
 
         def done(error: E) -> None:
@@ -114,7 +113,7 @@ class TransactionCompletion:
         self._decide(transaction, S.PREPARE_ABORT, now, done)
 
     def abort_overdue(self, transaction: TransactionMetadata, now: int) -> None:
-        """Abort the transaction if it is open for longer than its timeout."""
+        """Abort the transaction if it has exceeded its timeout."""
         saved = transaction.now
         if (
             saved.state is not S.ONGOING
@@ -123,7 +122,7 @@ class TransactionCompletion:
         ):
             return
         self._outbox.note(TimedOut(transaction.id, saved.producer, saved.epoch, now - saved.started_ms))
-        self.fence(transaction, now, lambda _: None)  # without success the next check tries again
+        self.fence(transaction, now, lambda _: None)  # if this fails, the next check tries again
 
     def send_markers(self, transaction: TransactionMetadata, now: int) -> None:
         saved = transaction.now
@@ -150,7 +149,7 @@ class TransactionCompletion:
         )
 
     def marked(self, number: MarkerId, where: TopicPartition, now: int) -> None:
-        """Note that a partition has the marker, or does not exist any more."""
+        """Record that a partition has the marker, or was deleted."""
         transaction = self._marking.get(number)
         if transaction is None:
             return
@@ -161,7 +160,8 @@ class TransactionCompletion:
             self.complete(transaction, now)
 
     def refused(self, number: MarkerId, where: TopicPartition, error: E) -> None:
-        """Note that a partition refuses the marker: it has recorded a newer coordinator or a newer producer epoch."""
+        """Report that a partition refuses the marker, because it has seen a newer coordinator epoch or producer
+        epoch."""
         transaction = self._marking.get(number)
         if transaction is not None:
             self._outbox.note(TransactionStuck(transaction.id, where, error))

@@ -1,15 +1,15 @@
 """The coordinator of transactions on one broker, as Kafka's `TransactionCoordinator`.
 
-    coordinator.topic.role_taken(taken, now)      this broker leads a partition of the topic of transactions, or no more
-    coordinator.step(ticket, ask, now)            a request, answered once under its ticket
-    coordinator.topic.appended(append.id, NONE, offset, now)
-    coordinator.completion.marked(marker.number, where, now)
-    coordinator.tick(now)                         the time has passed `coordinator.deadline`
-    ready = coordinator.ready()                   what to do now, after each of these
+    coordinator.topic.role_taken(taken, now)      this broker became the leader of a partition, or gave it up
+    coordinator.step(ticket, ask, now)            handle a request, which is answered once, under its ticket
+    coordinator.topic.appended(append.id, NONE, offset, now)    records are committed, the first at this offset
+    coordinator.completion.marked(marker.number, where, now)    a partition has the marker
+    coordinator.tick(now)                         `coordinator.deadline` has passed
+    ready = coordinator.ready()                   the effects; call it after each of these
 
-A transactional id lives in the partition of the topic that it falls into, and its coordinator is that partition's
-leader. What must outlast a coordinator stands there: no client gets an answer and no partition a marker before all
-replicas in sync have the record of it.
+A transactional id hashes to a partition of the transactions topic. The leader of that partition is the id's
+coordinator, and all state that the next coordinator needs is in the partition: a client receives its answer, and a
+partition its marker, only when the record of the decision is committed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ S = TxnState
 
 
 class TransactionCoordinator:
-    """Coordinates the transactions of the partitions that this broker leads. Every request is answered once."""
+    """Coordinates the transactions of the partitions that this broker leads."""
 
     def __init__(self, settings: TransactionSettings, now: int) -> None:
         self._settings = settings
@@ -73,7 +73,7 @@ class TransactionCoordinator:
     # -- partitions ----------------------------------------------------------------------------------------
 
     def replay(self, load: Load, offset: int, record: TxnRecord, producer: int | None = None) -> None:
-        """Apply a record of the topic, in order. No producer's transaction includes this topic."""
+        """Apply a record of the topic, in log order. The topic is never part of a transaction."""
         found = self.topic.found(load)
         if found is None:
             return
@@ -83,10 +83,10 @@ class TransactionCoordinator:
             found[record.id] = record.saved
 
     def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
-        """Ignore a marker: there is none in this topic."""
+        """Do nothing: the topic contains no markers."""
 
     def loaded(self, load: Load, now: int) -> None:
-        """Coordinate the transactions of a partition from now on, and complete those that were decided."""
+        """Coordinate the transactions of a loaded partition from now on, and complete those that are decided."""
         found = self.topic.found(load)
         if found is None:
             return
@@ -105,7 +105,7 @@ class TransactionCoordinator:
 
     @property
     def deadline(self) -> int:
-        """The next time at which `tick` has something to do."""
+        """The time of the next `tick`."""
         times = (self._next_abort_check, self._next_expiry_check, self.completion.deadline)
         return min(time for time in times if time is not None)
 
@@ -120,7 +120,7 @@ class TransactionCoordinator:
             self.transactions.remove_expired(now)
 
     def ready(self) -> TransactionReady:
-        """Return everything that came up since the last call."""
+        """Return the effects since the last call."""
         markers = tuple(self.completion.markers)
         self.completion.markers.clear()
         return TransactionReady(*self._outbox.take(), markers)
@@ -164,7 +164,7 @@ class TransactionCoordinator:
                 self._outbox.answer(ticket, self._listed(ask, now))
 
     def _sought(self, name: str) -> TransactionMetadata | E | None:
-        """Return the transaction; the error, if this broker does not answer for it; None if the id is unknown."""
+        """Return the transaction; an error if this broker does not coordinate the id; None if the id is unknown."""
         error = self.topic.refusal(name) if name else E.INVALID_REQUEST
         return self.topic.find(name) if error is None else error
 
@@ -185,7 +185,7 @@ class TransactionCoordinator:
         elif not found.knows(ask.expected):
             self._outbox.answer(ticket, Initialized(E.PRODUCER_FENCED))
         elif found.state is S.ONGOING:
-            # The open transaction of an earlier producer. The client repeats its request until it is aborted
+            # An earlier producer left an open transaction. The client retries until the transaction is aborted
             # everywhere.
             self.completion.fence(
                 found,

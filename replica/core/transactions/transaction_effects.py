@@ -1,4 +1,4 @@
-"""The records of the topic of transactions, and the effects of a transaction coordinator, as values."""
+"""The records of the transactions topic, and the effects of a transaction coordinator, as values."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Saved:
     timeout_ms: int
     state: TxnState
     partitions: tuple[TopicPartition, ...] = ()
-    """In order. An empty or complete transaction has none."""
+    """The partitions of the transaction, sorted; none if it is empty or complete."""
     updated_ms: int = -1
     started_ms: int = -1
-    """-1: no transaction was ever begun."""
+    """When the transaction started; -1 if the id has not had a transaction."""
 
 
 @frozen
 class TxnRecord:
-    """A transactional id. `saved` None: a tombstone."""
+    """The newest state of a transactional id; a tombstone if `saved` is None."""
 
     id: str
     saved: Saved | None
@@ -43,8 +43,11 @@ class TxnRecord:
 
 @frozen
 class TransactionAppend:
-    """Write a record to a partition of the topic, and report `appended` when all replicas in sync have it. Write it
-    only as the leader in this epoch or a later one."""
+    """A request to write a record to a partition of the transactions topic.
+
+    Call `appended` when it is committed. Write only as the leader of the partition, in this leader epoch or a later
+    one.
+    """
 
     id: AppendId
     partition: int
@@ -56,13 +59,15 @@ class TransactionAppend:
 
 @frozen
 class Marker:
-    """Write the marker of a transaction to partitions, and report `marked` for each, while the coordinator awaits
-    it."""
+    """A request to write the marker of a transaction to partitions.
+
+    Call `marked` for each partition. Stop when the coordinator no longer awaits the marker.
+    """
 
     number: MarkerId
     id: str
     partition: int
-    """The partition of the topic of transactions that the id falls into."""
+    """The partition of the transactions topic to which the id hashes."""
     producer: int
     epoch: int
     coordinator_epoch: int
@@ -81,7 +86,7 @@ class Moved:
 
 @frozen
 class TimedOut:
-    """A transaction was open for longer than its timeout, and is aborted."""
+    """A transaction that exceeded its timeout and is being aborted."""
 
     id: str
     producer: int
@@ -95,7 +100,7 @@ class TransactionsLoaded:
     epoch: int
     transactions: int
     unfinished: int
-    """Decided transactions of which some partition may have no marker."""
+    """Decided transactions, of which some partitions may still need a marker."""
 
 
 @frozen
@@ -113,7 +118,7 @@ class TransactionNotWritten:
 
 @frozen
 class TransactionStuck:
-    """A partition refuses a marker of this coordinator for good. The next coordinator tries again."""
+    """A marker that a partition refuses permanently. The next coordinator tries again."""
 
     id: str
     where: TopicPartition
@@ -122,7 +127,7 @@ class TransactionStuck:
 
 @frozen
 class TransactionExpired:
-    """An id that was not used for so long expired."""
+    """A transactional id that expired because it was not used."""
 
     id: str
 

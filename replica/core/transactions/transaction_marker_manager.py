@@ -1,16 +1,15 @@
-"""The markers of ended transactions on their way to the leaders of their partitions, as Kafka's
-`TransactionMarkerChannelManager`.
+"""The transaction markers that have to be sent to partition leaders, as Kafka's `TransactionMarkerChannelManager`.
 
-    markers.add(marker, now)                   a transaction has ended: each of its partitions needs the marker
-    request = markers.next_request(leader)     for each of `markers.leaders`, which has no other request under way
+    markers.add(marker, now)                   a transaction is decided: each of its partitions needs the marker
+    request = markers.next_request(leader)     for each of `markers.leaders` without a request in flight
     results = markers.answered(request, answers, now)
-    markers.failed(request, now)               there was no answer, or it made no sense
-    unknown = markers.tick(now)                the time has passed `markers.deadline`
+    markers.failed(request, now)               there was no answer, or it was invalid
+    unknown = markers.tick(now)                `markers.deadline` has passed
     markers.deleted(where), markers.checked(now)
 
-A request takes the markers of many transactions along. Leaders change at any time: a marker that was not written goes
-to the leader that the partition has a little later, until it is written or no longer awaited. This broker's own
-partitions get theirs in the same way.
+A request carries the markers of many transactions. If a marker is not written, for example because the leader changed,
+it is sent again after a pause to the leader of that time, until it is written or no longer awaited. This broker's own
+partitions are handled in the same way.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from replica.core.errors import ErrorCode, WireError
 from replica.core.transactions.transaction_effects import Marker, MarkerId
 
 MarkerKey: TypeAlias = tuple[int, TopicPartition]
-"""A producer id and a partition, which responses name. A producer has one ended transaction at a time."""
+"""A producer id and a partition, by which responses name a marker: a producer has one decided transaction at a time."""
 
 _WITHOUT_TRANSACTIONS: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
-"""The partition's log cannot hold a part of a transaction, so it needs no marker."""
+"""The partition's log format supports no transactions, so it needs no marker."""
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""The partition has a newer producer epoch or a newer coordinator. A retry is useless."""
+"""The partition has seen a newer producer epoch or coordinator epoch, so a retry is useless."""
 
 
 @frozen
 class MarkerSettings:
-    """retry_ms        the pause before markers that were not written are placed again
-    check_ms        the interval of checks whether unknown partitions exist at all
+    """retry_ms        the pause before markers that were not written are sent again
+    check_ms        the interval of checks whether partitions without metadata exist
     partitions_max  the limit of partitions in one request
     """
 
@@ -48,7 +47,7 @@ class MarkerSettings:
 
 
 class PartitionLeaders(Protocol):
-    """The part of the metadata cache that places markers."""
+    """The part of the metadata cache that the marker manager uses."""
 
     def __contains__(self, where: TopicPartition) -> bool: ...
     def leader(self, where: TopicPartition) -> BrokerId | None: ...
@@ -64,8 +63,10 @@ class MarkerRequest:
 
 @frozen
 class MarkerResult:
-    """The leader's answer for one partition (Kafka: TransactionMarkerRequestCompletionHandler). The marker is sent
-    again if the answer is neither `written` nor `refused`."""
+    """The leader's answer for one partition, as in Kafka's `TransactionMarkerRequestCompletionHandler`.
+
+    The marker is sent again unless it is `written` or `refused`.
+    """
 
     marker: Marker
     where: TopicPartition
@@ -82,11 +83,11 @@ class MarkerResult:
 
 
 class TransactionMarkerManager:
-    """Places each marker with the leader of its partition, and decides what goes into requests and what is sent again.
+    """Queues each marker for the leader of its partition, fills requests, and decides what to send again.
 
-    Waiting markers need no limit of their own. A producer begins its next transaction only when all partitions have the
-    marker of the last one, so at most one marker for each producer and partition is awaited. It replaces an older one
-    in its queue. The coordinator itself keeps the same partitions until they are marked.
+    The queues need no limit: a producer begins its next transaction only when all partitions have the marker of the
+    last one, so at most one marker for each producer and partition is awaited, and it replaces an older one. The
+    coordinator keeps the same partitions in memory anyway.
     """
 
     def __init__(
@@ -94,33 +95,34 @@ class TransactionMarkerManager:
     ) -> None:
         self._metadata = metadata
         self._awaits = awaits
-        """Returns whether the coordinator still awaits a marker. Others are dropped instead of sent."""
+        """Returns whether the coordinator still awaits a marker. Other markers are dropped."""
         self._settings = settings or MarkerSettings()
         self._waiting: dict[BrokerId, dict[MarkerKey, Marker]] = {}
-        """The queues of the leaders. None is empty."""
+        """The queue for each leader. No queue is empty."""
         self._under_way: dict[BrokerId, MarkerRequest] = {}
-        """The requests without an answer, at most one for each leader."""
+        """The requests in flight, at most one for each leader."""
         self._unplaced: dict[MarkerKey, Marker] = {}
-        """Markers of partitions without a known leader, and those to be sent again."""
+        """Markers to be queued again: their partition has no known leader, or they were not written."""
         self._retry_at = math.inf
-        """The time at which `_unplaced` is placed again. Finite while it is not empty."""
+        """The time at which `_unplaced` is queued again; infinite if it is empty."""
         self._check_at = math.inf
-        """The time of the next check of unknown partitions. Finite while `_unplaced` is not empty and no check runs."""
+        """The time of the next check of unknown partitions; infinite if `_unplaced` is empty, or while a check is
+        running."""
         self._checking = False
-        """A check has begun, and `checked` has not ended it."""
+        """True from the beginning of a check until `checked`."""
 
     def __len__(self) -> int:
-        """Return the number of markers that wait, by partition."""
+        """Return the number of markers to send, one for each partition."""
         return len(self._unplaced) + sum(map(len, self._waiting.values()))
 
     @property
     def leaders(self) -> tuple[BrokerId, ...]:
-        """The leaders for which markers wait."""
+        """The leaders with queued markers."""
         return tuple(self._waiting)
 
     @property
     def deadline(self) -> float:
-        """The next time at which `tick` has something to do, or infinity."""
+        """The time of the next `tick`; infinite if none is needed."""
         return min(self._retry_at, self._check_at)
 
     # -- placing -------------------------------------------------------------------------------------------
@@ -139,8 +141,8 @@ class TransactionMarkerManager:
                 self._waiting.setdefault(leader, {})[key] = marker
 
     def _put_aside(self, markers: Mapping[MarkerKey, Marker], now: int) -> None:
-        """Keep markers until they are placed again. Drop those that are not awaited: the producer's newer marker may be
-        there already."""
+        """Keep markers to be queued again. Drop those that are not awaited: they could replace a newer one of the
+        producer."""
         awaited = {key: marker for key, marker in markers.items() if self._awaits(marker.number)}
         if not awaited:
             return
@@ -150,7 +152,7 @@ class TransactionMarkerManager:
             self._check_at = min(self._check_at, now + self._settings.check_ms)
 
     def tick(self, now: int) -> list[TopicPartition]:
-        """Place markers again. Return the unknown partitions if it is time to check whether they exist."""
+        """Queue markers again. Return the partitions to check for existence, if it is time for that."""
         if now >= self._retry_at:
             self._retry_at = math.inf
             unplaced, self._unplaced = self._unplaced, {}
@@ -164,12 +166,12 @@ class TransactionMarkerManager:
         return unknown
 
     def deleted(self, where: TopicPartition) -> list[MarkerResult]:
-        """Count a partition of a deleted topic as marked: there is no log to write to."""
+        """Treat the partitions of a deleted topic as marked."""
         gone = [key for key in self._unplaced if key[1] == where]
         return [MarkerResult(self._unplaced.pop(key), where, ErrorCode.NONE) for key in gone]
 
     def checked(self, now: int) -> None:
-        """End the check that `tick` has begun."""
+        """End the check that `tick` began."""
         self._checking = False
         if self._unplaced:
             self._check_at = now + self._settings.check_ms
@@ -177,7 +179,7 @@ class TransactionMarkerManager:
     # -- requests ------------------------------------------------------------------------------------------
 
     def next_request(self, leader: BrokerId) -> MarkerRequest | None:
-        """Return the next request to a leader. None if nothing waits, or a request is under way."""
+        """Return the next request to a leader; None if there is no marker for it, or a request is in flight."""
         if leader in self._under_way:
             return None
         waiting = self._waiting.get(leader, {})
@@ -197,8 +199,10 @@ class TransactionMarkerManager:
     def answered(
         self, request: MarkerRequest, answers: Iterable[tuple[MarkerKey, ErrorCode]], now: int
     ) -> list[MarkerResult]:
-        """Take the leader's answers. Markers without an answer are sent again. Raise `WireError` for an answer that
-        does not belong to the request: it changes nothing, and the request has failed."""
+        """Handle the leader's answers. Markers without an answer are sent again.
+
+        Raise `WireError` if an answer does not match the request. Nothing has changed then: call `failed`.
+        """
         left: dict[MarkerKey, Marker] = dict(request.markers)
         again: dict[MarkerKey, Marker] = {}
         results: list[MarkerResult] = []
@@ -215,6 +219,6 @@ class TransactionMarkerManager:
         return results
 
     def failed(self, request: MarkerRequest, now: int) -> None:
-        """Send all markers for this leader again. Leaders may have changed, also those of the markers that wait."""
+        """Queue all markers for this leader again, also those that are not in the request: leaders may have changed."""
         del self._under_way[request.leader]
         self._put_aside({**request.markers, **self._waiting.pop(request.leader, {})}, now)

@@ -1,6 +1,6 @@
-"""Requests to a transaction coordinator and its answers, without the differences between versions of the protocol.
+"""Requests to a transaction coordinator and its answers, independent of protocol versions.
 
-A request has a ticket, which is answered once: at once, or when a record is on all replicas in sync.
+Each request has a ticket, which is answered once: at once, or when a record is committed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GREATEST_EPOCH = 2**15 - 1
 
 @frozen
 class ProducerIdentity:
-    """The sender of a request: a transactional id, and the producer id and epoch under which it is used."""
+    """The sender of a request: a transactional id, with the producer id and epoch that the producer uses."""
 
     id: str
     producer: int
@@ -35,9 +35,9 @@ class Init:
     id: str
     timeout_ms: int
     expected: tuple[int, int] | None = None
-    """Producer id and epoch of a producer that goes on after an error; None: a new producer."""
+    """The id and epoch of a producer that resumes after an error; None for a new producer."""
     fresh: int | None = None
-    """A producer id that was never used, in case that one is needed."""
+    """An unused producer id, in case one is needed."""
 
 
 @frozen
@@ -49,7 +49,7 @@ class Initialized:
 
 @frozen
 class NeedsId:
-    """A request for a producer id that was never used. Nothing has happened: repeat the request with one."""
+    """The answer that the request needs an unused producer id. Nothing has changed: repeat the request with one."""
 
 
 @frozen
@@ -66,7 +66,7 @@ class End:
 
 @frozen
 class TransactionDone:
-    """The outcome for the whole request."""
+    """The outcome of the whole request."""
 
     error: ErrorCode
 
@@ -78,7 +78,7 @@ class DescribeTransaction:
 
 @frozen
 class DescribedTransaction:
-    """The state of a transaction. `partitions`: of a decided one, those without a marker."""
+    """The state of a transaction. `partitions`: after the decision, only those without a marker."""
 
     error: ErrorCode
     state: TxnState = TxnState.DEAD
@@ -91,7 +91,7 @@ class DescribedTransaction:
 
 @frozen
 class ListTransactions:
-    """A filter of transactions. Empty sets and -1 filter nothing."""
+    """A filter for transactions. Empty sets and -1 match everything."""
 
     states: frozenset[TxnState] = frozenset()
     producers: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""One transactional id, and its possible next states."""
+"""One transactional id, its state and the next states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ E = ErrorCode
 
 @frozen
 class Next:
-    """The state after a write. `last_`: the former producer id and epoch, by which a producer repeats a request."""
+    """The state after a write. `last_`: the former producer id and epoch, which identify a repeated request."""
 
     saved: Saved
     last_producer: int = NO_PRODUCER
@@ -31,21 +31,21 @@ class Next:
 
 @define(eq=False)
 class TransactionMetadata:
-    """A transactional id and its transaction, as Kafka's class of this name. It changes nothing else."""
+    """A transactional id and its transaction, as Kafka's class of this name. Its methods have no other effects."""
 
     id: str
     partition: int
-    """The partition of the topic of transactions that the id falls into."""
+    """The partition of the transactions topic to which the id hashes."""
     now: Saved
-    """The state as recorded in the topic; a new id has no record and no epoch yet."""
+    """The newest recorded state. A new id has no record and no epoch yet."""
     last_producer: int = NO_PRODUCER
     last_epoch: int = NO_EPOCH
     pending: S | None = None
-    """The state that is being written, or will be when all partitions have their marker."""
+    """The next state, while it is being written or waits for markers."""
     fence_failed: bool = False
-    """True if the epoch was incremented to fence a producer and could not be written: it is not incremented again."""
+    """True if a write with an incremented epoch failed; then the next attempt to fence does not increment it again."""
     unmarked: dict[TopicPartition, None] = field(factory=dict)
-    """Partitions without the marker of a decided transaction."""
+    """Partitions that still need the marker of a decided transaction."""
     marker: MarkerId | None = None
 
     @property
@@ -58,7 +58,7 @@ class TransactionMetadata:
     # -- producers -----------------------------------------------------------------------------
 
     def refusal(self, who: ProducerIdentity) -> E | None:
-        """Return the error of a request whose producer may not use this id now."""
+        """Return the error if this producer may not use the id now."""
         if who.producer != self.now.producer:
             return E.INVALID_PRODUCER_ID_MAPPING
         if who.epoch != self.now.epoch:
@@ -68,8 +68,8 @@ class TransactionMetadata:
         return None
 
     def knows(self, expected: tuple[int, int] | None) -> bool:
-        """Return whether a producer that goes on after an error is the present one, or the last one with no epoch
-        left."""
+        """Return whether a producer that resumes after an error is the current one, or the previous one after its last
+        epoch."""
         if expected is None or self.now.epoch == NO_EPOCH:
             return True
         producer, epoch = expected
@@ -78,7 +78,7 @@ class TransactionMetadata:
     # -- next states --------------------------------------------------------------------------------
 
     def needs_id(self, expected: tuple[int, int] | None) -> bool:
-        """Return whether this producer id has no epoch left."""
+        """Return whether this producer id has no unused epoch left."""
         return is_last(self.now.epoch) and (expected is None or expected[1] == self.now.epoch)
 
     def rotated(self, fresh: int, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next:
@@ -86,13 +86,13 @@ class TransactionMetadata:
         return Next(Saved(fresh, 0, timeout_ms, S.EMPTY, updated_ms=now), self.now.producer, last)
 
     def bumped(self, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next | None:
-        """Return the state with the next epoch; None if a newer producer has come since."""
+        """Return the state with the next epoch; None if a newer producer has taken over."""
         epoch, last = self.now.epoch + 1, NO_EPOCH
         if expected is not None:
             if self.now.epoch == NO_EPOCH or expected[1] == self.now.epoch:
                 last = self.now.epoch
             elif expected[1] == self.last_epoch:
-                # A repeated request, whose answer was lost: a newer producer would have cleared `last_epoch`.
+                # A repeated request whose answer was lost: a newer producer would have cleared `last_epoch`.
                 epoch, last = self.now.epoch, self.last_epoch
             else:
                 return None
@@ -120,7 +120,7 @@ class TransactionMetadata:
         return Next(saved, self.last_producer, self.last_epoch)
 
     def fence(self) -> None:
-        """Increment the epoch, so that requests of the present producer are refused."""
+        """Increment the epoch, so that requests of the current producer are refused."""
         if not self.fence_failed:
             assert self.now.epoch < GREATEST_EPOCH
             self.now = evolve(self.now, epoch=self.now.epoch + 1)
@@ -135,5 +135,5 @@ class TransactionMetadata:
 
 
 def is_last(epoch: int) -> bool:
-    """Return whether a producer may have no later epoch. The one behind it is for fencing."""
+    """Return whether a producer can get no later epoch. The greatest epoch is reserved for fencing."""
     return epoch >= GREATEST_EPOCH - 1

@@ -1,5 +1,4 @@
-"""The transactions that this broker coordinates, and their records in the topic, as Kafka's
-`TransactionStateManager`."""
+"""The transactions that this broker coordinates, and their records, as Kafka's `TransactionStateManager`."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ from replica.core.transactions.transaction_states import AT_REST, TxnState, may
 
 E: TypeAlias = ErrorCode
 Done: TypeAlias = Callable[[ErrorCode, int], None]
-"""Receives the outcome of a write, as clients receive it; and the time."""
+"""Receives the outcome of a write, as the error for clients, and the time."""
 
 
 class TransactionStateManager:
-    """Keeps transactions by transactional id, and writes their records, one at a time for each."""
+    """Keeps transactions by transactional id, and writes their records, one at a time for each id."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class TransactionStateManager:
         return made
 
     def write(self, transaction: TransactionMetadata, after: Next, now: int, done: Done) -> None:
-        """Record the next state. No other change of the transaction begins before the outcome."""
+        """Record the next state. The transaction cannot change again before the outcome."""
         before = transaction.state
 
         def finished(error: E, later: int) -> None:
@@ -64,7 +63,7 @@ class TransactionStateManager:
         self._write(transaction, after.saved.state, after.saved, now, finished)
 
     def remove_expired(self, now: int) -> None:
-        """Remove ids that were not used for `transactional.id.expiration.ms`, a limited number at a time."""
+        """Remove ids that were not used for `transactional.id.expiration.ms`, a limited number in each call."""
         settings = self._settings
         old = [
             each
@@ -116,4 +115,4 @@ _CLIENT_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
     E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""The error of a producer whose record was not written."""
+"""The error that a producer receives when its record could not be written."""

@@ -1,6 +1,6 @@
-"""The states of a producer's transactions, and the only ways from one to another.
+"""The states of a transactional id, and the allowed transitions.
 
-`python -m replica.core.transactions.transaction_states` draws the table, as the documentation shows it.
+`python -m replica.core.transactions.transaction_states` prints the diagram in the documentation.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 
 class TxnState(Enum):
-    """The states, by their names on the wire."""
+    """The states, with their names in Kafka's protocol."""
 
     EMPTY = "Empty"
-    """The producer has an id and an epoch, and no transaction since."""
+    """The producer has an id and an epoch, but no transaction yet."""
     ONGOING = "Ongoing"
     """The transaction is open and has partitions."""
     PREPARE_COMMIT = "PrepareCommit"
@@ -26,9 +26,9 @@ class TxnState(Enum):
     DEAD = "Dead"
     """The transactional id has expired and is being removed."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """The producer of an open transaction is fenced by a new epoch, under which the transaction is aborted.
+    """The producer of an open transaction is fenced by a new epoch, and the transaction is being aborted.
 
-    This state is never written: the abort follows at once.
+    This state is never written, since the abort follows at once.
     """
 
 
@@ -57,7 +57,7 @@ def may(before: TxnState, after: TxnState) -> bool:
 
 
 def drawn() -> str:
-    """Return the table as a Mermaid diagram."""
+    """Return the transitions as a Mermaid diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {S.EMPTY.value}"]
     for after, froms in TXN_FROM.items():
         lines += [f"    {before.value} --> {after.value}" for before in TxnState if before in froms]

@@ -1,7 +1,7 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
 The names are those of Kafka's JMX beans, in lower case with underscores; those of groups are the ones of common
-exporters. Metrics of leaders are 0 at followers, so that sums over all brokers are right.
+exporters. Metrics of leaders are 0 at followers, so that they can be summed over all brokers.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ OF_BROKER: Final = (
     ),
     (
         f"{MANAGER}_at_min_isr_partition_count",
-        "partitions led here that refuse acks=all without one more replica",
+        "partitions led here that refuse acks=all if one more replica leaves the ISR",
     ),
     (
         f"{MANAGER}_partitions_with_open_transactions",
-        "partitions led here in which an open transaction holds back read_committed consumers",
+        "partitions led here where an open transaction holds back read_committed consumers",
     ),
     (
         f"{MANAGER}_oldest_open_transaction_ms",
-        "the longest time since the last record of such a transaction's producer, by record timestamps; 0 without any",
+        "the longest time since the last record of an open transaction's producer, by record timestamps; 0 if none",
     ),
     (f"{MANAGER}_damaged_log_count", "logs that could not be opened or went offline"),
     (
@@ -46,10 +46,10 @@ OF_BROKER: Final = (
         "damaged logs that the cleaner has given up",
     ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
-    ("kafka_server_delayed_operation_purgatory_size", "delayed operations: produces and fetches that wait"),
+    ("kafka_server_delayed_operation_purgatory_size", "delayed produce and fetch operations"),
     (
         "kafka_server_refused_fetches_count",
-        "partitions for which a leader refused this follower's fetch, since the start: some, whenever leaders change",
+        "partitions for which a leader refused this follower's fetch, since the start; normal when leaders change",
     ),
     (
         "kafka_server_unsupported_version_count",
@@ -64,7 +64,7 @@ OF_BROKER: Final = (
 OF_PARTITION: Final = (
     (f"{LOG}_log_start_offset", "the first readable offset"),
     (f"{LOG}_log_end_offset", "the offset of the next record"),
-    (f"{LOG}_high_watermark", "every record before it is committed"),
+    (f"{LOG}_high_watermark", "the high watermark: all records before it are committed"),
     (f"{LOG}_last_stable_offset", "no transaction is open before it: read_committed consumers read up to here"),
 )
 OF_LED_PARTITION: Final = (
@@ -73,12 +73,15 @@ OF_LED_PARTITION: Final = (
 )
 OF_GROUP: Final = (
     (f"{GROUP}_current_offset", "the committed offset of a group coordinated here"),
-    (f"{GROUP}_lag", "the records between that offset and the high watermark; only if this broker holds a replica"),
+    (
+        f"{GROUP}_lag",
+        "the records between the committed offset and the high watermark; only if this broker holds a replica",
+    ),
 )
 
 
 def samples(broker: Broker) -> Iterator[MetricSample]:
-    """Return the metrics as of now. The cost grows with the number of partitions: call it once a scrape."""
+    """Yield the current metrics. The cost grows with the number of partitions: call it once a scrape."""
     yield from _of_broker(broker)
     yield from _of_partitions(broker)
     yield from _of_groups(broker)
@@ -112,7 +115,7 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
 
 
 def _open_for_ms(broker: Broker) -> Iterator[int]:
-    """Return the age of the oldest open transaction of each partition led here that has one."""
+    """Yield the age of the oldest open transaction in each partition led here that has one."""
     now = broker.parts.replica_manager.now()
     for held in broker.parts.replica_manager.core.partitions.values():
         if isinstance(held.role, LeaderRole) and held.stable_offset < held.high_watermark:
@@ -148,6 +151,6 @@ def _labels(where: TopicPartition) -> dict[str, str]:
 
 
 def table() -> str:
-    """Return the table of the docs."""
+    """Return the metrics as a table for the documentation."""
     every = (*OF_BROKER, *OF_PARTITION, *OF_LED_PARTITION, *OF_GROUP)
     return "\n".join(["| Name | What it says |", "|---|---|", *(f"| `{name}` | {about} |" for name, about in every)])

@@ -1,4 +1,4 @@
-"""The port for a broker's operators: a page at `/`, the same as JSON at `/status.json`, `/metrics` and `/health`."""
+"""The HTTP port for a broker's operators: `/` (page), `/status.json` (the same as JSON), `/metrics` and `/health`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BrokerOperatorPort:
         self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages, self._names)
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until cancelled. Started with the number of the port."""
+        """Run until cancelled. Reports the port number at the start."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sampler.run)
             task_status.started(await nursery.start(self._port.run))

@@ -1,4 +1,5 @@
-"""The page of a broker: the cluster as this broker knows it. It has the frame and the updates of the store's page."""
+"""The status page of a broker: the cluster as this broker knows it. It uses the frame and updates of the store's
+page."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from zab.admin.markup import (
 )
 
 SHOWN_MAX: Final = 200
-"""Rows of a table; the rest is counted."""
+"""The maximum number of rows in a table. The page counts the rest."""
 
 
 def whole(state: dict[str, Any], samples: Sequence[BrokerSample]) -> bytes:
@@ -125,7 +126,7 @@ def _groups(state: dict[str, Any]) -> str:
 
 
 def _hidden(state: dict[str, Any], kind: str) -> int:
-    """Return how many of them the page does not show."""
+    """Return how many entries of this kind the page omits."""
     return max(len(state[kind]) - SHOWN_MAX, 0) + int(state["omitted"][kind])
 
 

@@ -18,7 +18,7 @@ SAMPLES_MAX: Final = 120
 
 @frozen
 class BrokerSample:
-    """records   records written to partitions led here, since the sample before
+    """records   records written to partitions led here since the previous sample
     behind    under-replicated partitions of the cluster
     lag       the known lag of all groups coordinated here
     """

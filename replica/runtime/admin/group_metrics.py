@@ -14,7 +14,7 @@ PREFIX: Final = "kafka_coordinator_group"
 
 
 def samples(groups: GroupCoordinatorRuntime) -> Iterator[MetricSample]:
-    """Return the metrics as of now. The cost grows with the number of groups: call it once a scrape."""
+    """Yield the current metrics. The cost grows with the number of groups: call it once a scrape."""
     states: Counter[GroupState] = Counter()
     members = offsets = 0
     for group in groups.coordinator.groups:
@@ -30,7 +30,7 @@ def samples(groups: GroupCoordinatorRuntime) -> Iterator[MetricSample]:
     yield MetricSample(
         f"{PREFIX}_partitions_loading",
         GAUGE,
-        "partitions of the offsets topic led here that are still loaded: their groups are not served yet",
+        "partitions of the offsets topic led here that are still being loaded: their groups are not served yet",
         len(groups.coordinator.topic.loading),
     )
     for cause in Cause:

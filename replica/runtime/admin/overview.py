@@ -1,4 +1,4 @@
-"""The state of a broker as plain values: the cluster as this broker knows it, its replicas, and the groups that it
+"""The state of a broker as plain values: the cluster as it knows it, its replicas, and the groups that it
 coordinates."""
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from zab.host.clocks import wall_ms
 
 HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
 TROUBLED_MAX: Final = 100
-"""Unhealthy partitions that are listed."""
+"""The maximum number of unhealthy partitions in the list."""
 LISTED_MAX: Final = 1_000
-"""Topics that are listed, those of clients first; and groups, those with the largest lag first."""
+"""The maximum number of listed topics, those of clients first; and of listed groups, those with the largest lag
+first."""
 
 
 @define
 class Partitions:
-    """Counts of the cluster's partitions, by the controller's metadata. Some count only partitions led or held here."""
+    """Counts of the cluster's partitions in the controller's metadata. Some fields count only partitions led or stored
+    here."""
 
     total: int = 0
     offline: int = 0
@@ -35,7 +37,7 @@ class Partitions:
     under_min_isr: int = 0
     """Partitions led here that refuse acks=all."""
     at_min_isr: int = 0
-    """Partitions led here that refuse acks=all if one more replica falls out of sync."""
+    """Partitions led here that refuse acks=all if one more replica leaves the ISR."""
     leads: Counter[int] = field(factory=Counter)
     holds: Counter[int] = field(factory=Counter)
     in_sync: Counter[int] = field(factory=Counter)
@@ -80,10 +82,10 @@ def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
 
 
 def worries(broker: Broker, found: Partitions) -> list[str]:
-    """List the warnings. Every broker lists those of the cluster, so that operators may look at any of them."""
+    """Return the warnings. Those about the whole cluster are the same at every broker."""
     warnings = broker.problems() + broker.stalls()
     if broker.parts.membership.session() is None:
-        warnings.append("no session with the store: the other brokers take this one for dead")
+        warnings.append("no session with the store: the other brokers consider this one dead")
     elif broker.parts.membership.acting_controller() is None:
         warnings.append("no controller is known: no leaders are elected")
     for count, what in (
@@ -105,7 +107,7 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
 
 
 def health(broker: Broker) -> dict[str, object]:
-    """Return the health for supervisors and load balancers. Warnings about the cluster do not make it unhealthy."""
+    """Return the health for supervisors and load balancers. Warnings do not make a broker unhealthy."""
     usable = not broker.parts.log_manager.failed or len(broker.parts.log_manager.failed) < len(broker.config.log_dirs)
     serves = broker.started.is_set() and broker.parts.membership.session() is not None and usable
     controller = broker.parts.membership.acting_controller()

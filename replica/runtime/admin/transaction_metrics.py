@@ -15,7 +15,7 @@ _OPEN: Final = (TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABOR
 
 
 def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSample]:
-    """Return the metrics as of now. The cost grows with the number of transactional ids: call it once a scrape."""
+    """Yield the current metrics. The cost grows with the number of transactional ids: call it once a scrape."""
     states: Counter[TxnState] = Counter()
     longest = 0
     for each in transactions.coordinator.transactions:
@@ -29,19 +29,19 @@ def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSampl
     yield MetricSample(
         f"{PREFIX}_longest_open_seconds",
         GAUGE,
-        "age of the oldest transaction that is open, or whose end some partition has no marker of",
+        "age of the oldest transaction that is open or lacks a marker in some partition",
         longest / 1000,
     )
     yield MetricSample(
         f"{PREFIX}_markers_waiting",
         GAUGE,
-        "partitions that wait for an end marker",
+        "partitions that still need a transaction marker",
         transactions.markers_pending,
     )
     yield MetricSample(
         f"{PREFIX}_partitions_loading",
         GAUGE,
-        "partitions of the transactions topic led here that are still loaded: their ids are not served yet",
+        "partitions of the transactions topic led here that are still being loaded: their ids are not served yet",
         len(transactions.coordinator.topic.loading),
     )
     yield MetricSample(

@@ -1,1 +1,1 @@
-"""Queries and changes of administrators, made of requests to brokers."""
+"""Administration of groups and transactions through requests to brokers."""

@@ -58,7 +58,8 @@ class Member:
 
 @frozen
 class Progress:
-    """A group's progress in a partition. `committed` is None without a commit, `end` is None without a leader."""
+    """A group's progress in a partition. `committed` is None without a commit; `end` is None if the partition has no
+    leader."""
 
     where: TopicPartition
     committed: int | None
@@ -94,7 +95,7 @@ async def list_groups(client: Client, states: Iterable[str] = ()) -> list[GroupS
 
         async def once(broker: int = broker) -> ListGroupsResponse:
             reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
-            # A cluster that never had a group has no coordinators.
+            # The error means that the cluster has no coordinators, since it never had a group.
             if reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise_for(reply.error_code, f"groups of broker {broker}")
             return reply
@@ -162,9 +163,9 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 
 async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the offset of the first record with at least the given timestamp, or the end if there is none.
+    """Return the offset of the first record at or after the given timestamp; the log end if there is none.
 
-    LATEST and EARLIEST are timestamps, too. Partitions without a leader are left out.
+    LATEST and EARLIEST are allowed as timestamps. Partitions without a leader are left out.
     """
     found: dict[TopicPartition, int] = {}
     if not times:
@@ -213,7 +214,7 @@ async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartiti
 
 
 async def commit(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets outside of the membership of an empty group. Raises `KafkaError` at the first refusal."""
+    """Commit offsets for a group without members. Raises `KafkaError` at the first refusal."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for where, offset in sorted(offsets.items()):
         entry = OffsetCommitRequestPartition(

@@ -95,7 +95,7 @@ async def list_transactions(
 async def _have_coordinators(client: Client) -> bool:
     """Return whether the transactions topic exists. Raises `KafkaError` if one of its partitions has no leader.
 
-    Open transactions of such a partition would otherwise be missing from the list, and be taken for hanging ones.
+    Otherwise the transactions of that partition would be missing from the list, and would be considered hanging.
     """
     [topic] = (await client.metadata([TRANSACTIONS_TOPIC])).topics
     for each in topic.partitions:
@@ -106,7 +106,8 @@ async def _have_coordinators(client: Client) -> bool:
 
 
 async def _coordinator(client: Client, name: str) -> int:
-    """Search the lists of all brokers: FindCoordinator would create the transactions topic if it does not exist."""
+    """Return the coordinator of a transactional id, from the lists of all brokers. FindCoordinator would create the
+    topic."""
     for each in await list_transactions(client):
         if each.id == name:
             return each.coordinator
@@ -168,11 +169,11 @@ async def open_in(client: Client, wheres: Iterable[TopicPartition]) -> list[Part
 
 
 async def hanging(client: Client, wheres: Iterable[TopicPartition], before_ms: int) -> list[PartitionTransaction]:
-    """Return the transactions that are open in a partition and that no coordinator will end.
+    """Return the transactions that are open in a partition although no coordinator will end them.
 
     Nothing was written in them since `before_ms`, and no open transaction of a coordinator contains the partition. A
-    coordinator removes a partition when its marker is written. So the leaders are asked twice: a transaction that is
-    open before and after the coordinator's answer did not end in between.
+    coordinator removes a partition when its marker is written, so the leaders are asked both before and after the
+    coordinator: a transaction that is open both times did not end in between.
     """
     candidates = [each for each in await open_in(client, wheres) if each.last_ms <= before_ms]
     if not candidates:
@@ -214,7 +215,7 @@ async def end(client: Client, transaction: PartitionTransaction) -> None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{transaction.where} has no leader")
         reply = await client.ask_broker(leader, WRITE_TXN_MARKERS, WriteTxnMarkersRequest(markers=[marker]))
         code = reply.markers[0].topics[0].partitions[0].error_code
-        raise_for(code, f"the end of a transaction in {transaction.where}")
+        raise_for(code, f"abort marker for {transaction.where}")
 
     await client.patiently(once)
 
@@ -227,7 +228,8 @@ async def abort(client: Client, name: str) -> None:
     async def once() -> None:
         coordinator = await _coordinator(client, name)
         reply = await client.ask_broker(coordinator, INIT_PRODUCER_ID, body)
-        raise_for(reply.error_code, f"transactional id {name}")  # CONCURRENT_TRANSACTIONS until all markers are written
+        # CONCURRENT_TRANSACTIONS is retried until all markers are written
+        raise_for(reply.error_code, f"transactional id {name}")
 
     await client.patiently(once)
 

@@ -1,4 +1,4 @@
-"""Authentication at a listener: the interface between connections and SASL, and a listener without SASL."""
+"""Authentication at a listener: the interface between connections and SASL, and the case without SASL."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ class Authenticator(AuthenticationState, Protocol):
 
     @property
     def started(self) -> bool:
-        """True once the client has chosen a mechanism."""
+        """True after the client has chosen a mechanism."""
 
     @property
     def expects_raw_token(self) -> bool:
-        """True if the next frame is a token and no request, after a SaslHandshake of version 0."""
+        """True if the next frame is a raw token instead of a request, after a SaslHandshake of version 0."""
 
     @property
     def failure(self) -> str | None:
-        """The reason why authentication failed for good. The connection ends after the response is sent."""
+        """The reason why authentication failed for good. The connection is closed after the response."""
 
     @property
     def pause_ms(self) -> float:
-        """The pause before the response is sent, after a failed login."""
+        """The pause in ms before the response to a failed login."""
 
     def answer(self, request: Request[Any], now: int) -> object | None:
-        """Return the body of the response. None ends the connection without a response."""
+        """Return the body of the response; None to close the connection without a response."""
 
     def answer_raw_token(self, token: bytes, now: int) -> bytes:
-        """Return the response as bytes, with its length."""
+        """Return the response as bytes, with its length prefix."""
 
 
 class ListenerSecurity(Protocol):
-    """The authentication that one listener demands."""
+    """The authentication that one listener requires."""
 
     @property
     def keys(self) -> frozenset[ApiKey]:
-        """The APIs for authentication, as ApiVersions reports them."""
+        """The API keys of authentication requests, which ApiVersions reports."""
 
     def authenticator(self, host: str) -> Authenticator | None:
         """Return the authenticator of a new connection from `host`, or None if the listener does not use SASL."""

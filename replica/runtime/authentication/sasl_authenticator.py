@@ -1,6 +1,6 @@
-"""SASL at a listener: the choice of a mechanism, its tokens, the pause after a failure, and when a session expires.
+"""SASL at a listener: the handshake, the exchange of tokens, the pause after a failure, and the session lifetime.
 
-Times are milliseconds of a clock that never goes back.
+Times are milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SaslSettings:
 
     mechanisms      enabled mechanisms, in the order of SaslHandshake responses
     users           passwords by name, for PLAIN
-    lifetime_ms     `connections.max.reauth.ms`: time after which a client has to authenticate again; 0: never
+    lifetime_ms     `connections.max.reauth.ms`: time after which a client must re-authenticate; 0: never
     """
 
     mechanisms: tuple[str, ...] = (PLAIN,)
@@ -57,9 +57,9 @@ class SaslSettings:
 def sasl_security(
     settings: SaslSettings, find: FindCredential, secret: bytes, failures: FailedLogins | None = None
 ) -> SaslListenerSecurity:
-    """Return the security of a listener.
+    """Return the authentication for a listener.
 
-    find      returns a SCRAM credential of the store
+    find      returns a SCRAM credential from the store
     secret    see `ScramExchange`
     failures  failed logins by address, shared by all listeners
     """
@@ -79,7 +79,7 @@ def nonce() -> str:
 
 
 class SaslListenerSecurity:
-    """A listener that demands SASL."""
+    """The authentication at a listener that requires SASL."""
 
     keys: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
@@ -87,7 +87,7 @@ class SaslListenerSecurity:
         self, mechanisms: Mapping[str, Begin], lifetime_ms: int = 0, failures: FailedLogins | None = None
     ) -> None:
         self._mechanisms = mechanisms
-        """Functions that begin an exchange, by the name of the mechanism."""
+        """The functions that begin an exchange, by mechanism name."""
         self._lifetime_ms = lifetime_ms
         self._failures = FailedLogins() if failures is None else failures
 
@@ -100,30 +100,31 @@ class SaslAuthenticator:
 
     def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int, failures: FailedLogins, host: str) -> None:
         self.started = False
-        """The client has chosen a mechanism."""
+        """True after the client has chosen a mechanism."""
         self.expects_raw_token = False
-        """The next frame is a token and no request, after a SaslHandshake of version 0."""
+        """True if the next frame is a raw token instead of a request, after a SaslHandshake of version 0."""
         self.done = False
-        """`principal` is authenticated. False again while the client re-authenticates."""
+        """True if `principal` is authenticated; False during a re-authentication."""
         self.failure: str | None = None
         """The reason why authentication failed for good."""
         self.pause_ms = 0.0
-        """The pause before the response is sent, after a failed login."""
+        """The pause in ms before the response to a failed login."""
         self.expires_at = math.inf
-        """The time from which the client has to authenticate again before its next request."""
+        """The time from which the client must re-authenticate before its next request."""
         self.principal = ANONYMOUS
-        """It never changes after the first authentication."""
+        """The principal. It never changes after the first authentication."""
         self._mechanisms = mechanisms
         self._lifetime_ms = lifetime_ms
         self._failures = failures
-        """Shared by all connections. An address with many failures has to pause, and then is not checked at all."""
+        """Shared by all connections. An address with many failures gets pauses, and then its logins are refused
+        unchecked."""
         self._host = host
         self._exchange: Exchange | None = None
-        """The exchange of tokens between a handshake and its end."""
+        """The current exchange of tokens, from handshake to end."""
         self._mechanism = ""
-        """The chosen mechanism. Re-authentication has to use it again."""
+        """The chosen mechanism. A re-authentication must use the same one."""
         self._rounds = 0
-        """Tokens of the current exchange."""
+        """The number of tokens in the current exchange."""
 
     def answer(self, request: Request[Any], now: int) -> SaslHandshakeResponse | SaslAuthenticateResponse | None:
         if request.api is ApiKey.SASL_HANDSHAKE:
@@ -138,7 +139,7 @@ class SaslAuthenticator:
             return SaslAuthenticateResponse(
                 auth_bytes=answer, session_lifetime_ms=self._lifetime_ms if self.done else 0
             )
-        # The text does not tell strangers which of the two is wrong.
+        # The text must not reveal whether the user name exists.
         text = "Authentication failed: invalid user name or password"
         return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
 
@@ -146,7 +147,7 @@ class SaslAuthenticator:
         offered = list(self._mechanisms)
         again = self.done and self._lifetime_ms > 0
         if (self.started or self.done) and not again:
-            self.failure = "SaslHandshake after another SaslHandshake"
+            self.failure = "a second SaslHandshake during authentication"
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=offered)
         mechanism = request.body.mechanism
         begin = self._mechanisms.get(mechanism)
@@ -167,14 +168,14 @@ class SaslAuthenticator:
         return b"" if answer is None else _LENGTH.pack(len(answer)) + answer
 
     def _may_try(self, now: int) -> bool:
-        """Return whether the next token is checked; if not, the connection ends without a response."""
+        """Return whether to check the next token; if not, the connection is closed without a response."""
         if self.principal != ANONYMOUS or self._failures.may_try(self._host, now):
             return True
-        self.failure = f"{self._mechanism}: not checked, because too many logins from {self._host} failed just now"
+        self.failure = f"{self._mechanism}: login refused, because too many logins from {self._host} failed recently"
         return False
 
     def _step(self, exchange: Exchange, token: bytes, now: int) -> bytes | None:
-        """Return the token to send. If the exchange fails, set the pause of its address, and return None."""
+        """Return the token to send; None if the exchange failed, after setting the pause."""
         self._rounds += 1
         try:
             if self._rounds > ROUNDS_MAX:

@@ -1,4 +1,4 @@
-"""SASL from the side of a client: this broker at another one, or a command."""
+"""The client's side of SASL, for connections of this broker to others and for commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 @frozen(repr=False)
 class Identity:
-    """The mechanism, name and password of a client."""
+    """The mechanism, user name and password of a client."""
 
     mechanism: str
     name: str

@@ -1,7 +1,4 @@
-"""SCRAM credentials of users: a copy of the store's, for logins, and their changes at the store.
-
-The last known credentials stay in force while the store cannot be reached.
-"""
+"""SCRAM credentials of users: a copy for logins, and changes in the store."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from replica.runtime.store.store_call import call_store
 
 USERS: Final = "users"
 SECRET: Final = "/cluster/sasl_secret"
-"""The node of the secret from which the salts of unknown users derive: the same at every broker, and unpredictable."""
+"""The node of the secret from which the salts of unknown users derive: the same at every broker, and secret."""
 SECRET_BYTES: Final = 32
 
 Credentials = Mapping[Mechanism, Credential]
@@ -51,10 +48,10 @@ class UserCredentials:
         else:
             self._known.pop(name, None)
 
-    # -- reads and changes at the store itself -------------------------------------------------------------------
+    # -- reads and changes in the store --------------------------------------------------------------------------
 
     async def described(self, names: list[str] | None) -> dict[str, Credentials]:
-        """Return the credentials of these users, or of all. Users without any are left out."""
+        """Return the credentials of these users; of all if None. Users without credentials are left out."""
 
         async def read(session: zab.Session) -> dict[str, Credentials]:
             wanted = await entities(session, USERS) if names is None else [Entity.of(USERS, name) for name in names]
@@ -92,7 +89,7 @@ def _name_of(entity: Entity) -> str | None:
 
 
 async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]) -> bytes:
-    """Return the secret of the cluster. The first broker that needs it creates it."""
+    """Return the secret of the cluster. Creates it if it is missing."""
     while True:
         try:
             data = (await session.get(SECRET))[0]
@@ -105,4 +102,4 @@ async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]
         try:
             await session.create(SECRET, random_bytes(SECRET_BYTES))
         except (zab.NodeExists, zab.OutcomeUnknown):
-            pass  # It exists now, and is read next.
+            pass  # another broker has created it

@@ -1,1 +1,1 @@
-"""Authorization of requests: the guard before each handler passes on only the permitted parts of a request."""
+"""Authorization of requests: a guard in front of each handler passes on only the permitted parts of a request."""

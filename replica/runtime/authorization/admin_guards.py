@@ -1,4 +1,4 @@
-"""Guards of administrators' requests: configurations, elections, reassignments, SCRAM users, quotas and ACLs."""
+"""Guards for administrators' requests: configurations, elections, reassignments, SCRAM users, quotas and ACLs."""
 
 from __future__ import annotations
 

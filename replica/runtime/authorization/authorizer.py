@@ -1,7 +1,7 @@
-"""The authorizer of a broker: it keeps a copy of the store's ACLs, decides by them, and logs denials.
+"""The authorizer of a broker: it decides by a copy of the store's ACLs, and logs denials.
 
-The last known ACLs stay in force while the store cannot be reached. A node that cannot be read denies all operations on
-its resource, because its denials are unknown.
+The last known ACLs stay in force while the store is unreachable. If the node of a resource cannot be parsed, all
+operations on that resource are denied, because its DENY entries are unknown.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from replica.runtime.store.store_call import call_store
 from replica.wire import acl_nodes
 
 CHANGES_KEPT_MS: Final = 15 * 60_000
-"""Time for which notifications of changes are kept. A broker without a session for longer reads all ACLs again."""
+"""How long change notifications are kept. A broker that was without a session for longer reads all ACLs again."""
 TRIES_MAX: Final = 20
-"""Attempts of a change that conflicts with concurrent changes of the same node."""
+"""The number of attempts at a change that conflicts with concurrent changes of the same node."""
 DENY_ALL: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
 
 
@@ -58,14 +58,15 @@ class Authorizer:
         self._session = session
         self._now_ms = now_ms
         self._reading = trio.Lock()
-        """So that of two concurrent reads of a node the later one determines the copy."""
+        """Held while a node is read, so that of two concurrent reads the later one determines the copy."""
 
     # -- deciding ----------------------------------------------------------------------------------------------
 
     def allows(
         self, request: Request[Any], operation: Operation, resource: ResourceType, name: str, *, quiet: bool = False
     ) -> bool:
-        """`quiet`: do not log a denial, since another permission may allow the request, or it only hides a name."""
+        """Return whether the request is authorized. `quiet`: do not log a denial, for a check that only filters or has
+        an alternative."""
         requester = Requester(request.principal, request.host)
         allows = allowed(self.acls, self.settings, requester, operation, resource, name)
         if not allows and not quiet:
@@ -80,7 +81,7 @@ class Authorizer:
         return operations(self.acls, self.settings, Requester(request.principal, request.host), resource, name)
 
     def allows_brokers(self, principal: str, host: str) -> bool:
-        """Return whether a client may send requests that only controllers and other brokers send."""
+        """Return whether a peer may send requests that are reserved for controllers and other brokers."""
         requester = Requester(principal, host)
         return allowed(
             self.acls, self.settings, requester, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
@@ -103,13 +104,13 @@ class Authorizer:
     # -- following changes -------------------------------------------------------------------------------------
 
     async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow changes until the session ends. Report the start once all ACLs are read."""
+        """Follow changes until the session ends. Reports the start once all ACLs are read."""
         for kind, root in acl_nodes.CHANGES.items():
             await session.ensure_path(root)
             for resource in acl_nodes.STORED:
                 await session.ensure_path(acl_nodes.folder(resource, kind))
         async with session.watcher() as watch:
-            # Watch first, then read: a later change leaves a notification that is noticed.
+            # Watch before reading: a change after the read then always triggers the watch.
             seen = {kind: _newest(await self._notes(session, kind, watch)) for kind in acl_nodes.CHANGES}
             await self._read_all(session)
             self._log.say("acls_read", patterns=len(self.acls.by_pattern))
@@ -145,7 +146,7 @@ class Authorizer:
             try:
                 pattern = acl_nodes.read_change(path, kind, (await session.get(path))[0])
             except zab.NoNode:
-                await self._read_all(session)  # The notification is gone; re-read all ACLs.
+                await self._read_all(session)  # the notification was deleted, so the changed node is unknown
             except DamagedNode as damaged:
                 self._log.warn_rate_limited("damaged", path, why=damaged)
                 await self._read_all(session)
@@ -169,15 +170,15 @@ class Authorizer:
             return DENY_ALL
 
     async def _sweep(self, session: zab.Session, paths: Sequence[str]) -> None:
-        """Delete notifications that every broker has had time to read."""
+        """Delete notifications that are older than `CHANGES_KEPT_MS`."""
         for path in paths:
             try:
                 stat = await session.exists(path)
                 if stat is None or stat.ctime >= self._now_ms() - CHANGES_KEPT_MS:
-                    return  # The following ones are younger.
+                    return  # the later notifications are younger
                 await session.delete(path)
             except (zab.NoNode, zab.OutcomeUnknown):
-                pass  # It is deleted, or the next sweep deletes it.
+                pass  # it was deleted by another broker, or the next sweep deletes it
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -190,9 +191,10 @@ class Authorizer:
         await self._change(pattern, lambda before: before - gone)
 
     async def matching(self, wanted: Sequence[Filter]) -> list[list[Acl]]:
-        """Return the ACLs that each filter matches. An ACL that matches several filters is returned for the first only.
+        """Return the ACLs that each filter matches. An ACL that matches several filters is returned only for the first
+        one.
 
-        The ACLs are read from the store, because the copy may be out of date.
+        Read the store instead of the copy, which may be outdated.
         """
 
         async def look(session: zab.Session) -> list[Acl]:
@@ -212,13 +214,14 @@ class Authorizer:
             )
             for acl in made[-1]:
                 del left[acl]
-            await trio.lowlevel.checkpoint()  # A filter may have to be compared with every ACL.
+            await trio.lowlevel.checkpoint()  # a filter may have to be compared with thousands of ACLs
         return made
 
     async def _change(self, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]) -> None:
         async def write(session: zab.Session) -> None:
             await write_acls(session, pattern, change)
-            await self._read(session, pattern)  # The next request at this broker finds the change.
+            # update the copy, so that the next request at this broker sees the change
+            await self._read(session, pattern)
 
         await call_store(self._session(), write)
 
@@ -230,7 +233,7 @@ def _newest(notes: Sequence[tuple[int, str]]) -> int:
 async def write_acls(
     session: zab.Session, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
 ) -> bool:
-    """Write the node and a notification in one transaction. Return False if the node needs no change."""
+    """Write the node and a notification in one transaction. Return False if nothing changes."""
     path = acl_nodes.path(pattern)
     note = f"{acl_nodes.CHANGES[pattern.kind]}/{acl_nodes.CHANGE}"
     for _ in range(TRIES_MAX):

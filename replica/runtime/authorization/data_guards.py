@@ -1,4 +1,4 @@
-"""Guards of produce, fetch, offset lookups and the requests between brokers."""
+"""Guards for produce, fetch, offset lookups and the requests between brokers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ async def _produce(guarded: GuardedRequest[ProduceRequest], handler: Handler) ->
     )
     if guarded.body.acks == 0 and any(each.name not in permitted for each in guarded.body.topic_data):
         raise KafkaError(
-            TOPIC_REFUSED, f"{guarded.request.principal} may not write to all topics of its produce with acks=0"
+            TOPIC_REFUSED,
+            f"{guarded.request.principal} is not authorized to write to all topics of its produce request with acks=0",
         )
     return response
 
@@ -162,7 +163,7 @@ _DELETE_RECORDS: Final = of_topics(
 
 
 async def _producer_id(guarded: GuardedRequest[InitProducerIdRequest], handler: Handler) -> Any:
-    """Allow a producer id to every principal that may write to at least one topic."""
+    """Require permission to write to at least one topic."""
     name = guarded.body.transactional_id
     if name is not None:
         if guarded.transactional_id(Operation.WRITE, name):
@@ -175,7 +176,7 @@ async def _producer_id(guarded: GuardedRequest[InitProducerIdRequest], handler: 
 
 
 async def _markers(guarded: GuardedRequest[WriteTxnMarkersRequest], handler: Handler) -> Any:
-    """Allow markers to brokers (CLUSTER_ACTION), and to an operator that ends a hanging transaction (ALTER)."""
+    """Require CLUSTER_ACTION, as brokers have, or ALTER for an operator that ends a hanging transaction."""
     if guarded.cluster(Operation.ALTER, quiet=True) or guarded.cluster(Operation.CLUSTER_ACTION):
         return await handler(guarded.request)
     return WriteTxnMarkersResponse(

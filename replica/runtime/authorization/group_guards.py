@@ -1,4 +1,4 @@
-"""Guards of groups: membership and commits need READ on the group, listings need DESCRIBE."""
+"""Guards for groups: membership and commits need READ on the group, listings need DESCRIBE."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def _find_coordinator(guarded: GuardedRequest[FindCoordinatorRequest], han
 
 
 def _member(response: Callable[..., Any]) -> Guard:
-    """Return the guard of a member's request. The refusal has an error code only."""
+    """Return the guard for a member's request, whose response has only an error code."""
 
     async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
         if guarded.group(Operation.READ, guarded.body.group_id):
@@ -197,7 +197,7 @@ async def _offsets_of_one(guarded: GuardedRequest[OffsetFetchRequest], handler: 
 
 
 def _visible(guarded: GuardedRequest[Any], topics: list[OffsetFetchResponseTopic]) -> list[OffsetFetchResponseTopic]:
-    """Return the topics that the client may describe, for a request that names none."""
+    """Return the topics that the client may describe, if the request names no topics."""
     permitted = guarded.topics(Operation.DESCRIBE, [each.name for each in topics], quiet=True)
     return [each for each in topics if each.name in permitted]
 

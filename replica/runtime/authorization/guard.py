@@ -1,4 +1,4 @@
-"""The parts that guards share: a request with its authorizer, and a request cut down to its allowed elements."""
+"""The common parts of guards: a request with its authorizer, and functions that pass on only the permitted elements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TopicNames(Protocol):
 
 @frozen
 class GuardedRequest(Generic[Q]):
-    """A request that a guard checks.
+    """A request to authorize.
 
     auto_create   `auto.create.topics.enable`
     """
@@ -59,7 +59,7 @@ class GuardedRequest(Generic[Q]):
         return self.authorizer.allows(self.request, operation, ResourceType.TRANSACTIONAL_ID, name, quiet=quiet)
 
     def topics(self, operation: Operation, names: Collection[str], *, quiet: bool = False) -> set[str]:
-        """Return the permitted names. Each name is checked once, however often the request has it."""
+        """Return the permitted names. Each name is checked once, even if the request repeats it."""
         return {name for name in dict.fromkeys(names) if self.topic(operation, name, quiet=quiet)}
 
     def changed(self, **fields: object) -> Request[Q]:
@@ -68,11 +68,11 @@ class GuardedRequest(Generic[Q]):
 
 Guard: TypeAlias = Callable[[GuardedRequest[Any], Handler], Awaitable[Any]]
 Refused: TypeAlias = Callable[[Any], Any]
-"""Returns the result for an element of a request that is refused."""
+"""Returns the result for a refused element of a request."""
 
 
 async def handle_permitted(guarded: GuardedRequest[Any], handler: Handler, field: str, permitted: list[Any]) -> Any:
-    """Pass the request with only `permitted` in `field` to the handler. Without any, return an empty response."""
+    """Call the handler with only `permitted` in `field`. If it is empty, return an empty response."""
     return await handler(guarded.changed(**{field: permitted})) if permitted else APIS[guarded.request.api].response()
 
 
@@ -84,7 +84,8 @@ async def handle_split(
     allowed: Callable[[Any], bool],
     refused: Refused,
 ) -> Any:
-    """Pass the permitted elements of `field` to the handler, and add the results of the others to its response."""
+    """Call the handler with the permitted elements of `field`, and add the results of the refused ones to its
+    response."""
     elements = getattr(guarded.body, field) or ()
     permitted = [each for each in elements if allowed(each)]
     if len(permitted) == len(elements):
@@ -97,7 +98,8 @@ async def handle_split(
 
 
 def of_topics(operation: Operation, field: str, results: str, name: str, refused: Refused) -> Guard:
-    """Return a guard that checks `operation` on the topics in `field`. `name`: the attribute with a topic's name."""
+    """Return a guard that checks `operation` on each topic in `field`. `name`: the attribute that holds the topic
+    name."""
 
     async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
         permitted = guarded.topics(operation, [getattr(each, name) for each in getattr(guarded.body, field)])
@@ -109,7 +111,7 @@ def of_topics(operation: Operation, field: str, results: str, name: str, refused
 
 
 def of_cluster(operation: Operation, refused: Refused) -> Guard:
-    """Return a guard that checks `operation` on the cluster. `refused`: makes the response from the request's body."""
+    """Return a guard that checks `operation` on the cluster. `refused` returns the response to a refused request."""
 
     async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
         if guarded.cluster(operation):

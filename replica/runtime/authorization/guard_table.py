@@ -1,4 +1,4 @@
-"""The table of all guards. A broker with an authorizer does not serve a request type without a guard."""
+"""The guard for each request type. With an authorizer, request types without a guard are not served."""
 
 from __future__ import annotations
 

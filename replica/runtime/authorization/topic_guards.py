@@ -1,4 +1,4 @@
-"""Guards of topics: listing, creating, changing and deleting them."""
+"""Guards for requests that list, create, change or delete topics."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from replica.wire.schemas.topic_schemas import (
 
 
 async def _metadata(guarded: GuardedRequest[MetadataRequest], handler: Handler) -> MetadataResponse:
-    """Return all topics that the client may describe if the request names none.
+    """If the request names no topics, return all that the client may describe.
 
-    A named topic that the client may not describe is refused whether it exists or not: a difference would reveal
-    its existence.
+    A named topic that the client may not describe gets the same error whether it exists or not, so that the error does
+    not reveal its existence.
     """
     topics = guarded.body.topics
     if topics is None or (guarded.request.version == 0 and not topics):
@@ -160,7 +160,7 @@ async def _delete(guarded: GuardedRequest[DeleteTopicsRequest], handler: Handler
         if name is None or guarded.topic(Operation.DELETE, name):
             wanted.append(one)
         else:
-            # The name stays hidden from a client that may not describe the topic.
+            # Hide the name of a topic that the client may not describe.
             shown = name if one.name is not None or guarded.topic(Operation.DESCRIBE, name, quiet=True) else None
             answers.append(_not_deleted(shown, ident))
     reply = await handle_permitted(guarded, handler, "topics", wanted)

@@ -1,4 +1,4 @@
-"""Guards of transactions: running one needs WRITE on its transactional id, listings need DESCRIBE."""
+"""Guards for transactions: running one needs WRITE on its transactional id, listings need DESCRIBE."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _owns_transactional_id(guarded: GuardedRequest[Any]) -> bool:
 
 
 async def _add_partitions(guarded: GuardedRequest[AddPartitionsToTxnRequest], handler: Handler) -> Any:
-    """Refuse all partitions if the client may not write to one of them, as AddPartitionsToTxn adds all or none."""
+    """Refuse all partitions if the client may not write to one of them: AddPartitionsToTxn adds all or none."""
     topics = guarded.body.topics
     if not _owns_transactional_id(guarded):
         return AddPartitionsToTxnResponse(results_by_topic=[_refused(each, _REFUSED) for each in topics])
@@ -84,7 +84,7 @@ async def _commit(guarded: GuardedRequest[TxnOffsetCommitRequest], handler: Hand
 async def _describe(
     guarded: GuardedRequest[DescribeTransactionsRequest], handler: Handler
 ) -> DescribeTransactionsResponse:
-    """Return the transactions that the client may describe, with their partitions of topics that it may describe."""
+    """Return the transactions that the client may describe, with only the topics that it may describe."""
     names = guarded.body.transactional_ids
     permitted = {name for name in dict.fromkeys(names) if guarded.transactional_id(Operation.DESCRIBE, name)}
     reply: DescribeTransactionsResponse = await handle_permitted(

@@ -1,1 +1,1 @@
-"""The settings of a broker: its file, and what administrators change while it runs."""
+"""The settings of a broker: its file, and dynamic settings that administrators change while it runs."""

@@ -1,4 +1,4 @@
-"""The configuration with which a broker starts."""
+"""The static configuration of a broker."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ CONTROLLER: Final = "CONTROLLER"
 """The name of the listener for the controller's commands. Metadata responses never contain it."""
 PLAINTEXT: Final = "PLAINTEXT"
 EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
-"""Hosts that mean every interface: brokers can listen there, and clients cannot dial them."""
+"""Hosts that mean every interface: brokers can listen on them, but clients cannot connect to them."""
 
 
 @frozen
 class Listener:
     """host, port    the address to bind; host None: all interfaces; port 0: any free port
-    advertised_host     the host that clients dial; None: `host`, or this machine's name if `host` means every interface
-    advertised_port     the port that clients dial; None: the bound port
+    advertised_host     the host that clients connect to; None: `host`, or this machine's name if `host` is one of
+                        EVERYWHERE
+    advertised_port     the port that clients connect to; None: the bound port
     """
 
     name: str
@@ -50,7 +51,7 @@ class Listener:
     advertised_port: int | None = None
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
-    """Settings of logins, or None if clients do not log in."""
+    """The SASL settings; None if the listener does not use SASL."""
     principals: Principals = field(factory=Principals)
 
 
@@ -59,7 +60,7 @@ class Peers:
     """How this broker connects to a listener of other brokers.
 
     tls        None: plaintext
-    identity   its login there; None: no login
+    identity   the SASL credentials; None: no SASL
     """
 
     tls: ssl.SSLContext | None = None
@@ -67,11 +68,11 @@ class Peers:
 
 
 class Setting(NamedTuple):
-    """The value of one key with which a broker was started.
+    """One key of the broker's file or defaults.
 
-    text      None: a secret if the file has the key, else no value
-    in_file   whether the file has the key
-    usual     the default; None: no default, or it is not known
+    text      the value; None for a secret, or if there is no value
+    in_file   True if the file has the key
+    usual     the default; None if there is none or it is unknown
     """
 
     text: str | None = None
@@ -81,9 +82,10 @@ class Setting(NamedTuple):
 
 @frozen
 class OffsetsTopicSettings:
-    """partitions      `offsets.topic.num.partitions`: it cannot change once the topic holds offsets
-    factor          `offsets.topic.replication.factor`: with fewer brokers no group can be coordinated
-    segment_bytes   `offsets.topic.segment.bytes`: small, so that compaction reaches most of the log
+    """partitions      `offsets.topic.num.partitions`: it cannot change once the topic exists
+    factor          `offsets.topic.replication.factor`: with fewer brokers the topic cannot be created, so no group
+                    works
+    segment_bytes   `offsets.topic.segment.bytes`: small, because compaction skips the active segment
     """
 
     partitions: int = 50
@@ -93,10 +95,11 @@ class OffsetsTopicSettings:
 
 @frozen
 class TransactionsTopicSettings:
-    """partitions      `transaction.state.log.num.partitions`: it cannot change once the topic holds transactional ids
-    factor          `transaction.state.log.replication.factor`: with fewer brokers there are no transactions
+    """partitions      `transaction.state.log.num.partitions`: it cannot change once the topic exists
+    factor          `transaction.state.log.replication.factor`: with fewer brokers the topic cannot be created, so no
+                    transaction works
     min_insync      `transaction.state.log.min.isr`
-    segment_bytes   `transaction.state.log.segment.bytes`: small, so that compaction reaches most of the log
+    segment_bytes   `transaction.state.log.segment.bytes`: small, because compaction skips the active segment
     """
 
     partitions: int = 50
@@ -110,9 +113,9 @@ class BrokerConfig:
     """store            `zookeeper.connect`
     listeners         the listeners of clients and of other brokers
     inter_broker      the name of the listener at which other brokers fetch; None: the first one
-    peers             how this broker connects to that listener of others
-    controllers       how this broker connects to `controller` of others
-    controller        the listener of the controller's commands
+    peers             how this broker connects to the inter-broker listener of other brokers
+    controllers       how this broker connects to the control plane listener of other brokers
+    controller        the control plane listener, for the controller's commands
     settings          every key of the file, as `DescribeConfigs` returns it
     """
 
@@ -126,7 +129,7 @@ class BrokerConfig:
     peers: Peers = field(factory=Peers)
     controllers: Peers = field(factory=Peers)
     acls: AclSettings | None = None
-    """The ACLs' settings, or None if every client may do everything."""
+    """The settings of the authorizer; None for no authorization."""
     rack: str | None = None
     session_timeout_ms: int = 18_000
     partitions: int = 1
@@ -136,10 +139,10 @@ class BrokerConfig:
     offsets: OffsetsTopicSettings = field(factory=OffsetsTopicSettings)
     log: LogConfig = field(factory=LogConfig)
     log_keys_in_file: frozenset[str] = frozenset()
-    """The keys of `log` that the file has."""
+    """The keys of `log` that the file sets."""
     replication: ReplicationSettings = field(factory=ReplicationSettings)
     fetch_answer_ms: int = 30_000
-    """`replica.socket.timeout.ms`: the timeout of a leader's response, beyond the wait that the fetch allows."""
+    """`replica.socket.timeout.ms`: the timeout of a leader's response, in addition to the maximum wait of the fetch."""
     watermark_checkpoint_s: float = 5.0
     """`replica.high.watermark.checkpoint.interval.ms`"""
     examining: BatchExaminerSettings = field(factory=BatchExaminerSettings)
@@ -154,9 +157,9 @@ class BrokerConfig:
     transactions_topic: TransactionsTopicSettings = field(factory=TransactionsTopicSettings)
     transactions: TransactionSettings = field(factory=TransactionSettings)
     fetch_sessions: int = 1_000
-    """`max.incremental.fetch.session.cache.slots`: incremental fetch sessions of consumers; 0: none."""
+    """`max.incremental.fetch.session.cache.slots`: fetch sessions of consumers; 0: none."""
     leaving: ShutdownSettings | None = field(factory=ShutdownSettings)
-    """Controlled-shutdown settings, or None if disabled (`controlled.shutdown.enable=false`)."""
+    """The settings of the controlled shutdown; None if `controlled.shutdown.enable=false`."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
     settings: Mapping[str, Setting] = field(factory=dict)

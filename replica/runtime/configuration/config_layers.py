@@ -1,6 +1,6 @@
-"""The layers of a configuration: each key with its value and all its sources, as DescribeConfigs returns them.
+"""The layers of the configuration: the value of each key, with all its sources, as DescribeConfigs returns them.
 
-A layer takes precedence over those behind it: topic > this broker > all brokers > the broker's file > the default.
+The order of precedence is: topic, this broker, all brokers, the broker's file, the default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zab.core.secrets import is_secret
 
 
 class Source(IntEnum):
-    """Sources of a value, by the numbers of Kafka's protocol."""
+    """The sources of a value, with the numbers of Kafka's protocol."""
 
     TOPIC = 1
     BROKER = 2
@@ -30,19 +30,20 @@ class Source(IntEnum):
 
 
 StartSettings: TypeAlias = Mapping[str, Setting]
-"""The settings with which a broker was started, by key."""
+"""The static settings of a broker, by key."""
 _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", None), ("log.retention.hours", "168")),
     "log.roll.ms": (("log.roll.hours", "168"),),
     "log.roll.jitter.ms": (("log.roll.jitter.hours", "0"),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(LONG_MAX)),),
 }
-"""Keys without a default, and the coarser keys that count if nothing sets them, with the defaults of those."""
+"""Keys in ms without a default of their own, with the keys in larger units that apply instead, and the defaults of
+those."""
 
 
 @frozen
 class Synonym:
-    """One source of a value, with the key that it sets there. A secret has no value."""
+    """One source of a value, with the key that is set there. A secret has no value."""
 
     name: str
     value: str | None
@@ -51,12 +52,12 @@ class Synonym:
 
 @frozen
 class ConfigEntry:
-    """A key with the value in force.
+    """A key with its effective value.
 
-    value      None: a secret, or no value
+    value      None for a secret, or if there is no value
     kind       the type, as in `Key.kind`
     about      the documentation
-    synonyms   all sources in the order of precedence; the first is in force. Empty: the default is
+    synonyms   all sources in the order of precedence, the effective one first; empty if only the default applies
     """
 
     name: str
@@ -78,7 +79,7 @@ class Layers:
 
     mine   the dynamic settings of this broker
     all    the dynamic settings of all brokers
-    file   the settings with which it was started
+    file   the static settings
     """
 
     mine: Mapping[str, str]
@@ -86,7 +87,7 @@ class Layers:
     file: StartSettings
 
     def value(self, key: Key) -> str | None:
-        """Return the value in force of a broker's key."""
+        """Return the effective value of a broker's key."""
         for values in (self.mine, self.all):
             if key.name in values and _makes_sense(key, values[key.name]):
                 return values[key.name]
@@ -94,14 +95,14 @@ class Layers:
         return setting.text if setting.in_file or setting.text is not None else key.default
 
     def says(self, name: str) -> bool:
-        """Return whether any layer sets the key itself, and not only a coarser key in its place."""
+        """Return whether some layer sets the key itself, rather than a key in a larger unit."""
         setting = self.file.get(name, Setting())
         return name in self.mine or name in self.all or setting.in_file
 
     def synonyms(self, key: Key) -> list[Synonym]:
-        """List the sources of a broker's key in the order of precedence, as Kafka does.
+        """Return the sources of a broker's key in the order of precedence, as Kafka does.
 
-        A coarser key follows the key itself. The list is empty if only the coarser key is set.
+        A key in a larger unit follows the key itself. The list is empty if only the key in the larger unit is set.
         """
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):
@@ -123,7 +124,7 @@ class Layers:
 def started_with(
     log: LogConfig, log_keys_in_file: Iterable[str], more: Mapping[str, object], settings: StartSettings
 ) -> StartSettings:
-    """Return the settings of a broker at its start.
+    """Return the static settings of a broker.
 
     more       the values of other keys that can be changed dynamically
     settings   all keys of the file, as written
@@ -141,7 +142,8 @@ def started_with(
 
 
 def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """Return entries with their synonyms; `wanted` None: all keys. An unknown key is returned as it is."""
+    """Return the entries of a topic, with their synonyms. `wanted`: None for all keys. An unknown key is returned as
+    set."""
     made = []
     for name in sorted({*TOPIC, *values}):
         if wanted is not None and name not in wanted:
@@ -159,7 +161,7 @@ def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | 
 
 
 def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """Return the keys that can be changed dynamically, those of the file that cannot, and custom keys."""
+    """Return the entries of a broker: dynamic keys, static keys of its file, and unknown keys."""
     made = []
     for name in sorted({*BROKER, *layers.file, *layers.mine, *layers.all}):
         if wanted is not None and name not in wanted:
@@ -185,7 +187,7 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Confi
 
 
 def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """Return only the dynamic settings: everything else differs between brokers."""
+    """Return the entries of the dynamic default for all brokers, without other layers, which differ between brokers."""
     made = []
     for name, text in sorted(values.items()):
         if wanted is not None and name not in wanted:
@@ -199,7 +201,7 @@ def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = Non
 
 
 def _custom(name: str, synonyms: list[Synonym]) -> ConfigEntry:
-    """Return the entry of a key that no table has. It may be a secret, so Kafka never shows its value."""
+    """Return the entry of an unknown key. It may be a secret, so its value is hidden, as in Kafka."""
     hidden = tuple(evolve(each, value=None) for each in synonyms)
     return ConfigEntry(name, None, True, CUSTOM, "", hidden, read_only=True)
 
@@ -214,7 +216,7 @@ def _synonym(name: str, text: str | None, source: Source) -> Synonym:
 
 
 def _makes_sense(key: Key, text: str) -> bool:
-    """Return whether a value is valid. The next layer takes the place of an invalid one."""
+    """Return whether a value is valid. An invalid value is skipped in favor of the next layer."""
     try:
         key.value(text)
     except ConfigError:

@@ -1,6 +1,6 @@
-"""Applies what administrators configure while brokers run: of topics, of this broker, of all brokers, and quotas.
+"""Applies dynamic configurations: of topics, of this broker, of all brokers, and client quotas.
 
-The settings of this broker take precedence over those of all brokers, and both over the broker's file.
+Settings of this broker take precedence over those of all brokers, and both over the broker's file.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRu
 TOPIC_KEY: Final[Mapping[str, str]] = {
     key.broker: name for name, key in TOPIC.items() if key.broker is not None and name in NAMES
 }
-"""The topic's key whose default each of these broker's keys is."""
+"""The topic key for which each of these broker keys is the default."""
 
 LimitConnections = Callable[[int | None, int | None], None]
-"""Receives `max.connections` and `max.connections.per.ip`; None: the file's limit holds."""
+"""Receives `max.connections` and `max.connections.per.ip`; None restores the value of the file."""
 
 
 class DynamicConfigManager:
-    """Follows the dynamic configuration over all sessions of a broker, and applies each change."""
+    """Follows the dynamic configuration across all store sessions of a broker, and applies each change."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class DynamicConfigManager:
         limit_connections: LimitConnections,
     ) -> None:
         self.file = file
-        """The settings with which this broker was started."""
+        """The static settings of this broker."""
         self.quotas = ClientQuotaManager()
         self.feed = ConfigFeed(self._apply, kinds=("brokers", "topics", "clients", "users"))
-        """Runs while a session lasts. Without a session the settings read last stay in force."""
+        """Runs while a session lasts. Without a session the last known settings stay in force."""
         self._me = me
         self._topics = topics
         self._file_defaults = topics.defaults
@@ -59,20 +59,20 @@ class DynamicConfigManager:
         self._log = log
         self._limit_connections = limit_connections
         self._dynamic: dict[str, Mapping[str, str]] = {}
-        """The dynamic settings of this broker and of all brokers, by name of the entity."""
+        """The dynamic settings of this broker and of all brokers, by entity name."""
         self._led: dict[TopicPartition, None] = {}
         self._followed: dict[TopicPartition, None] = {}
         self._throttles = Throttles(me)
         self._throttled: object = None
-        """The throttles in force."""
+        """The throttles that were applied last."""
         self._idle_logged: set[str] = set()
-        """Keys in `_dynamic` without effect that the log mentions already."""
+        """Keys in `_dynamic` without effect that were already logged."""
         topics.add_listener(self)
         replica_manager.add_role_listener(self.role_taken)
 
     @property
     def layers(self) -> Layers:
-        """The settings of this broker, of all brokers, and of the file, as far as they were read."""
+        """The known settings of this broker, of all brokers, and of the file."""
         return Layers(self._dynamic.get(str(self._me), {}), self._dynamic.get(DEFAULT, {}), self.file)
 
     # -- topics ------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class DynamicConfigManager:
         self._replica_manager.require_in_sync(topic, config.min_insync_replicas)
 
     def topic_deleted(self, topic: str, *, recreated: bool) -> None:
-        """Forget the settings of a deleted topic. Read those of a new topic of that name."""
+        """Forget the settings of a deleted topic. If a new topic has its name, read the settings of that one."""
         self._topics.forget(topic)
         self.feed.forget(Entity.of("topics", topic))
         if recreated:
@@ -113,13 +113,13 @@ class DynamicConfigManager:
             self._log_idle()
 
     def _log_idle(self) -> None:
-        """Log each key that is set and has no effect, once."""
+        """Log each key that is set but has no effect, once."""
         names = {name for values in self._dynamic.values() for name in values}
         self._idle_logged &= names
         for name in sorted(names - self._idle_logged):
             try:
                 why = key_of("brokers", name).idle
-            except ConfigError as error:  # An Apache Kafka broker may have allowed it.
+            except ConfigError as error:  # an Apache Kafka broker may have allowed the value
                 why = str(error)
             if why:
                 self._idle_logged.add(name)
@@ -135,7 +135,7 @@ class DynamicConfigManager:
             else:
                 held.pop(where, None)
         if self._throttles.slows_follower(where) or self._throttles.slows_leader(where):
-            self._throttle()  # only for throttled partitions: it looks at all partitions
+            self._throttle()  # only for throttled partitions, since it examines all partitions
 
     def _throttle(self) -> None:
         throttles = self._throttles
@@ -154,7 +154,7 @@ class DynamicConfigManager:
     # -- values ------------------------------------------------------------------------------------------------
 
     def _defaults(self) -> LogConfig:
-        """Return what holds for topics. An invalid setting is logged and counts as not set."""
+        """Return the default settings for topics. An invalid setting is logged and ignored."""
         made = self._file_defaults
         for name in (DEFAULT, str(self._me)):
             for key, text in self._dynamic.get(name, {}).items():
@@ -171,7 +171,7 @@ class DynamicConfigManager:
         return value if isinstance(value, int) else None
 
     def _value(self, key: str) -> Value | None:
-        """Return the first valid value of a key; None if nothing sets it."""
+        """Return the first valid value of a key; None if it is not set."""
         texts = [self._dynamic.get(name, {}).get(key) for name in (str(self._me), DEFAULT)]
         for text in (*texts, self.file.get(key, (None, False))[0]):
             if text is None:

@@ -1,7 +1,7 @@
-"""The configuration of each topic, as far as this broker has read it: the topic's own settings over the broker's.
+"""The configuration of each topic: the topic's own settings over the broker's.
 
-A replica that is opened requests the settings of its topic and does not wait for them. Until they are read, which takes
-one round trip, the broker's defaults hold.
+Opening a replica requests the topic's settings without waiting for them. The broker's defaults apply until the settings
+are read, which takes one round trip.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from replica.runtime.logs import Log
 
 
 class TopicConfigListener(Protocol):
-    """Reads the settings of topics, and applies changes to what is open."""
+    """The component that reads the settings of topics and applies changes to open logs."""
 
     def topic_wanted(self, topic: str) -> None:
         """Read the settings of a topic soon, and pass them to `TopicConfigs.set`."""
 
     def topic_configured(self, topic: str, config: LogConfig) -> None:
-        """Apply a topic's new configuration."""
+        """Apply a topic's new configuration to its open logs."""
 
 
 class TopicConfigs:
@@ -32,19 +32,19 @@ class TopicConfigs:
 
     def __init__(self, defaults: LogConfig, log: Log) -> None:
         self.defaults = defaults
-        """The broker's configuration: it holds for what a topic does not set."""
+        """The broker's configuration, which applies to keys that a topic does not set."""
         self._log = log
         self._listeners: list[TopicConfigListener] = []
         self._known: dict[str, Mapping[str, str]] = {}
-        """The settings of each topic whose settings were read; empty if it has none."""
+        """The settings of each topic that have been read; empty for a topic without settings."""
         self._read = trio.Event()
-        """Set, and replaced, whenever settings were read."""
+        """Set, and replaced, each time settings are read."""
 
     def add_listener(self, listener: TopicConfigListener) -> None:
         self._listeners.append(listener)
 
     def __getitem__(self, topic: str) -> LogConfig:
-        """Return what holds as far as it is known. The first access has the topic's settings read."""
+        """Return the configuration as far as it is known. The first access requests the topic's settings."""
         values = self._known.get(topic)
         if values is None:
             for listener in self._listeners:
@@ -53,7 +53,7 @@ class TopicConfigs:
         return self._config(topic, values)
 
     def __contains__(self, topic: object) -> bool:
-        """Return whether the settings of the topic were read."""
+        """Return whether the topic's settings have been read."""
         return topic in self._known
 
     def set(self, topic: str, values: Mapping[str, str]) -> None:
@@ -63,12 +63,12 @@ class TopicConfigs:
         read.set()
 
     async def until_known(self, topics: Collection[str]) -> None:
-        """Wait until the settings of all these topics were read."""
+        """Wait until the settings of all these topics have been read."""
         while not self._known.keys() >= {*topics}:
             await self._read.wait()
 
     def set_defaults(self, defaults: LogConfig) -> None:
-        """Replace the broker's configuration while topics are open."""
+        """Replace the broker's configuration, and apply it to open topics."""
         if defaults == self.defaults:
             return
         self.defaults = defaults
@@ -83,11 +83,11 @@ class TopicConfigs:
             listener.topic_configured(topic, self._config(topic, values))
 
     def _config(self, topic: str, values: Mapping[str, str]) -> LogConfig:
-        """Apply the settings one by one. An invalid one is logged and counts as not set."""
+        """Apply the settings one by one. An invalid one is logged and ignored."""
         made = self.defaults
         for key, text in values.items():
             if key not in KEYS["topics"]:
-                continue  # a key of a newer broker
+                continue  # a key of a newer broker version
             try:
                 made = LogConfig.of({key: text}, made)
             except KafkaError as error:

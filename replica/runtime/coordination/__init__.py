@@ -1,1 +1,1 @@
-"""The runtime side of the group and transaction coordinators, and the topics that hold their state."""
+"""The runtime side of the group and transaction coordinators, and of the topics that hold their state."""

@@ -1,13 +1,13 @@
-"""The runtime side of a coordinator, of groups or of transactions: time, its topic, and the requests that wait.
+"""The runtime side of a coordinator, for groups or transactions: its clock, its topic, and pending requests.
 
-await nursery.start(coordinator.run)
-coordinator.role_taken(taken)     # for each partition of its topic, in order
-reply = await coordinator.ask(Join(...))
+    await nursery.start(coordinator.run)
+    coordinator.role_taken(taken)     # for each partition of its topic, in order
+    reply = await coordinator.ask(Join(...))
 
-One coordinator serves all groups, or all transactions, of a broker, so an exception in it must not end its service.
-A record that cannot be encoded is an error of the request that caused it. After any other exception the coordinator's
-state may be half changed: the runtime logs a traceback, puts a new coordinator in its place, and loads the partitions
-from the log again. Requests that waited for the old coordinator end with their connections, and clients repeat them.
+One coordinator serves all groups, or all transactions, of a broker, so an exception must not stop it. A record that
+cannot be encoded is an error of the request that caused it. After any other exception the coordinator's state may be
+half changed: the runtime logs a traceback, puts a new coordinator in its place, and loads the partitions from the log
+again. Pending requests of the old coordinator fail, their connections are closed, and clients repeat them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from zab.net.wakeup import Wakeup
 
 PACE: Final = LoadPace()
 COUNT_AGAIN_S: Final = 0.05
-"""The pause before the partitions of a missing topic are counted again."""
+"""The pause before the number of partitions of a missing topic is read again."""
 RETRY_S: Final = 1.0
-"""The pause after an unexpected exception, before what failed is tried again."""
+"""The pause after an unexpected exception, before partitions are loaded again."""
 
 C = TypeVar("C", bound=TopicCoordinator[Any, Any])
 K = TypeVar("K")
@@ -54,15 +54,18 @@ class CoordinatorStorage(Protocol):
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
     ) -> None:
-        """Append with acks=all, in the order of the calls. `done` is called once, now or later: with NONE and the
-        offset of the first record, or the error."""
+        """Append with acks=all, in the order of the calls.
+
+        `done` is called exactly once, perhaps before this returns: with NONE and the offset of the first record, or the
+        error.
+        """
 
     def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
         """Return the log of a replica and its high watermark; None if this broker holds no replica."""
 
 
 def _named(cause: object) -> str:
-    """Return the name of a cause for the log: of a request only its kind, since its content may be large."""
+    """Return the name of a cause for the log. Only the type of a request is named, since its content may be large."""
     return cause if isinstance(cause, str) else type(cause).__name__
 
 
@@ -73,11 +76,11 @@ async def always() -> bool:
 class CoordinatorRuntime(ABC, Generic[C, K, R]):
     """Runs one coordinator.
 
-    kind         the name of what it coordinates, in the log
+    kind         "group" or "transaction", for the log
     make         creates a coordinator, given the time
-    decode       decodes a record of the topic; returns None for an unknown type, raises `RecordError`
-    count        returns the number of partitions of the topic in the store; None if there is no such topic
-    still_leads  is asked after a suspension: returns whether no other broker was elected meanwhile
+    decode       decodes a record of the topic; returns None for an unknown type, raises `RecordError` if it is invalid
+    count        returns the number of partitions of the topic in the store; None if the topic does not exist
+    still_leads  called after a suspension: returns whether no other broker was elected meanwhile
     """
 
     def __init__(
@@ -92,10 +95,10 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         watchdogs: Watchdogs | None,
     ) -> None:
         self.now = steady_wall_clock()
-        """Times are kept in the topic, and other brokers compare them."""
+        """A wall clock that never goes back: its times are stored in the topic, and other brokers compare them."""
         self.coordinator = make(self.now())
         self.rebuilt = 0
-        """Coordinators that were replaced after an exception."""
+        """The number of coordinators that were replaced after an exception."""
         self._kind = kind
         self._make = make
         self._decode = decode
@@ -103,14 +106,14 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         self._count = count
         self._log = log
         self._loads_from = 0.0
-        """No partition is loaded before this time, so that an error that repeats does not keep the broker busy."""
+        """Partitions are loaded only after this time, so that a repeated error does not keep the broker busy."""
         self._waiting: dict[Ticket, PendingReply[R]] = {}
         self._last_ticket = 0
         self._wakeup = Wakeup()
         self._count_wanted = Wakeup()
         """Rung when the coordinator needs the number of partitions."""
         self._nursery: trio.Nursery | None = None
-        """None while `run` does not run: nothing is carried out then."""
+        """The nursery of `run`; None while `run` is not running, and then no effects are executed."""
         self._turns = TurnLoop(self._act)
         self._suspension = SuspensionMonitor(self.now, still_leads, self._suspended, self._session_ended)
         self._watchdog = UNWATCHED
@@ -136,7 +139,9 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         while True:
             self._wakeup.answer()
             wait_s = (self.coordinator.deadline - self.now()) / 1000
-            if self.rebuilt != rebuilt:  # perhaps in this task's own turn, so no turn has taken the new one's effects
+            # The coordinator was replaced, perhaps in this task's own turn: no turn has executed the new one's effects
+            # yet.
+            if self.rebuilt != rebuilt:
                 rebuilt, wait_s = self.rebuilt, min(wait_s, self._loads_from - trio.current_time())
             with trio.move_on_after(max(wait_s, 0)):
                 await self._wakeup.wait()
@@ -147,7 +152,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             self._change("the clock", lambda: self.coordinator.tick(self.now()))
 
     async def _begin(self, nursery: trio.Nursery) -> None:
-        """Start what runs beside the coordinator."""
+        """Start additional tasks of the coordinator."""
 
     def _suspended(self, ms: int) -> None:
         self._log.say(f"{self._kind}_suspended", logging.WARNING, ms=ms)
@@ -156,7 +161,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         self._change("a session that ended", lambda: self.coordinator.topic.resign_all(self.now()))
 
     def _is_excused(self) -> bool:
-        """Return whether no turn is to be expected now."""
+        """Return whether turns are not expected now, so that the watchdog reports no stall."""
         return self._nursery is None or self._suspension.suspended or self._suspension.grace_ms > 0
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -179,16 +184,16 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- the topic ---------------------------------------------------------------------------
 
     def role_taken(self, taken: RoleTaken) -> None:
-        """Take or give up a partition, if it is one of the topic."""
+        """Pass on a new role in a partition of the coordinator's topic. Ignore other topics."""
         if taken.where.topic == self.coordinator.topic.name:
             self._change("a role", lambda: self.coordinator.topic.role_taken(taken, self.now()))
 
     def topic_changed(self) -> None:
-        """Count the partitions anew: the topic was created, deleted, or re-created."""
+        """Read the number of partitions again, because the topic was created, deleted, or re-created."""
         self._change("a changed topic", self.coordinator.topic.changed)
 
     async def _count_partitions(self) -> None:
-        """Count the partitions when the coordinator needs the number."""
+        """Read the number of partitions whenever the coordinator needs it."""
         while True:
             await self._count_wanted.wait()
             if self.coordinator.topic.partitions is None:
@@ -207,7 +212,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- turns --------------------------------------------------------------------------
 
     def _change(self, cause: object, change: Callable[[], object]) -> None:
-        """Change the coordinator's state; nothing else does. `cause` names the change in the log."""
+        """Change the coordinator's state and run a turn. All changes are made here. `cause` names the change in the
+        log."""
         watchdog, nested = self._watchdog, self._turns.running
         started = watchdog.clock()
         try:
@@ -215,11 +221,11 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         except Exception as error:
             self._rebuild(cause, error)
         self._turn()
-        if not nested:  # else the turn under way takes the time
+        if not nested:  # a nested change is timed by the current turn
             watchdog.took(watchdog.clock() - started, lambda: _named(cause))
 
     def _rebuild(self, cause: object, error: Exception) -> None:
-        """Replace a coordinator whose state may be half changed, and load what it led from the log."""
+        """Replace a coordinator whose state may be inconsistent, and load its partitions from the log."""
         self._log.failed(f"{self._kind}_coordinator_rebuilt", error, cause=_named(cause))
         self.rebuilt += 1
         former, self.coordinator = self.coordinator, self._make(self.now())
@@ -229,11 +235,11 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             pending.give(None)
 
     def _turn(self) -> None:
-        """Carry out the coordinator's effects.
+        """Execute the coordinator's effects.
 
-        An exception ends the turn and replaces the coordinator. The effects of the new one, its loads, wait for the
-        next turn, at the next request or in `_keep_time`. A second exception there is treated in the same way, so this
-        turn retries nothing; `_keep_time` waits until `_loads_from` in between.
+        An exception ends the turn and replaces the coordinator. The effects of the new one, its loads, are executed in
+        the next turn: at the next request, or by `_keep_time`, which waits until `_loads_from`. So a repeated exception
+        cannot make this turn loop.
         """
         if self._nursery is None:
             return  # `run` begins with a turn
@@ -249,7 +255,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
 
     @abstractmethod
     def _act(self) -> None:
-        """Carry out the coordinator's effects."""
+        """Execute the coordinator's effects."""
 
     def _carry_out(
         self, ready: CoordinatorReady[R, A, N], tell: Callable[[N], None], append: Callable[[A], None]
@@ -269,7 +275,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             self._count_wanted.ring()
 
     def _write(self, ident: AppendId, partition: int, encoded: Callable[[], bytes], timeout_ms: int) -> None:
-        """Append the batch that `encoded` returns. It has no effects: its exception concerns only this batch."""
+        """Append the batch that `encoded` returns. An exception in `encoded` fails only this batch."""
 
         def done(error: ErrorCode, offset: int) -> None:
             self._change("a write", lambda: self.coordinator.topic.appended(ident, error, offset, self.now()))

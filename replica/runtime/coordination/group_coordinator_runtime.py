@@ -63,8 +63,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             self._change("a closed connection", lambda: self.coordinator.connection_closed(connection, self.now()))
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
-        """Apply or drop the offsets of a transaction. Its end marker has this offset in this partition of the offsets
-        topic, and every in-sync replica has it. A repetition does no harm."""
+        """Apply or drop the offsets of a transaction whose marker is committed at this offset of an offsets partition.
+
+        Repeated calls are harmless.
+        """
         self._change(
             "the end of a transaction",
             lambda: self.coordinator.groups.complete_transaction(partition, producer, committed, offset),
@@ -114,7 +116,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             case OffsetsExpired(group, offsets, group_too):
                 say("group_offsets_expired", group=group, offsets=offsets, group_too=group_too)
             case GroupsLoaded(partition, epoch, groups, offsets):
-                # A young cluster has fifty partitions, most of them empty.
+                # A new cluster has fifty partitions, most of them empty.
                 level = logging.INFO if groups else logging.DEBUG
                 say("groups_loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
             case GroupsUnloaded(partition, groups):

@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their state: their configuration, and their creation on demand."""
+"""The internal topics of coordinators: their configuration, and their creation on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRANSACTIONS_CONFIG: Final = {
 
 
 class InternalTopics:
-    """Creates a topic when a client first needs it; an internal one with its own settings."""
+    """Creates topics on demand. Internal topics get their own settings."""
 
     def __init__(
         self, topics: TopicManager, offsets: OffsetsTopicSettings, transactions: TransactionsTopicSettings
@@ -35,7 +35,7 @@ class InternalTopics:
         self._transactions = transactions
 
     async def create(self, name: str) -> None:
-        """Create a missing topic, any topic."""
+        """Create a missing topic, internal or not."""
         if name == OFFSETS_TOPIC:
             wanted = self._offsets
             configs = {**OFFSETS_CONFIG, "segment.bytes": str(wanted.segment_bytes)}

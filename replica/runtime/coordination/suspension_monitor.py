@@ -1,9 +1,9 @@
-"""Notices that the process was suspended, and keeps a coordinator from acting on outdated state afterwards.
+"""Detects that the process was suspended, and keeps a coordinator from acting on outdated state afterwards.
 
-If a broker is suspended for longer than its session lasts, others may have been elected in its place. When it resumes,
-it must not answer from memory before the store has confirmed its session. Requests that arrived meanwhile are still
-unread in sockets. They are read before the clock is, since otherwise all members of groups would be expired, and all
-transactions be overdue.
+If a broker is suspended for longer than its session timeout, others may have been elected in its place. When it
+resumes, it must not answer from memory before the store has confirmed its session. Requests that arrived meanwhile are
+still unread. They are read before timers run; otherwise all group members would expire and all transactions would time
+out.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import trio
 
 CHECK_S: Final = 0.25
 SUSPENDED_MS: Final = 1_000
-"""A check that comes this late was kept from running: the process was stopped, or swapped out."""
+"""A check that is this late shows that the process was stopped or swapped out."""
 GRACE_MS: Final = 1_000
-"""How long requests are read after a suspension, before the clock counts."""
+"""The time for reading requests after a suspension, before timers run."""
 
 
 class SuspensionMonitor:
-    """Checks four times a second whether the process has run since the last check."""
+    """Checks four times a second whether the process has been suspended since the last check."""
 
     def __init__(
         self,
@@ -36,28 +36,28 @@ class SuspensionMonitor:
         self._report = report
         """Receives the length of a suspension in milliseconds."""
         self._resign = resign
-        """Called if the session is over."""
+        """Called if the session has ended."""
         self._checked_at = now()
         self._confirmed = trio.Event()
-        """Set, and replaced, when a suspension has been dealt with."""
+        """Set, and replaced, when a suspension is over and the session is confirmed or given up."""
         self._grace_ends = 0
 
     @property
     def suspended(self) -> bool:
-        """The process was suspended, and the store has not been asked yet."""
+        """True after a suspension, until the store has confirmed the session or it is given up."""
         return self._now() - self._checked_at > SUSPENDED_MS
 
     @property
     def grace_ms(self) -> int:
-        """How long requests are still read before the clock counts; not positive without a recent suspension."""
+        """The remaining time in ms before timers may run; 0 or negative without a recent suspension."""
         return self._grace_ends - self._now()
 
     async def confirmed(self) -> None:
-        """Wait until the suspension has been dealt with."""
+        """Wait until the session is confirmed or given up after a suspension."""
         await self._confirmed.wait()
 
     def begin(self) -> None:
-        """Count from now on: nothing was missed before `run`."""
+        """Start counting now, so that no suspension is detected before `run`."""
         self._checked_at = self._now()
 
     async def run(self) -> None:

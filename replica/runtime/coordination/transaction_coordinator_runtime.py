@@ -40,7 +40,7 @@ from zab.host.watchdog import Watchdogs
 
 class ProducerIdSource(Protocol):
     async def take(self) -> int:
-        """Return an unused producer id. Raise `KafkaError` while the store gives none."""
+        """Return an unused producer id. Raise `KafkaError` if the store does not provide one."""
 
 
 class MarkerSender(Protocol):
@@ -81,7 +81,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
 
     @property
     def markers_pending(self) -> int:
-        """The number of partitions that have not got a marker yet."""
+        """The number of partitions that still need a marker."""
         return len(self._markers)
 
     async def _begin(self, nursery: trio.Nursery) -> None:

@@ -1,7 +1,7 @@
-"""The connections by which a coordinator sends markers: for each leader one task, and one request under way.
+"""The connections by which a coordinator sends markers. Each leader has one task, with at most one request in flight.
 
-The core decides what goes into a request and what follows from a response
-(`replica.core.transactions.transaction_marker_manager`).
+The core decides what a request contains and how a response is handled: see
+`replica.core.transactions.transaction_marker_manager`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 _EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError)
-"""Errors of an unreachable or departing leader. Any other is logged with a traceback and retried as well."""
+"""Errors of an unreachable or stopping leader. Any other error is logged with a traceback, and also retried."""
 
 
 @frozen
 class MarkerSenderSettings:
     """connect_s  the timeout of a connection attempt
-    answer_s   the timeout of a response: in-sync replicas have to replicate the markers first
+    answer_s   the timeout of a response, which comes after the markers are committed
     idle_s     the idle time after which a connection is closed
     """
 
@@ -63,7 +63,7 @@ class LeaderDialer(Protocol):
 
 
 class MarkerOwner(Protocol):
-    """The coordinator whose markers are sent."""
+    """The coordinator that owns the markers."""
 
     def awaits_marker(self, number: MarkerId) -> bool: ...
     def marked(self, number: MarkerId, where: TopicPartition) -> None: ...
@@ -73,8 +73,8 @@ class MarkerOwner(Protocol):
 class TransactionMarkerSender:
     """Sends the requests of the `TransactionMarkerManager`, and reports each outcome to the owner.
 
-    exists    returns whether the store has such a partition; True while the store is unreachable
-    address   returns where other brokers reach a broker; None if it is unknown
+    exists    returns whether the store has the partition; True while the store is unreachable
+    address   returns the inter-broker address of a broker; None if it is unknown
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class TransactionMarkerSender:
         self._wakes_at = math.inf
         """The time at which `run` wakes by itself. `_wakeup` is rung only for an earlier time."""
         self._wakeups: dict[BrokerId, Wakeup] = {}
-        """The leaders with a task."""
+        """The wakeup of each leader's task."""
         self._owner: MarkerOwner | None = None
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:
-        """Return the number of markers that wait, by partition."""
+        """Return the number of markers to send, one for each partition."""
         return len(self._manager)
 
     def _awaits(self, number: MarkerId) -> bool:
@@ -128,7 +128,7 @@ class TransactionMarkerSender:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake the tasks that have something to do after a change of the manager."""
+        """Wake the tasks of leaders with markers, and `run` if its deadline is earlier now."""
         assert self._nursery is not None
         for leader in self._manager.leaders:
             wakeup = self._wakeups.get(leader)
@@ -140,7 +140,7 @@ class TransactionMarkerSender:
             self._wakeup.ring()
 
     async def _check(self, unknown: Iterable[TopicPartition]) -> None:
-        """Ask the store about partitions that the metadata does not have."""
+        """Ask the store whether partitions that are missing in the metadata exist."""
         for where in unknown:
             if not await self._exists(where):
                 for result in self._manager.deleted(where):
@@ -162,7 +162,7 @@ class TransactionMarkerSender:
     # -- one leader ------------------------------------------------------------------------------------------
 
     async def _serve(self, leader: BrokerId, wakeup: Wakeup) -> None:
-        """Send requests to a leader until nothing has waited for it for `idle_s`."""
+        """Send requests to a leader until there has been no marker for it for `idle_s`."""
         connection: LeaderConnection | None = None
         try:
             while True:

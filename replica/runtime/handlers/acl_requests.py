@@ -41,7 +41,8 @@ E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
 
 def handlers(authorizer: Authorizer | None) -> Handlers:
-    """Return handlers that give an error for each ACL or filter; without an authorizer, all are SECURITY_DISABLED."""
+    """Return handlers that report errors for each ACL or filter. Without an authorizer all errors are
+    SECURITY_DISABLED."""
 
     def present() -> Authorizer:
         if authorizer is None:
@@ -109,7 +110,8 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
         return DeleteAclsResponse(filter_results=results)
 
     async def remove(acls: Iterable[Acl]) -> dict[Pattern, KafkaError]:
-        """Remove the ACLs and return each pattern's error. The node of a pattern is written once, for all filters."""
+        """Remove the ACLs; return the errors by pattern. Each pattern's node is written once, for all filters
+        together."""
         gone: dict[Pattern, list[Entry]] = {}
         for acl in acls:
             gone.setdefault(acl.pattern, []).append(acl.entry)
@@ -150,7 +152,7 @@ def _one_of(kind: type[E], number: int) -> E:
     except ValueError:
         found = kind(0)
     if found == 0:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no {kind.__name__} {number}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown {kind.__name__} {number}")
     return found
 
 

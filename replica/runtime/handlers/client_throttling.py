@@ -1,7 +1,7 @@
 """Client quotas: count the bytes of Produce and Fetch, and delay clients above their rates.
 
-The response says the delay (`throttle_time_ms`), and the connection is not read for that long. A produce with acks=0
-has no response: its handler sleeps. Fetches of replicas are not counted.
+The response names the delay (`throttle_time_ms`), and the broker reads nothing from the connection during it. A produce
+with acks=0 has no response: its handler sleeps. Fetches of replicas are not counted.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ def user_and_client(entity: Entity) -> tuple[str | None, str | None]:
 
 
 def _unquoted(name: str) -> str:
-    """Return the name of a path element. A user named `<default>` is quoted, so it is not taken for the default."""
+    """Return the name in a path element. A user named `<default>` is quoted, to distinguish it from the default
+    entity."""
     return DEFAULT if name == DEFAULT else unquote(name)
 
 
 def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], int], inter_broker: str) -> Handlers:
-    """Return the handlers with quotas on Produce and Fetch. `inter_broker`: the listener where replicas fetch."""
+    """Return the handlers with quotas on Produce and Fetch. `inter_broker`: the listener at which replicas fetch."""
     produce_to, fetch_from = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
 
     async def produce(request: Request[ProduceRequest]) -> ProduceResponse | None:
@@ -62,14 +63,15 @@ def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], in
             unmetered: FetchResponse = await fetch_from(request)
             return unmetered
         if wait := quotas.throttle_ms(QuotaType.FETCH, client, now()):
-            # Another connection of the client exceeded the quota. The client fetches again after the empty response.
+            # The quota was exceeded on another connection of the client. The client fetches again after the empty
+            # response.
             request = evolve(request, body=evolve(body, max_bytes=0, max_wait_ms=0))
             nothing: FetchResponse = await fetch_from(request)
             nothing.throttle_time_ms = wait
             return nothing
         most = quotas.request_bytes_max(QuotaType.FETCH, client)
         if most is not None and most < body.max_bytes:
-            least = min(body.min_bytes, most)  # or the fetch would wait for more than it may return
+            least = min(body.min_bytes, most)  # otherwise the fetch would wait for more bytes than it may return
             request = evolve(request, body=evolve(body, max_bytes=most, min_bytes=least))
         reply: FetchResponse = await fetch_from(request)
         size = sum(len(part.records or b"") for topic in reply.responses for part in topic.partitions)

@@ -1,6 +1,6 @@
 """`DescribeConfigs`, `AlterConfigs` and `IncrementalAlterConfigs` for topics, this broker, and all brokers.
 
-The resource of all brokers has an empty name. Keys that only a broker's file sets can be described and not be altered.
+The resource for all brokers has an empty name. Static keys can be described but not altered.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ Resource: TypeAlias = DescribeConfigsResource | AlterConfigsResource | Increment
 TOPIC: Final = 2
 BROKER: Final = 4
 OTHERS: Final[Mapping[int, str]] = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
-"""Resource types that Kafka's tools request and that this broker does not have."""
+"""Resource types that Kafka's tools request and that this broker does not support."""
 KINDS: Final = {CUSTOM: 0, "boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
-"""The numbers of types."""
+"""The protocol's numbers of configuration types."""
 ALL_BROKERS: Final = Entity.of("brokers")
 
 
 def handlers(
     me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Session | None], file: StartSettings
 ) -> Handlers:
-    """`file`: the configuration with which this broker started."""
+    """`file`: the static settings of this broker."""
     mine = Entity.of("brokers", str(me))
 
     def entity_of(resource: Resource) -> Entity:
@@ -75,7 +75,7 @@ def handlers(
                 ErrorCode.INVALID_REQUEST, f"unsupported resource type {_kind(kind)}: use 2 (topic) or 4 (broker)"
             )
         if name not in ("", str(me)):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {me}: send the request to broker {name}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {me}; send the request to broker {name}")
         return mine if name else ALL_BROKERS
 
     async def read(entity: Entity) -> dict[str, str]:
@@ -90,7 +90,7 @@ def handlers(
         async def one(resource: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
             entity = entity_of(resource)
             if entity in named:
-                # A repeated resource would cost few bytes in the request and a whole configuration in the response.
+                # A repeated resource is a few bytes in the request, but a whole configuration in the response.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource is in the request more than once")
             named.add(entity)
             named_keys = resource.configuration_keys
@@ -106,7 +106,7 @@ def handlers(
         return DescribeConfigsResponse(results=await _each(request.body.resources, DescribeConfigsResult, one))
 
     async def inherited(entity: Entity) -> dict[str, str]:
-        """Return the values to which APPEND and SUBTRACT apply if the entity itself does not set the key."""
+        """Return the values to which APPEND and SUBTRACT apply if the entity does not set the key."""
         if entity == ALL_BROKERS:
             entries = of_broker(Layers({}, {}, file))
         elif entity == mine:
@@ -124,7 +124,7 @@ def handlers(
                 resource: AlterConfigsResource | IncrementalAlterConfigsResource, result: AlterConfigsResourceResponse
             ) -> None:
                 if named[resource.resource_type, resource.resource_name] > 1:
-                    # As Kafka does. Each would cost a change in the store.
+                    # As in Kafka. Each repetition would cost a write to the store.
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "each resource must be in the request at most once")
                 entity = entity_of(resource)
 
@@ -136,7 +136,7 @@ def handlers(
                     await call_store(session(), change)
                 except KafkaError as error:
                     if entity.kind == "brokers" and error.code is ErrorCode.INVALID_CONFIG:
-                        raise KafkaError(ErrorCode.INVALID_REQUEST, error.text) from error  # as Kafka does
+                        raise KafkaError(ErrorCode.INVALID_REQUEST, error.text) from error  # as in Kafka
                     raise
 
             return response(responses=await _each(resources, AlterConfigsResourceResponse, one))
@@ -176,7 +176,7 @@ def _operation(config: IncrementalAlterableConfig) -> Operation:
     try:
         return Operation(config.config_operation)
     except ValueError:
-        text = f"{config.name}: there is no operation {config.config_operation}"
+        text = f"{config.name}: unknown operation {config.config_operation}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text) from None
 
 
@@ -185,7 +185,7 @@ def _kind(number: int) -> str:
 
 
 async def _each(resources: Iterable[Resource], result_of: type[T], act: Callable[[Any, T], Awaitable[None]]) -> list[T]:
-    """Apply `act` to the resources one after the other, and return their results."""
+    """Apply `act` to one resource after the other, and return the results."""
     results, turns = [], Turns()
     for resource in resources:
         await turns.step()

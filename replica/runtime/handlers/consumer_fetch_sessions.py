@@ -1,8 +1,8 @@
-"""Fetch sessions of consumers (KIP-227), around the handler of Fetch.
+"""Fetch sessions of consumers (KIP-227), in front of the handler of Fetch.
 
-An incremental request becomes a request for all partitions of the session, and the response is reduced to the
-partitions that changed. So the handler does not need sessions, and authorization and quotas cover the whole session
-each time. A follower's request passes unchanged: the core keeps its session.
+An incremental request is expanded to all partitions of the session, and the response is reduced to the partitions that
+changed. So the handler needs no sessions, and authorization and quotas always cover the whole session. A follower's
+request passes unchanged, since the core keeps its session.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _requests(body: FetchRequest) -> Iterator[tuple[TopicPartition, RequestField
 
 
 def _topics(session: FetchSession) -> list[FetchTopic]:
-    """Return the partitions in the order of service. A topic may be in the list more than once."""
+    """Return the partitions in the order of the session. A topic may be in the list more than once."""
     return [
         FetchTopic(
             topic=topic,

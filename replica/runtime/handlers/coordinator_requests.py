@@ -1,7 +1,7 @@
-"""`FindCoordinator`: the broker that coordinates a group or a transactional id.
+"""`FindCoordinator`: find the broker that coordinates a group or a transactional id.
 
-That broker leads the partition of the internal topic in which the coordinator stores the group or the transactional id.
-The first lookup creates the topic.
+It is the leader of the internal topic's partition that stores the group or the transactional id. The first lookup
+creates the topic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRANSACTION: Final = 1
 
 
 class LeaderLookup(Protocol):
-    """The part of the metadata cache that lookups need."""
+    """The part of the metadata cache that coordinator lookups use."""
 
     def leader(self, where: TopicPartition) -> BrokerId | None: ...
     def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None: ...
@@ -35,8 +35,8 @@ class LeaderLookup(Protocol):
 class CoordinatorTopicLookup:
     """The internal topic of one type of coordinator, created by the first lookup.
 
-    partitions   returns the number of its partitions, None if the topic does not exist
-    make         creates the topic; does nothing if it exists by then
+    partitions   returns the number of its partitions; None if the topic does not exist
+    make         creates the topic, unless it exists
     """
 
     topic: str
@@ -46,15 +46,15 @@ class CoordinatorTopicLookup:
     _creation: trio.Lock = field(factory=trio.Lock)
 
     async def count(self) -> int:
-        """Return the number of partitions. Create a missing topic, and raise `KafkaError` until it exists."""
-        async with self._creation:  # one lookup at a time creates the topic
+        """Return the number of partitions. If the topic is missing, create it and raise `KafkaError`."""
+        async with self._creation:  # only one lookup at a time creates the topic
             count = await self._create_if_missing()
         if count is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic} is being created")
         return count
 
     async def _create_if_missing(self) -> int | None:
-        """Report every failure as retriable: its cause, such as too few brokers, may end, and clients retry."""
+        """Create the topic if it is missing. All errors are reported as retriable, since the cause may be temporary."""
         topic = self.topic
         try:
             count = await self.partitions()
@@ -69,7 +69,7 @@ class CoordinatorTopicLookup:
 
 
 def handlers(metadata: LeaderLookup, topics: Mapping[int, CoordinatorTopicLookup]) -> Handlers:
-    """`topics`: by the type of the coordinator."""
+    """Return the handlers. `topics`: the internal topic for each coordinator type."""
     return {ApiKey.FIND_COORDINATOR: CoordinatorLookup(metadata, topics).find}
 
 
@@ -109,9 +109,9 @@ class CoordinatorLookup:
         where = TopicPartition(topic.topic, partition_of(key, await topic.count()))
         leader = self.metadata.leader(where)
         if leader is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"this broker knows no live leader of {where}")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{where} has no live leader")
         endpoint = self.metadata.endpoint(leader, listener)
         if endpoint is None:
-            text = f"broker {leader}, which leads {where}, has no listener {listener}"
+            text = f"broker {leader}, the leader of {where}, has no listener {listener}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return leader, endpoint

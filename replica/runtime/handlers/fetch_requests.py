@@ -1,7 +1,7 @@
-"""`Fetch`: by consumers, and by the replicas of other brokers.
+"""`Fetch`, by consumers and by the replicas of other brokers.
 
-A consumer's fetch is complete here and answered in full: `handlers.consumer_fetch_sessions` keeps its session. The core
-keeps the sessions of followers (`replica.core.fetching.follower_fetch_sessions`).
+A consumer's fetch always names all its partitions here, because `handlers.consumer_fetch_sessions` keeps its session.
+The core keeps the sessions of followers (`replica.core.fetching.follower_fetch_sessions`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from replica.wire.schemas.data_schemas import (
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
 MANY: Final = 500
-"""From this number of partitions on the handler yields to other tasks: a tiny request may fetch a whole session."""
+"""From this number of partitions on, the handler lets other tasks run: a tiny request may fetch a large session."""
 
 
 def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
-    """`inter_broker`: the listener at which a request may name a replica id."""
+    """Return the handlers. `inter_broker`: the listener at which a request may name a replica id."""
 
     async def fetch(request: Request[FetchRequest]) -> FetchResponse:
         body = request.body
@@ -67,7 +67,7 @@ def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
 
 
 def in_session(request: Request[FetchRequest], inter_broker: str) -> bool:
-    """Return whether a follower begins or continues a session."""
+    """Return whether a follower's request opens or continues a session."""
     body = request.body
     return body.replica_id >= 0 and request.listener == inter_broker and body.session_epoch != END
 

@@ -1,4 +1,4 @@
-"""Requests of consumers and their tools: from the fields of the protocol to what the coordinator knows, and back."""
+"""Requests of consumers and group tools, translated to requests to the group coordinator and back."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ from replica.wire.schemas.transaction_schemas import (
 )
 
 GROUP_OPERATIONS: Final = 0x0148
-"""The bits of READ, DELETE and DESCRIBE: all operations on a group. An authorizer's guard replaces them."""
+"""The bits of READ, DELETE and DESCRIBE, all operations on a group. With an authorizer, its guard replaces them."""
 CLASSIC: Final = "classic"
 _LOADS_SINCE: Final = 2
 """The first version of TxnOffsetCommit whose clients retry on COORDINATOR_LOAD_IN_PROGRESS."""
@@ -91,7 +91,7 @@ R = TypeVar("R")
 
 
 def handlers(groups: GroupCoordinatorRuntime, known: Callable[[TopicPartition], bool]) -> Handlers:
-    """`known`: returns whether a partition exists. Offsets of other partitions are refused."""
+    """Return the handlers. `known` returns whether a partition exists; offsets for other partitions are refused."""
     requests = _GroupRequests(groups, known)
     return {
         ApiKey.JOIN_GROUP: requests.join,
@@ -224,7 +224,8 @@ class _GroupRequests:
         body = request.body
         if request.version < 8:
             topics, error = await self._fetch(body.group_id, body.topics, body.require_stable)
-            if error is not ErrorCode.NONE and request.version < 2:  # these versions have no error for the whole group
+            # versions 0 and 1 have no error for the whole group
+            if error is not ErrorCode.NONE and request.version < 2:
                 topics = [
                     OffsetFetchResponseTopic(
                         name=topic.name,
@@ -237,7 +238,7 @@ class _GroupRequests:
         named: set[str] = set()
         for group in body.groups:
             if group.group_id in named:
-                # A repeated group would cost few bytes in the request and all its offsets in the response.
+                # A repeated group is a few bytes in the request, but all its offsets in the response.
                 answers.append(
                     OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=ErrorCode.INVALID_REQUEST)
                 )
@@ -336,7 +337,8 @@ class _GroupRequests:
 def _identity(
     body: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest,
 ) -> GroupIdentity:
-    """Return the sender of a request. JoinGroup has no generation; a commit with -1 comes from no member."""
+    """Return the sender of a request. JoinGroup has no generation; a commit with generation -1 comes from a
+    non-member."""
     generation = -1 if isinstance(body, JoinGroupRequest) else body.generation_id
     return GroupIdentity(body.group_id, body.member_id, generation, body.group_instance_id)
 

@@ -34,7 +34,7 @@ def handlers(disk: LogManagerRuntime, watermarks: Callable[[], Mapping[TopicPart
         committed = watermarks()
         results = []
         for where, failed in disk.paths.items():
-            path = f"{here / where}"  # the client may run in another working directory
+            path = f"{here / where}"  # an absolute path, for clients with another working directory
             if failed is not None:
                 results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path))
                 continue
@@ -65,7 +65,7 @@ def _by_topic(held: list[LogSize], committed: Mapping[TopicPartition, int]) -> l
 
 
 async def _space(where: str) -> tuple[int, int]:
-    """Return the total and the usable bytes of a directory's file system; -1 if they cannot be read."""
+    """Return the total and the usable bytes of a directory's file system; -1 each if they cannot be read."""
     try:
         found = await trio.to_thread.run_sync(shutil.disk_usage, where)
     except OSError:

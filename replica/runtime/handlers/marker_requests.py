@@ -1,7 +1,7 @@
-"""`WriteTxnMarkers` and `DescribeProducers`: the markers that end transactions, and the producers of a partition.
+"""`WriteTxnMarkers` and `DescribeProducers`: write transaction markers, and describe the producers of partitions.
 
-A marker is acknowledged when it is committed. A repeated marker is appended again and changes no transaction, so a
-coordinator that missed the response may send the request again.
+A marker is acknowledged when it is committed. A repeated marker is appended again without an effect on transactions, so
+a coordinator may repeat a request whose response was lost.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from replica.wire.schemas.transaction_schemas import (
 )
 
 TIMEOUT_MS: Final = 30_000
-"""How long a marker waits for the followers, as any request between brokers."""
+"""The time limit for the replication of a marker."""
 
 Ended: TypeAlias = Callable[[TopicPartition, int, bool, int], None]
-"""Called with a partition, producer id, whether the transaction was committed, and the marker's offset, when the marker
-is committed: at least once for each marker."""
+"""Called at least once for each committed marker, with its partition, producer id, whether it commits the transaction,
+and its offset."""
 
 
 class MarkerLog(Protocol):
-    """The part of the replica manager that markers need."""
+    """The part of the replica manager that marker requests use."""
 
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
@@ -69,7 +69,7 @@ class _PendingMarkers:
 
 
 def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handlers:
-    """`now`: returns the wall clock in milliseconds."""
+    """Return the handlers. `now` returns the wall clock in milliseconds."""
 
     async def write(request: Request[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
         markers = request.body.markers
@@ -105,7 +105,8 @@ def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handle
         producer_id, committed = marker.producer_id, marker.transaction_result
 
         def done(error: ErrorCode, offset: int) -> None:
-            """Report the end also if the connection of the request has closed: the marker is in the log."""
+            """Report the end of the transaction even if the request's connection was closed: the marker is in the
+            log."""
             if not error:
                 ended(where, producer_id, committed, offset)
             pending.settle(place, error)
@@ -115,7 +116,7 @@ def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handle
         storage.append(where, batch, TIMEOUT_MS, done)
 
     async def describe(request: Request[DescribeProducersRequest]) -> DescribeProducersResponse:
-        """Describe each partition once, however often the request names it: it may have thousands of producers."""
+        """Describe each partition once, even if the request repeats it: it may have thousands of producers."""
         wanted: dict[str, dict[int, None]] = {}
         for where in _named(request.body.topics):
             wanted.setdefault(where.topic, {})[where.partition] = None

@@ -26,17 +26,18 @@ from replica.wire.schemas.cluster_schemas import (
 
 ALL_OF_TOPIC: Final = 0x0DF8
 ALL_OF_CLUSTER: Final = 0x1FA0
-"""A bit for each allowed operation. Without an authorizer all are allowed; with one, its guard replaces them."""
+"""The bits of all operations on the cluster. With an authorizer, its guard replaces them."""
 
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _BROKER_ENDPOINTS: Final = 1
 CREATED_AT_A_TIME_MAX: Final = 50
-"""Missing topics of one request that are created at a time."""
+"""The number of missing topics of one request that are created concurrently."""
 CREATED_BY_REQUEST_MAX: Final = 1_000
-"""Missing topics that one request creates. The others get UNKNOWN_TOPIC_OR_PARTITION, on which clients retry."""
+"""The number of missing topics that one request may create. Further ones get UNKNOWN_TOPIC_OR_PARTITION, which clients
+retry."""
 
 Make = Callable[[str], Awaitable[None]]
-"""Creates a missing topic that a request names. Raises `KafkaError`."""
+"""Creates a missing topic. Raises `KafkaError`."""
 
 
 @frozen
@@ -50,22 +51,22 @@ class MetadataSettings:
 def handlers(
     cache: MetadataCache, settings: MetadataSettings, controller: Callable[[], BrokerId | None], make: Make
 ) -> Handlers:
-    """`controller`: returns the controller's id, as far as this broker knows it."""
+    """Return the handlers. `controller` returns the controller's id, or None if this broker does not know it."""
 
     def controller_id() -> int:
         found = controller()
         return -1 if found is None or found not in cache.brokers else found
 
     async def metadata(request: Request[MetadataRequest]) -> MetadataResponse:
-        """Describe the named topics, or all of them, and create missing ones if broker and request allow it.
+        """Describe the named topics, or all, and create missing ones if both broker and request allow it.
 
-        Version 0 means all topics by an empty list, later versions by null.
+        Version 0 requests all topics with an empty list, later versions with null.
         """
         asked = request.body.topics
         if asked is None or (request.version == 0 and not asked):
             names: list[tuple[str | None, TopicId | None]] = [(name, None) for name in sorted(cache.topics)]
         else:
-            # One answer for each topic: a repeated one would cost few bytes in the request and many in the response.
+            # Return each topic once: a repeated one is a few bytes in the request, but many in the response.
             names = list(dict.fromkeys((one.name, one.topic_id) for one in asked))
         missing: dict[str, ErrorCode] = {}
         if asked is not None:
@@ -109,7 +110,8 @@ def handlers(
 
 
 async def _create(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:
-    """Create missing topics, and return the error of each: LEADER_NOT_AVAILABLE until its partitions have leaders."""
+    """Create missing topics; return the error of each, which is LEADER_NOT_AVAILABLE until its partitions have
+    leaders."""
     found = {name: _code_of(name) for name in names}
     limiter = trio.CapacityLimiter(CREATED_AT_A_TIME_MAX)
 
@@ -145,7 +147,7 @@ def _topic(
 ) -> MetadataResponseTopic:
     if ident is not None:
         name = cache.name_of(ident)
-    # A topic created for this request gets its error also if the cache has it by now: its leaders may be unknown yet.
+    # A topic created for this request gets its error even if the cache has it: its leaders may be unknown yet.
     topic = None if name is None or (ident is None and name in missing) else cache.topics.get(name)
     if topic is None:
         if ident is not None:
@@ -167,9 +169,9 @@ def _topic(
 def _partitions(
     cache: MetadataCache, reachable: Set[BrokerId], version: int, topic: TopicMetadata
 ) -> list[MetadataResponsePartition]:
-    """Describe the partitions of a topic. This runs for every partition whenever a client reconnects, so it is cheap.
+    """Describe the partitions of a topic. It must be fast, since each client that reconnects requests all partitions.
 
-    reachable   brokers that are alive and have the client's listener
+    reachable   live brokers that have the client's listener
     """
     alive = cache.brokers.keys()
     known = version >= _LISTENER_NOT_FOUND_SINCE

@@ -35,16 +35,17 @@ READ_COMMITTED: Final = 1
 _NOWHERE: Final = ListOffsetsPartitionResponse(
     error_code=ErrorCode.INVALID_REQUEST, timestamp=-1, offset=-1, leader_epoch=-1
 )
-"""The result for a partition that is in the request more than once."""
+"""The result for a partition that the request repeats."""
 
 
 def handlers(
     replicas: ReplicaManagerRuntime, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True
 ) -> Handlers:
-    """`deletes`: returns whether DeleteRecords may shorten a topic. A compacted topic keeps the last of every key."""
+    """Return the handlers. `deletes` returns whether DeleteRecords is allowed for a topic. Compacted topics do not
+    allow it."""
 
     def replica_of(request: Request[ListOffsetsRequest]) -> BrokerId:
-        """Return the replica that a broker names. Requests at other listeners come from consumers."""
+        """Return the replica id that another broker names. At other listeners all requests count as consumers'."""
         replica = request.body.replica_id
         return BrokerId(replica) if replica >= 0 and request.listener == inter_broker else CONSUMER
 

@@ -21,7 +21,7 @@ from replica.wire.schemas.data_schemas import (
 from replica.wire.validation import refuse_zstd_before
 
 _FLAGS_AT: Final = 22
-"""The place of the low byte of a batch's attributes."""
+"""The position of the low byte of a batch's attributes."""
 
 
 def handlers(replicas: ReplicaManagerRuntime) -> Handlers:
@@ -52,7 +52,7 @@ def handlers(replicas: ReplicaManagerRuntime) -> Handlers:
             failed = next((answer for answer in answers if answer.error), None)
             if failed is None:
                 return None
-            # acks=0 has no response. The error closes the connection, so the client refreshes its metadata.
+            # acks=0 has no response. The exception closes the connection, so that the client refreshes its metadata.
             raise KafkaError(failed.error, f"{failed.where}: a produce with acks=0 failed: {failed.text}")
         return _reply(body, iter(answers))
 
@@ -67,11 +67,13 @@ def _wrong_with(
         text = f"{where}: the batch is transactional, but the request has no transactional id"
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, text)
     if where.topic in INTERNAL:
-        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{where.topic} is written by brokers only")
+        return KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"only brokers may write to the internal topic {where.topic}"
+        )
     if twice:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is in the request more than once")
     if not records:
-        return KafkaError(ErrorCode.INVALID_RECORD, f"{where}: the request has no batch")
+        return KafkaError(ErrorCode.INVALID_RECORD, f"{where}: the request contains no batch")
     try:
         refuse_zstd_before(records, request.version)
     except KafkaError as error:

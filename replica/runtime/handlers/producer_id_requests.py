@@ -1,4 +1,4 @@
-"""`InitProducerId`: the id and epoch by which leaders recognize a producer's batches and their repetitions."""
+"""`InitProducerId`: assign the id and epoch by which leaders recognize a producer's repeated batches."""
 
 from __future__ import annotations
 

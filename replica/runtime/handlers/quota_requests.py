@@ -35,7 +35,7 @@ IP: Final = "ip"
 EXACT, DEFAULT_ENTITY, ANY = range(3)
 
 Names = Mapping[str, str | None]
-"""Names by type of entity. None names the default of a type, for entities without quotas of their own."""
+"""Entity names by entity type. None stands for the default of a type."""
 
 
 def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
@@ -70,7 +70,7 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
 
                 await call_store(session(), change)
             except KafkaError as error:
-                # Clients know quotas as fields of the request, not as configurations.
+                # INVALID_CONFIG would confuse clients, which set quotas by a request of its own.
                 code = ErrorCode.INVALID_REQUEST if error.code is ErrorCode.INVALID_CONFIG else error.code
                 return AlterQuotaEntryResult(error_code=code, error_message=error.text, entity=entry.entity)
             return AlterQuotaEntryResult(entity=entry.entity)
@@ -102,9 +102,9 @@ def _entity(parts: list[EntityData]) -> Entity:
     """Return the entity of a quota (KIP-546): a user, a client id, a pair of both, or an IP address."""
     names: dict[str, str | None] = {part.entity_type: part.entity_name for part in parts}
     if len(names) != len(parts) or not names:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity needs at least one type, and each type once")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity must have at least one type, and no type twice")
     if any(name == "" for name in names.values()):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity name is empty; null names the default of a type")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity name is empty; use null for the default of a type")
     match sorted(names):
         case ["user"]:
             return Entity.of("users", names[USER])
@@ -117,12 +117,12 @@ def _entity(parts: list[EntityData]) -> Entity:
         case others:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"no quotas for {', '.join(others)}: use user, client-id, both of them, or ip",
+                f"unsupported entity type {', '.join(others)}: use user, client-id, both of them, or ip",
             )
 
 
 class _EntityFilter:
-    """The entities that a DescribeClientQuotas request asks for."""
+    """The filter of a DescribeClientQuotas request."""
 
     def __init__(self, body: DescribeClientQuotasRequest) -> None:
         self._strict: bool = body.strict
@@ -131,11 +131,12 @@ class _EntityFilter:
             kind, how, name = part.entity_type, part.match_type, part.match
             if kind not in (USER, CLIENT_ID, IP) or kind in self._parts:
                 raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"component {kind}: use {USER}, {CLIENT_ID} or {IP}, each once"
+                    ErrorCode.INVALID_REQUEST,
+                    f"unsupported or repeated component {kind}: use {USER}, {CLIENT_ID} and {IP}, each at most once",
                 )
             if how not in (EXACT, DEFAULT_ENTITY, ANY) or (name is None) == (how == EXACT):
                 raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"component {kind}: match type {how} with the name {name!r}"
+                    ErrorCode.INVALID_REQUEST, f"component {kind}: match type {how} does not allow the name {name!r}"
                 )
             self._parts[kind] = how, name
         if IP in self._parts and len(self._parts) > 1:
@@ -157,7 +158,7 @@ def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
             try:
                 value = key.value(quotas[key.name])
             except ConfigError:
-                continue  # written to the store by hand, and not in force
+                continue  # an invalid value, written to the store by hand and not in force
             assert isinstance(value, int | float)
             yield ValueData(key=key.name, value=float(value))
 

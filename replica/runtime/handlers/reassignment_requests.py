@@ -1,4 +1,4 @@
-"""`ElectLeaders`, `AlterPartitionReassignments` and `ListPartitionReassignments`: the controller answers them."""
+"""`ElectLeaders`, `AlterPartitionReassignments` and `ListPartitionReassignments`, answered by the controller."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ _CODES: Final[Mapping[ElectionOutcome, ErrorCode]] = {
 
 
 def handlers(current: Callable[[], Controller | None]) -> Handlers:
-    """`current`: this broker's controller; None while the broker has no session with the store."""
+    """Return the handlers. `current` returns this broker's controller; None while the broker has no session with the
+    store."""
 
     def context() -> ControllerContext | None:
         controller = current()
         return None if controller is None or controller.term is None else controller.term.context
 
     async def ask(event: events.Event) -> object:
-        """Return the controller's answer. Like Kafka's brokers, ignore the timeout of the request."""
+        """Return the controller's answer. The timeout in the request is ignored, as in Kafka."""
         controller = current()
         try:
             if controller is None:
-                raise NotController("this broker has no session with the store now")
+                raise NotController("this broker currently has no session with the store")
             return await controller.ask(event)
         except NotController as error:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, str(error)) from error

@@ -69,7 +69,7 @@ def _described(name: str, credentials: Credentials | None, repeated: bool) -> De
             user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text
         )
     if credentials is None:
-        text = f"user {name} has no password for SCRAM"
+        text = f"user {name} has no SCRAM credential"
         return DescribeUserScramCredentialsResult(
             user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text
         )
@@ -83,12 +83,12 @@ def _described(name: str, credentials: Credentials | None, repeated: bool) -> De
 def _checked_changes(
     name: str, deletions: list[ScramCredentialDeletion], upsertions: list[ScramCredentialUpsertion]
 ) -> tuple[dict[Mechanism, Credential], list[Mechanism]]:
-    """Return the credentials to set and the mechanisms to delete. Invalid changes of a user discard all of them."""
+    """Return the credentials to set and the mechanisms to delete. Raise if any change of the user is invalid."""
     if not name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the user name is empty")
     named = [*map(_mechanism, deletions), *map(_mechanism, upsertions)]
     if len(set(named)) < len(named):
-        text = f"a password of user {name} cannot be changed twice in one request"
+        text = f"the request changes a credential of user {name} twice"
         raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, text)
     put = {_mechanism(each): _credential(each) for each in upsertions}
     return put, [_mechanism(each) for each in deletions]
@@ -97,16 +97,16 @@ def _checked_changes(
 def _mechanism(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> Mechanism:
     found = NUMBERS.get(change.mechanism)
     if found is None:
-        text = f"there is no mechanism {change.mechanism}: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512"
+        text = f"unknown mechanism {change.mechanism}: use 1 (SCRAM-SHA-256) or 2 (SCRAM-SHA-512)"
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
     return found
 
 
 def _credential(upsertion: ScramCredentialUpsertion) -> Credential:
-    """Derive the credential from the salted password. The client does not send the password itself."""
+    """Derive the credential from the salted password, which clients send instead of the password."""
     iterations = upsertion.iterations
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
-        text = f"{iterations} iterations: {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
+        text = f"{iterations} iterations are not allowed: use {ITERATIONS_MIN} to {ITERATIONS_MAX}"
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
     salt, salted = bytes(upsertion.salt), bytes(upsertion.salted_password)
     if not salt or not salted:

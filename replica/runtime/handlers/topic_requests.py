@@ -34,11 +34,12 @@ Q = TypeVar("Q")
 R = TypeVar("R", CreatableTopicResult, CreatePartitionsTopicResult, DeletableTopicResult)
 
 TOGETHER_MAX: Final = 50
-"""Topics of one request that are handled at a time."""
+"""The number of topics of one request that are handled concurrently."""
 
 
 def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], Layers]) -> Handlers:
-    """`layers`: the configuration of brokers, which holds for keys that a topic does not set."""
+    """Return the handlers. `layers` returns the broker configuration, which applies to keys that a topic does not
+    set."""
 
     async def create(request: Request[CreateTopicsRequest]) -> CreateTopicsResponse:
         body = request.body
@@ -113,12 +114,12 @@ def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], La
         async def one(topic: DeleteTopicState, result: DeletableTopicResult) -> None:
             name, ident = topic.name, topic.topic_id
             if (name is None) == (ident is None):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id, and not both")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic must have either a name or an id")
             if name is None:
                 assert ident is not None
                 name = cache.name_of(ident)
                 if name is None:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {ident}")
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {ident}")
             known = cache.topic_id(name)
             await topics.delete(name)
             await topics.gone(name, known, body.timeout_ms)
@@ -133,10 +134,10 @@ def _repeated(names: Iterable[str]) -> set[str]:
 
 
 def _rounds(names: Iterable[str]) -> list[list[int]]:
-    """Group the indexes of the requested topics into rounds whose topics may be created concurrently.
+    """Group the indexes of the requested topics into rounds. The topics of a round are created concurrently.
 
-    Topics with the same metric name are in different rounds: created together, none would find the other in the check
-    for collisions.
+    Topics with the same metric name are in different rounds; otherwise the check for collisions could miss the other
+    one.
     """
     rounds: list[list[int]] = []
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Requests of transactional producers, and `DescribeTransactions` and `ListTransactions` of administrators."""
+"""Requests of transactional producers, and administrators' `DescribeTransactions` and `ListTransactions`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from replica.wire.schemas.transaction_schemas import (
 )
 
 _FENCED_SINCE: Final = 2
-"""The first version whose clients understand PRODUCER_FENCED; others receive INVALID_PRODUCER_EPOCH."""
+"""The first version whose clients know PRODUCER_FENCED; others receive INVALID_PRODUCER_EPOCH."""
 _STATES: Final = {state.value: state for state in TxnState}
 
 R = TypeVar("R")
@@ -55,8 +55,11 @@ def handlers(
     known: Callable[[TopicPartition], bool],
     offsets_partitions: Callable[[], Awaitable[int]],
 ) -> Handlers:
-    """`known`: returns whether a partition exists. `offsets_partitions`: returns the number of partitions of the
-    offsets topic; raises `KafkaError` while it does not exist."""
+    """Return the handlers.
+
+    `known` returns whether a partition exists. `offsets_partitions` returns the number of partitions of the offsets
+    topic, and raises `KafkaError` if it does not exist.
+    """
     requests = _TransactionRequests(transactions, known, offsets_partitions)
     return {
         ApiKey.ADD_PARTITIONS_TO_TXN: requests.add_partitions,
@@ -84,7 +87,7 @@ class _TransactionRequests:
     # -- producers -------------------------------------------------------------------------------------------
 
     async def add_partitions(self, request: Request[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse:
-        """Add all partitions, or none if one of them cannot be added."""
+        """Add all partitions; add none if one of them cannot be added."""
         topics = request.body.topics
         wheres = [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
         errors = {where: error for where in wheres if (error := self._error_of(where)) is not ErrorCode.NONE}
@@ -99,7 +102,7 @@ class _TransactionRequests:
         return ErrorCode.NONE if self.known(where) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     async def add_offsets(self, request: Request[AddOffsetsToTxnRequest]) -> AddOffsetsToTxnResponse:
-        """Add the partition of the offsets topic that stores the group's offsets to the transaction."""
+        """Add the offsets partition that stores the group's offsets to the transaction."""
         body = request.body
         try:
             count = await self.offsets_partitions()

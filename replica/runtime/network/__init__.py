@@ -1,1 +1,1 @@
-"""Sockets of a broker: its listeners, the connections of clients, and its own connections to other brokers."""
+"""The sockets of a broker: its listeners, client connections, and its own connections to other brokers."""

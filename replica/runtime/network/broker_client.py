@@ -1,11 +1,11 @@
-"""A client of a cluster, for the commands of this project and for other brokers.
+"""A client of a cluster, for this project's commands and for brokers.
 
     async with connect([("127.0.0.1", 9092)]) as client:
         metadata = await client.ask(METADATA, MetadataRequest(topics=None))
         request = DescribeGroupsRequest(["my-group"])
         described = await client.ask_coordinator("my-group", DESCRIBE_GROUPS, request, error_of)
 
-`replica.wire.schemas` declares the bodies. A connection sends a request after the response to the previous one.
+`replica.wire.schemas` declares the bodies. A connection has at most one request in flight.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ class Client:
         self._tls = tls
         self._identity = identity
         self._brokers: dict[int, Address] = {}
-        """The brokers of the last Metadata response, and coordinators found since."""
+        """The brokers in the newest Metadata response, and coordinators found since."""
         self._connections: dict[Address, BrokerConnection] = {}
         self._connecting = trio.Lock()
-        """So that concurrent callers open one connection to a broker."""
+        """Held while connecting, so that concurrent callers open only one connection to a broker."""
         self._closed = False
 
     # -- requests ----------------------------------------------------------------------------------------------
 
     async def ask(self, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
-        """Ask the first broker that can be reached. Raise `Unreachable` if none can."""
+        """Send a request to the first broker that can be reached. Raise `Unreachable` if none can."""
         failures = []
         for address in dict.fromkeys((*self._connections, *self._brokers.values(), *self._bootstrap)):
             try:
@@ -74,7 +74,7 @@ class Client:
         raise Unreachable("; ".join(failures) or "no broker address is known")
 
     async def ask_broker(self, broker: int, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
-        """Ask one broker."""
+        """Send a request to one broker."""
         if broker not in self._brokers:
             await self.metadata([])
         if broker not in self._brokers:
@@ -84,7 +84,8 @@ class Client:
     async def ask_coordinator(
         self, group: str, api: Api[Q, R], body: Q, error_of: Callable[[R], int], version_max: int | None = None
     ) -> R:
-        """Ask the coordinator of a group, and retry while it moves. `error_of` returns a response's error code."""
+        """Send a request to the coordinator of a group, and retry if it moves. `error_of` returns a response's error
+        code."""
 
         async def once() -> R:
             reply = await self.ask_broker(await self.coordinator(group), api, body, version_max)
@@ -101,7 +102,8 @@ class Client:
         return node
 
     async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Retry temporary errors: a leader is being elected or has moved, or a broker cannot be reached."""
+        """Call `act`, and retry temporary errors: a leader is being elected or has moved, or a broker cannot be
+        reached."""
         began = trio.current_time()
         pause = PAUSE_S
         while True:
@@ -117,7 +119,7 @@ class Client:
     # -- metadata -----------------------------------------------------------------------------------------------
 
     async def metadata(self, topics: Iterable[str] | None) -> MetadataResponse:
-        """Return the metadata of these topics, or of all. The request creates no topics."""
+        """Return the metadata of these topics, or of all if None. The request does not create topics."""
         requested = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         reply = await self.ask(METADATA, MetadataRequest(topics=requested, allow_auto_topic_creation=False))
         self._brokers = {each.node_id: (each.host, each.port) for each in reply.brokers}
@@ -125,7 +127,7 @@ class Client:
 
     @property
     def brokers(self) -> list[int]:
-        """Brokers of the last metadata response."""
+        """The ids of the brokers in the newest Metadata response."""
         return sorted(self._brokers)
 
     async def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
@@ -196,7 +198,7 @@ async def connect(
     tls: ssl.SSLContext | None = None,
     identity: Identity | None = None,
 ) -> AsyncIterator[Client]:
-    """Return a client that is closed at the end of the block. It connects at its first request."""
+    """Return a client, which the end of the block closes. It connects at its first request."""
     client = Client(bootstrap, settings, tls, identity)
     try:
         yield client

@@ -1,4 +1,4 @@
-"""One connection to a broker: versions, authentication, and one request at a time."""
+"""One connection to a broker: version negotiation, authentication, and one request at a time."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ R = TypeVar("R")
 
 RECEIVE_BYTES: Final = 256 * 1024
 GROUP_WAIT_S: Final = {ApiKey.JOIN_GROUP: 300.0, ApiKey.SYNC_GROUP: 300.0}
-"""Added to `request_s` if the response waits for other members of a group: Kafka's `max.poll.interval.ms`."""
+"""Added to `request_s` for requests that wait for other group members. 300 s is the default of
+`max.poll.interval.ms`."""
 REAUTHENTICATE_AFTER: Final = 0.85
-"""The part of a session's lifetime after which the connection authenticates again. Kafka's clients use 0.85 to 0.95."""
+"""The fraction of the session lifetime after which the connection re-authenticates. Kafka's clients use 0.85 to
+0.95."""
 CLOSED_BY_BROKER: Final = "the broker ended the connection"
-CERTIFICATE_REQUIRED: Final = "the broker requires a client certificate, and accepted none"
+CERTIFICATE_REQUIRED: Final = "the broker requires a client certificate, and did not accept one from this client"
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
-"""Names that OpenSSL gives to the alert of a broker that requires a client certificate."""
+"""OpenSSL's names of the alerts of a broker that requires a client certificate."""
 
 
 class Unreachable(Exception):
-    """No broker could be reached, or none responded in time. The message names each, with the reason."""
+    """No broker could be reached, or none responded in time. The message gives the reason for each broker."""
 
 
 @frozen
 class ClientSettings:
     """request_s    time limit for one connection attempt, or one request
     patience_s   time for which a temporary error is retried, for example during the election of a leader
-    reply_bytes_max  a longer response is treated as damage
+    reply_bytes_max  the limit of one response; a longer one breaks the connection
     """
 
     client_id: str = "zab-broker"
@@ -54,22 +56,22 @@ class BrokerConnection:
     def __init__(self, stream: trio.abc.Stream, settings: ClientSettings) -> None:
         self.stream = stream
         self.broken = False
-        """True after an error that leaves the order of responses unknown: the connection must not be used again."""
+        """True after an error that may have left a response unread: the connection must not be used again."""
         self._settings = settings
         self._framing = Framing(settings.reply_bytes_max)
         self._frames: list[bytes] = []
-        """Responses that have arrived and are not taken: at most one, unless the broker is faulty."""
+        """Responses that have arrived but were not taken: at most one, unless the broker is faulty."""
         self._turn = trio.Lock()
         self._correlation = 0
-        """Number of the last request."""
+        """The correlation id of the last request."""
         self._versions: dict[int, tuple[int, int]] | None = None
-        """The broker's versions of each API. None before the first request."""
+        """The broker's versions of each API; None before the first request."""
         self._identity: Identity | None = None
-        """Set if the connection is authenticated by SASL."""
+        """The identity, if the connection is authenticated by SASL."""
         self._reauthenticate_at = math.inf
 
     async def ask(self, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
-        """Send a request in the newest common version up to `version_max`, and return the response."""
+        """Send a request in the newest common version, at most `version_max`, and return the response."""
         async with self._turn:
             if self._identity is not None and trio.current_time() >= self._reauthenticate_at:
                 await self._log_in(self._identity)
@@ -79,9 +81,9 @@ class BrokerConnection:
             return await self._exchange(api, self._version(api, version_max), body)
 
     async def log_in(self, identity: Identity) -> None:
-        """Authenticate. Raise `KafkaError` if the broker rejects the identity.
+        """Authenticate. Raise `KafkaError` if the broker refuses.
 
-        If the session expires, later requests authenticate again in time.
+        If the session has a lifetime, later requests re-authenticate in time.
         """
         async with self._turn:
             await self._log_in(identity)
@@ -127,13 +129,13 @@ class BrokerConnection:
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
             self.broken = True
             raise unreachable(error, "the connection broke: ") from error
-        except BaseException:  # The response may still arrive, and would be taken for that of the next request.
+        except BaseException:  # the response may still arrive, and would be taken for that of the next request
             self.broken = True
             raise
         correlation, reply = decode_response(api, version, self._frames.pop(0))
         if correlation != self._correlation:
             self.broken = True
-            raise WireError(f"a response to request {correlation}, expected one to {self._correlation}")
+            raise WireError(f"the response has correlation id {correlation}, expected {self._correlation}")
         return reply
 
     async def aclose(self) -> None:
@@ -141,7 +143,7 @@ class BrokerConnection:
 
 
 def unreachable(error: BaseException, prefix: str = "") -> Unreachable:
-    """Translate an error of a connection. Messages of OpenSSL are replaced by sentences."""
+    """Translate a connection error to `Unreachable`, with a plain sentence in place of OpenSSL's message."""
     cause = error.__cause__ or error
     if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionResetError | BrokenPipeError):
         return Unreachable(CLOSED_BY_BROKER)
@@ -152,7 +154,7 @@ def unreachable(error: BaseException, prefix: str = "") -> Unreachable:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the reason. A host with several addresses has one for each."""
+    """Return the reason of an error. A group of errors, one for each address of a host, gives all their reasons."""
     cause = error.__cause__ or error
     if isinstance(cause, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(str(each) for each in cause.exceptions))

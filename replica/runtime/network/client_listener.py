@@ -36,34 +36,35 @@ class ClientListener:
         watchdog: Watchdog = UNWATCHED,
         on_closed: Callable[[str], object] = lambda connection: None,
     ) -> None:
-        """`host` None: all interfaces. `port` 0: any free port. `principals` maps the subjects of certificates.
+        """`host` None: all interfaces. `port` 0: any free port. `principals`: the mapping of certificate subjects to
+        principals.
 
         `on_closed` is called with the id of a connection that has closed (`Request.connection`).
         """
         self.name = name
         self.context = ListenerContext(name, handlers, log, security, watchdog, on_closed)
-        """Shared by all connections."""
+        """The state that all connections share."""
         self.settings = settings or ConnectionLimits()
-        """The limits of new connections. They may be replaced while the listener runs."""
+        """The limits for new connections. They can be replaced while the listener runs."""
         self.refused_for_descriptors = 0
-        """Connections refused because the remaining descriptors of the process are reserved for logs."""
+        """The number of connections refused because the remaining file descriptors are reserved for logs."""
         self._host = host
         self._port = port
         self._tls = tls
         self._principals = principals or Principals()
         self._listeners: list[trio.SocketListener] = []
-        """The listening sockets: one for each address of the host. Empty before `bind`."""
+        """The listening sockets, one for each address of the host. Empty before `bind`."""
         self._listener = LimitedListener(name, log, self._limits, self._serve, self._refused)
-        """A connection is half-open until its first request or, with SASL, until it has authenticated."""
+        """A connection counts as half-open until its first request or, with SASL, until it is authenticated."""
 
     async def bind(self) -> int:
-        """Listen, and return the number of the port. Connections wait until `run`."""
+        """Listen, and return the port number. Connections are accepted by `run`."""
         self._listeners = await listen(self._host, self._port, f"listener {self.name}")
         port: int = self._listeners[0].socket.getsockname()[1]
         return port
 
     async def aclose(self) -> None:
-        """Close the listening sockets of a listener that never ran."""
+        """Close the listening sockets if `run` was never called."""
         with trio.CancelScope(shield=True):
             for listener in self._listeners:
                 await listener.aclose()
@@ -91,7 +92,7 @@ class ClientListener:
             log.warn_rate_limited("too_many_connections", host, listener=name, peer=peer)
 
     async def _serve(self, accepted: Accepted) -> None:
-        """Serve one connection. Its errors do not end the listener."""
+        """Serve one connection. Its errors do not stop the listener."""
         stream, host, peer = accepted.stream, accepted.host, accepted.peer
         log, name = self.context.log, self.name
         try:

@@ -1,7 +1,9 @@
-"""The shell of one client connection: it moves bytes, calls handlers, and waits for its `ClientConnection`.
+"""The I/O of one client connection: it moves bytes, calls handlers, and follows the decisions of its
+`ClientConnection`.
 
-Three tasks. One reads ahead of the requests being executed, because only a read notices that the client has left. One
-executes requests. One sends all responses that have gathered. A replicated write waits for replicas in its own task.
+It has three tasks. One reads ahead of the requests being executed, because only a read detects that the client has
+left. One executes requests. One sends all responses that have accumulated. Each replicated write waits for replicas in
+a task of its own.
 """
 
 from __future__ import annotations
@@ -44,15 +46,17 @@ _KINDS: Final[Mapping[ApiKey, RequestKind]] = {
     ApiKey.SASL_AUTHENTICATE: RequestKind.AUTHENTICATION,
 }
 _LONG_REQUEST_BYTES: Final = 16 << 10
-"""The lists of a smaller request are so short that no other connection has to wait for them."""
+"""A smaller request is decoded and encoded at once, since its lists are short. For a larger one other tasks run in
+between."""
 _LONG_PRODUCE_PARTITIONS: Final = 100
-"""The same for a produce request, which may be large because of its records alone."""
+"""Other tasks also run during a produce request with more partitions than this. Its size in bytes is no measure, since
+records alone may make it large."""
 _READ_BYTES_MAX: Final = 1 << 20
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
 class Cut(Exception):
-    """The broker ends this connection. The text is the reason, for the log."""
+    """The broker closes this connection. The message is the reason, for the log."""
 
 
 class ConnectionShell:
@@ -68,34 +72,35 @@ class ConnectionShell:
         principal: str = ANONYMOUS,
         on_identified: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_identified` is called when the first request has arrived or, with SASL, the client has authenticated."""
+        """`on_identified` is called when the first request has arrived or, with SASL, when the client is
+        authenticated."""
         self._listener = listener
         self._id = listener.next_connection_id()
         self._stream = stream
         self._host = host
         self._peer = peer
         self._principal = principal
-        """From the TLS certificate at first, then from SASL."""
+        """The principal: at first that of the TLS certificate, later that of SASL."""
         self._on_identified = on_identified
         self._client_id: str | None = None
-        """As in the last request, for the log."""
+        """The client id of the last request, for the log."""
         self._scope = trio.CancelScope()
         """Cancelled when the connection is cut."""
         self._authenticator = listener.security.authenticator(host)
-        """The SASL exchange, or None if the listener does not use SASL."""
+        """The SASL authentication; None if the listener does not use SASL."""
         self._connection = ClientConnection(limits, listener.memory, self._authenticator, self._scope.cancel)
         request_bytes_max = limits.request_bytes_max
         if self._authenticator is not None:
             request_bytes_max = min(limits.first_request_bytes_max, request_bytes_max)
         self._framing = Framing(request_bytes_max)
         self._arrived = Wakeup()
-        """Wakes the executing task between two requests."""
+        """Wakes the executing task when requests have arrived."""
         self._progressed = Wakeup()
-        """Wakes the executing task when a write is placed or answered, or responses are sent."""
+        """Wakes the executing task when a write is placed or answered, or when responses are sent."""
         self._answered = Wakeup()
-        """Wakes the reading task when a request is answered, or responses are sent."""
+        """Wakes the reading task when a request is answered, or when responses are sent."""
         self._unsent = Wakeup()
-        """Wakes the sending task."""
+        """Wakes the sending task when there are responses to send."""
 
     async def run(self) -> None:
         log, connection, stalled_s = self._listener.log, self._connection, self._connection.limits.stalled_s
@@ -121,12 +126,12 @@ class ConnectionShell:
         except* (WireError, Cut) as errors:
             why = errors.exceptions[0]
             version = (why.head.key, why.head.version) if isinstance(why, UnknownApi) else None
-            key = hash((self._host, self._client_id, version))  # A client id can have 32 KB.
+            key = hash((self._host, self._client_id, version))  # hashed, because a client id may have 32 KB
             log.warn_rate_limited(
                 "client_protocol_error", key, cause=self._host, peer=self._peer, client=self._client_id, why=why
             )
         except* Exception as errors:
-            # A bug of this broker: only this client loses its connection.
+            # A bug in this broker: only this client loses its connection.
             log.failed("request_failed", errors.exceptions[0], peer=self._peer, client=self._client_id)
         finally:
             connection.close()
@@ -137,7 +142,7 @@ class ConnectionShell:
     # -- reading -------------------------------------------------------------------------------------------
 
     async def _receive_all(self) -> None:
-        """Read until the client sends no more, or is idle for too long."""
+        """Read until the client closes its side or is idle for too long."""
         connection, framing, limits = self._connection, self._framing, self._connection.limits
         while True:
             with trio.move_on_after(limits.idle_s) as patience:
@@ -155,7 +160,7 @@ class ConnectionShell:
                 return
             requests = framing.feed(data)
             connection.receive(requests, framing.held_bytes)
-            del data  # The task keeps no memory while it waits.
+            del data  # free the memory before the task waits
             if requests:
                 del requests
                 if self._authenticator is None:
@@ -173,7 +178,7 @@ class ConnectionShell:
             await listener.wait_for_room()
 
     async def _finish(self) -> None:
-        """Wait until the requests that have arrived are executed, and their responses are sent."""
+        """Wait until all requests are executed and all responses are sent."""
         connection = self._connection
         while not (connection.is_worked_off and connection.is_drained):
             self._answered.answer()
@@ -201,11 +206,11 @@ class ConnectionShell:
                 await self._progress()
             if connection.muted_until > trio.current_time() and not connection.client_left:
                 await trio.sleep_until(connection.muted_until)
-            # Let other connections and the sending task run, even if no handler has waited.
+            # Let other connections and the sending task run, even if the handler did not wait.
             await trio.lowlevel.checkpoint()
 
     async def _wait_for_writes(self, kind: RequestKind) -> None:
-        """Wait until the earlier writes allow a request of this kind."""
+        """Wait until earlier writes allow a request of this kind."""
         while not self._connection.may_execute(kind):
             await self._progress()
 
@@ -216,7 +221,7 @@ class ConnectionShell:
     async def _execute(self, nursery: trio.Nursery, frame: bytes) -> None:
         """Execute one request. Return when the next one may start.
 
-        Until a SASL exchange of version 0 ends, frames are tokens and not requests. An ApiVersions request of an
+        During a SASL exchange of version 0, frames are raw tokens instead of requests. An ApiVersions request of an
         unknown version is answered in version 0 (KIP-35). Any other unknown request ends the connection.
         """
         connection, authenticator = self._connection, self._authenticator
@@ -231,7 +236,8 @@ class ConnectionShell:
             request = decode_request(frame)
         except UnknownApi as error:
             if error.head.key != ApiKey.API_VERSIONS or (authenticator is not None and authenticator.started):
-                # Clients that do not negotiate versions learn of it only so, and with acks=0 they expect no response.
+                # Closing the connection is the only sign for clients that do not negotiate versions, and with acks=0
+                # they expect no response.
                 self._client_id = error.client_id
                 self._listener.unsupported_requests += 1
                 raise
@@ -271,7 +277,7 @@ class ConnectionShell:
         write: PendingWrite,
         scope: trio.CancelScope,
     ) -> None:
-        """Execute a replicated write, in a task of its own."""
+        """Execute a replicated write in its own task."""
         encoded: tuple[bytes | None, float] = None, 0.0
         with scope:
             answering = self._response_to(request, kind, partial(self._place, write))
@@ -303,7 +309,7 @@ class ConnectionShell:
         if kind is RequestKind.API_VERSIONS:
             return listener.answer_versions(request)
         if kind is RequestKind.AUTHENTICATION:
-            assert authenticator is not None, "else the request is refused"
+            assert authenticator is not None, "otherwise `refusal` has refused the request"
             answer = authenticator.answer(request, now_ms())
             await trio.sleep(authenticator.pause_ms / 1000)
             return answer
@@ -312,7 +318,7 @@ class ConnectionShell:
             raise Cut(f"{request.api.name} has no handler at listener {listener.name}")
         if request.api is ApiKey.FETCH:
             room = listener.memory.response_bytes_max(self._connection.limits.unsent_bytes_total_max)
-            # A fetch of 0 bytes would never make progress.
+            # A fetch of 0 bytes would make no progress.
             request.body.max_bytes = min(max(request.body.max_bytes, 1), room)
         try:
             response: object | None = await handler(request)
@@ -324,14 +330,14 @@ class ConnectionShell:
         authenticator = self._authenticator
         assert authenticator is not None, "only a listener with SASL authenticates"
         if authenticator.failure is not None:
-            raise Cut(authenticator.failure)  # The response is sent first.
+            raise Cut(authenticator.failure)  # the response is sent before the connection closes
         if authenticator.done:
             self._on_identified()
             self._principal = authenticator.principal
             self._framing.bytes_max = self._connection.limits.request_bytes_max
 
     def _named_by(self, frame: bytes) -> Callable[[], str]:
-        """Return a function that names a request for the log. It keeps only the head of the request."""
+        """Return a function that describes the request for the log. It keeps only the head of the request in memory."""
         return partial(self._named, frame[:HEAD_BYTES], len(frame))
 
     def _named(self, head: bytes, size: int) -> str:
@@ -344,14 +350,14 @@ class ConnectionShell:
     # -- sending -------------------------------------------------------------------------------------------
 
     def _encoded(self, request: DecodedRequest[Any], response: object | None) -> tuple[bytes | None, float]:
-        """Return the response as bytes, and the time until which its throttle time mutes the client."""
+        """Return the response as bytes, and the end of the time for which its throttle time mutes the client."""
         if response is None:
             return None, 0.0
         try:
             data = encode_response(APIS[request.api], request.version, request.correlation, response)
         except Unwritable as error:
             raise AssertionError(str(error)) from error
-        throttle_ms = getattr(response, "throttle_time_ms", 0)  # Responses to SASL requests have no such field.
+        throttle_ms = getattr(response, "throttle_time_ms", 0)  # responses to SASL requests have no such field
         return data, trio.current_time() + throttle_ms / 1000 if throttle_ms else 0.0
 
     def _respond(self, frame: bytes, response: bytes | None, muted_until: float = 0.0) -> None:
@@ -380,18 +386,18 @@ class ConnectionShell:
         self._answered.ring()
 
     async def _send(self, data: bytes) -> None:
-        """Send in parts, so that a slow client is distinguished from one that does not read."""
+        """Send in parts, to distinguish a slow client from one that does not read."""
         limits = self._connection.limits
         step = limits.receive_bytes
         for start in range(0, len(data), step):
             with trio.move_on_after(limits.stalled_s) as patience:
                 await self._stream.send_all(memoryview(data)[start : start + step])
             if patience.cancelled_caught:
-                raise Cut(f"the client has received none of its responses for {limits.stalled_s:g} s")
+                raise Cut(f"the client has not read its responses for {limits.stalled_s:g} s")
 
 
 def has_long_lists(request: DecodedRequest[Any], frame: bytes) -> bool:
-    """Return whether other tasks run between decoding, executing and encoding this request."""
+    """Return whether to let other tasks run while this request is decoded, executed and encoded."""
     if len(frame) <= _LONG_REQUEST_BYTES:
         return False
     if request.api is not ApiKey.PRODUCE:

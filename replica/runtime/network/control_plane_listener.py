@@ -1,6 +1,6 @@
 """The control plane listener, where a broker accepts the controller's commands.
 
-A command moves partitions and deletes logs. So the listener demands the same TLS and SASL as the inter-broker listener,
+Commands move partitions and delete logs. So the listener requires the same TLS and SASL as the inter-broker listener,
 and a principal that is authorized for ClusterAction.
 """
 
@@ -28,9 +28,10 @@ from zab.host.clocks import now_ms
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
 AUTHENTICATING_MAX: Final = 64
-"""Connections that authenticate at one time. Each takes `handshake_s` at most."""
+"""The number of connections that authenticate concurrently, each for at most `handshake_s`."""
 QUEUED_MAX: Final = 64
-"""Connections that wait for that, `handshake_s` at most. Further ones are closed: a controller dials again."""
+"""The number of connections that wait to authenticate, for at most `handshake_s`. Further ones are closed; controllers
+reconnect."""
 
 
 class _ReportingStream(trio.abc.Stream):
@@ -57,7 +58,7 @@ class _ReportingStream(trio.abc.Stream):
 
 
 class ControlPlaneListener:
-    """Accepts controllers, and passes each authorized connection to `serve`."""
+    """Accepts connections of controllers, and passes each authorized one to `serve`."""
 
     def __init__(
         self,
@@ -74,14 +75,14 @@ class ControlPlaneListener:
         self._settings = settings
         self._serve = serve
         self._trusts = trusts
-        """Returns whether a principal at a host is authorized."""
+        """Returns whether a principal at this host is authorized."""
         self._log = log
         self._ready = ready
-        """Waits until the credentials and ACLs of the store are known."""
+        """Waits until the credentials and ACLs have been read from the store."""
         self._authenticating = trio.CapacityLimiter(AUTHENTICATING_MAX)
         limits = ListenerLimits(connections_max=settings.controllers_max)
         self._accepting = LimitedListener(listener.name, log, lambda: limits, self._serve_accepted, self._refused)
-        """A connection is half-open until the controller has sent data, which it does once it is authenticated."""
+        """A connection counts as half-open until the controller has sent data after its authentication."""
 
     async def run(self, listeners: Sequence[trio.SocketListener], nursery: trio.Nursery) -> None:
         """Accept until cancelled."""
@@ -100,7 +101,7 @@ class ControlPlaneListener:
             await trio.aclose_forcefully(accepted.stream)
 
     async def _authorized(self, stream: trio.SocketStream, host: str) -> trio.abc.Stream | None:
-        """Return the stream of an authorized controller, or None after logging why the connection is rejected."""
+        """Return the stream of an authorized controller; None, after logging the reason, if it is refused."""
         try:
             async with self._authentication_slot():
                 with trio.fail_after(self._settings.handshake_s):
@@ -122,7 +123,7 @@ class ControlPlaneListener:
     @asynccontextmanager
     async def _authentication_slot(self) -> AsyncIterator[None]:
         if self._authenticating.statistics().tasks_waiting >= QUEUED_MAX:
-            raise NoPrincipal(f"{AUTHENTICATING_MAX + QUEUED_MAX} other connections are authenticating")
+            raise NoPrincipal(f"{AUTHENTICATING_MAX + QUEUED_MAX} other connections, the limit, are authenticating")
         with trio.fail_after(self._settings.handshake_s):
             await self._authenticating.acquire()
         try:
@@ -144,7 +145,7 @@ class ControlPlaneListener:
         while not authenticator.done:
             data = await stream.receive_some()
             if not data:
-                raise NoPrincipal("the other end closed the connection before it was authenticated")
+                raise NoPrincipal("the controller closed the connection before it was authenticated")
             for frame in framing.feed(data):
                 await stream.send_all(await self._answer(frame, authenticator, host))
                 if authenticator.failure is not None:

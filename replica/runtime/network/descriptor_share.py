@@ -1,7 +1,8 @@
-"""How clients and logs share the file descriptors of the process.
+"""The division of the process's file descriptors between client connections and logs.
 
-The system assigns the least free number to a new file or connection. So a connection with a high number shows that all
-lower numbers are taken, and no count is needed: from a certain number on, connections are refused. Logs use the rest.
+The system assigns the smallest free number to a new file or connection. So a connection with a high number shows that
+all lower numbers are in use, and no counting is needed: a connection with too high a number is refused, and logs use
+the rest.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from attrs import frozen
 from replica.storage.files import OPEN_FILES_LEAST
 
 OTHERS: Final = 256
-"""Reserved beside the logs' open files: files opened for a moment, other brokers, the store, controllers, operators."""
+"""Descriptors for other uses: temporary files, other brokers, the store, controllers, operators."""
 
 
 @frozen
 class DescriptorShare:
-    """connections  descriptors below this number may belong to clients
-    logs         files that the logs of one directory may keep open
+    """connections  client connections may have descriptors below this number
+    logs         the number of files that the logs of one directory may keep open
     """
 
     connections: int
@@ -29,7 +30,7 @@ class DescriptorShare:
 def share_descriptors(limit: int, directories: int, logs: int, others: int = OTHERS) -> DescriptorShare:
     """Divide the descriptors of the process.
 
-    `logs` files of each directory may stay open, unless the reserve then exceeds half of the limit.
+    The logs of each directory may keep `logs` files open, or fewer if the reserve would exceed half of the limit.
     """
     reserved = min(directories * logs + others, limit // 2)
     for_logs = reserved - min(others, reserved // 2)

@@ -1,4 +1,4 @@
-"""Connections of this broker to other brokers: to their inter-broker listener, and to their control plane listener."""
+"""Connections of this broker to the inter-broker and control plane listeners of other brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replica.runtime.network.tls_handshake import dial
 
 @frozen
 class InterBrokerClients:
-    """Dials other brokers, with the TLS context and identity of this one."""
+    """Connects to other brokers, with this broker's TLS context and identity."""
 
     peers: Peers = field(factory=Peers)
 
@@ -32,7 +32,7 @@ class InterBrokerClients:
         return connection
 
     async def stream(self, endpoint: Endpoint, _: ssl.SSLContext | None = None) -> trio.abc.Stream:
-        """Return an authenticated stream for the controller's commands. Raise `OSError`. It is a `Dial`."""
+        """Return an authenticated stream for the controller's commands, as a `Dial`. Raise `OSError`."""
         try:
             connection = await self.connection((endpoint.host, endpoint.port), ClientSettings("controller"))
         except (KafkaError, Unreachable, WireError, ssl.SSLError, trio.BrokenResourceError) as error:

@@ -1,4 +1,4 @@
-"""The parts of a client listener that its connections share."""
+"""The state of a client listener that its connections share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from zab.host.watchdog import UNWATCHED, Watchdog
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 _OFFERED: Final[Mapping[ApiKey, tuple[int, int]]] = {
-    # Some releases of librdkafka conclude from a minimum above 0 that the broker does not support compressed records.
+    # With a smallest version above 0, some releases of librdkafka assume that the broker does not support compression.
     ApiKey.PRODUCE: (0, APIS[ApiKey.PRODUCE].last),
     ApiKey.JOIN_GROUP: (0, 7),
 }
-"""The versions that ApiVersions reports if they differ from those in the schema tables."""
+"""The versions that ApiVersions reports for these APIs instead of those in the schema tables."""
 
 
 class ListenerContext:
@@ -43,16 +43,16 @@ class ListenerContext:
         """`on_closed` is called with the id of a connection that has closed."""
         self.name = name
         self.handlers = handlers
-        """Handlers by API key. ApiVersions omits APIs without one."""
+        """Handlers by API key. ApiVersions omits APIs without a handler."""
         self.log = log
         self.security = security
         self.watchdog = watchdog
         self.on_closed = on_closed
         self.memory = ListenerMemory()
         self.unsupported_requests = 0
-        """Requests whose API or version is unknown. Each ended its connection."""
+        """The number of requests with an unknown API or version. Each closed its connection."""
         self._has_room = trio.Event()
-        """Set when a request is answered. Replaced when a connection waits."""
+        """Set when a request is answered, then replaced when a connection waits."""
         self._connections = count(1)
 
     def next_connection_id(self) -> str:
@@ -62,7 +62,7 @@ class ListenerContext:
         self._has_room.set()
 
     async def wait_for_room(self) -> None:
-        """Wait until a request is answered: connections wait so while requests exceed the listener's memory."""
+        """Wait until a request is answered. Connections call this while requests exceed the listener's memory."""
         if self._has_room.is_set():
             self._has_room = trio.Event()
         await self._has_room.wait()

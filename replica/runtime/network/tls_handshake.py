@@ -1,4 +1,4 @@
-"""TLS handshakes of both sides, and the principal of a client's certificate."""
+"""TLS handshakes of clients and servers, and the principal of a client's certificate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zab.net.tls.tls_stream import TlsStream
 from zab.wire.certificates import subject_of
 
 LINGER_S: Final = 1.0
-"""Time for a rejected peer to close the connection."""
+"""The time that a refused peer has for closing the connection."""
 
 
 async def accept_tls(
@@ -23,7 +23,7 @@ async def accept_tls(
 ) -> tuple[trio.abc.Stream, str]:
     """Return the encrypted stream of an accepted connection, and the client's principal.
 
-    A client without a certificate is anonymous. If certificates are required, the handshake fails without one.
+    A client without a certificate is anonymous, unless certificates are required; then the handshake fails.
     """
     secure = TlsStream(stream, tls)
     try:
@@ -43,7 +43,8 @@ async def accept_tls(
 async def _linger(stream: trio.SocketStream) -> None:
     """Read until the peer closes the connection.
 
-    Closing a socket with unread data resets the connection, and discards the alert that tells the peer the reason.
+    Closing a socket with unread data would reset the connection and discard the TLS alert that tells the peer the
+    reason.
     """
     with suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
         await stream.send_eof()

@@ -1,1 +1,1 @@
-"""The runtime side of replication: logs on disk, fetching from leaders, ISR changes at the store."""
+"""The runtime side of replication: logs on disk, fetching from leaders, ISR changes in the store."""

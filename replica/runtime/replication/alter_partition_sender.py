@@ -1,4 +1,4 @@
-"""Sends ISR changes to the store, reads ISRs whose last change has an unknown outcome, and notifies the controller.
+"""Writes ISR changes to the store, reads ISRs after a change of unknown outcome, and notifies the controller.
 
 The core decides what to send: see `replica.core.alter_partition_manager`.
 """
@@ -24,9 +24,9 @@ from zab.net.wakeup import Wakeup
 
 @frozen
 class AlterPartitionPace:
-    """notices_s    the pause between checks for ISR changes that the controller does not know of
+    """notices_s    the pause between checks for ISR changes to report to the controller
     store_s      the pause after a failed request to the store
-    writes_max   requests to the store under way at once
+    writes_max   the number of concurrent requests to the store
     """
 
     notices_s: float = 2.5
@@ -35,7 +35,7 @@ class AlterPartitionPace:
 
 
 class AlterPartitionSender:
-    """Carries the requests of one `AlterPartitionManager` to the store, many partitions at once."""
+    """Sends the requests of one `AlterPartitionManager` to the store, for many partitions concurrently."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class AlterPartitionSender:
     ) -> None:
         self._core = core
         self._session = session
-        """Returns the current session; None while there is none."""
+        """Returns the current session; None if there is none."""
         self._now = now
         self._turn = turn
-        """Takes a turn of the core, after an outcome was reported to it."""
+        """Runs a turn of the core, after an outcome was reported to it."""
         self._log = log
         self._pace = pace
         self._queued: dict[TopicPartition, WriteIsr | ReadIsr] = {}
-        """At most one request for each partition: the core makes the next one when it has the outcome of the last."""
+        """At most one request for each partition: the core makes the next one only after the outcome of the last."""
         self._wakeup = Wakeup()
 
     def send(self, request: WriteIsr | ReadIsr) -> None:
@@ -91,7 +91,7 @@ class AlterPartitionSender:
             else:
                 self._log.failed("isr_write_failed", error, partition=request.where)
             await trio.sleep(self._pace.store_s)
-            # A request of a session that is over may have succeeded, so its outcome is unknown.
+            # A request may have succeeded although its session ended, so its outcome is unknown.
             if isinstance(request, WriteIsr):
                 self._core.lost(request)
             else:
@@ -108,7 +108,7 @@ class AlterPartitionSender:
             session = self._session()
             if due and session is not None:
                 try:
-                    # After a lost reply it is written again: one notification too many does no harm.
+                    # If the reply is lost, the notification is written again; a duplicate is harmless.
                     await session.create(ISR_CHANGE_NOTICE, znodes.partitions(due), sequential=True)
                     propagation.notified(due, self._now())
                 except zab.ZabError as error:

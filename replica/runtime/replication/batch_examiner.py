@@ -1,12 +1,12 @@
-"""Examines batches of records before they are appended: large ones in threads, so that no other request waits.
+"""Examines record batches before they are appended, large ones in threads, so that no other request waits.
 
-A few kilobytes may be decompressed to many megabytes, or hold a million records. The size is known only afterwards. So
-a compressed batch is decompressed at once up to a bound, and goes to a thread beyond it.
+A few kilobytes may decompress to many megabytes, or hold a million records, which shows only during decompression. So a
+compressed batch is decompressed at once up to a bound, and in a thread beyond it.
 
-The threads form two lanes. The ordinary lane bounds a batch by its compressed size, and gives it up beyond that bound.
-The oversized lane then examines it again, with one thread and the full bounds. So a batch of a few kilobytes that
-decompresses to 64 MiB costs the ordinary lane no more than an honest batch, and honest batches do not queue behind it.
-Searches for a timestamp have a thread of their own: they decompress stored batches, which may be as large.
+There are two lanes of threads. The ordinary lane bounds a batch by its compressed size, and gives up beyond that bound.
+The oversized lane, a single thread with the full bounds, then examines the batch again. So a batch of a few kilobytes
+that decompresses to 64 MiB costs the ordinary lane no more than a normal batch, and normal batches do not queue behind
+it. Searches for a timestamp have a thread of their own, because they decompress stored batches, which may be as large.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from replica.wire.validation import RECORDS_MAX
 
 @frozen
 class BatchExaminerSettings:
-    """Limits by batch, unless stated otherwise. A header counts as a record.
+    """Limits, which apply to one batch unless stated otherwise. A header counts as a record.
 
     batch_bytes_max        the decompressed size; a larger batch is refused
     batch_records_max      the number of records; a batch with more is refused
-    light_bytes_max        uncompressed batches of one request, up to this size together, are not examined in advance
+    light_bytes_max        uncompressed batches of one request are not examined in advance up to this total size
     unpacked_bytes_max     the decompressed size up to which a batch is examined at once
     records_max            the number of records up to which a batch is examined at once
-    record_errors_max      refused records that the response to one request names
+    record_errors_max      the number of refused records that the response to one request names
     threads_max            threads of the ordinary lane; the oversized lane and searches have one more thread each, and
                            each may take twice `batch_bytes_max` of memory
     ordinary_bytes_max     the decompressed size in the ordinary lane, whatever the compressed size
-    ordinary_ratio_max     the same limit for each compressed byte, if that allows more
-    ordinary_record_bytes  decompressed bytes for each record that the ordinary lane steps through
+    ordinary_ratio_max     the same limit as a multiple of the compressed size, if that allows more
+    ordinary_record_bytes  decompressed bytes that the ordinary lane counts for each record
     """
 
     batch_bytes_max: int = INFLATED_BYTES_MAX
@@ -66,7 +66,7 @@ class BatchExaminerSettings:
         )
 
     def ordinary_bounds(self, size: int) -> BatchBounds:
-        """Return the ordinary lane's bounds for a batch of `size` bytes as sent."""
+        """Return the ordinary lane's bounds for a batch of `size` compressed bytes."""
         unpacked = max(self.ordinary_bytes_max, self.ordinary_ratio_max * size)
         return BatchBounds(
             min(self.batch_bytes_max, unpacked), min(self.batch_records_max, unpacked // self.ordinary_record_bytes)
@@ -74,9 +74,9 @@ class BatchExaminerSettings:
 
 
 _OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
-"""Errors that single records may cause."""
+"""Errors that refer to single records."""
 _CODEC_AT: Final = 22
-"""The low byte of a batch's attributes."""
+"""The position of the low byte of a batch's attributes."""
 
 
 class BatchExaminer:
@@ -94,8 +94,8 @@ class BatchExaminer:
     ) -> list[tuple[TopicPartition, bytes | ExaminedBatch]]:
         """Return the entries of one request, with examined batches in place of large or compressed ones.
 
-        Most requests are light: small and not compressed. The batches of a larger one are examined one after the other,
-        and other tasks run in between.
+        Most requests are small and not compressed. Otherwise the batches are examined one after the other, and other
+        tasks run in between.
         """
         ready: list[tuple[TopicPartition, bytes | ExaminedBatch]] = []
         left = self._settings.light_bytes_max
@@ -113,7 +113,7 @@ class BatchExaminer:
         return ready
 
     async def examined(self, log: PartitionLog, records: bytes) -> bytes | ExaminedBatch:
-        """Return the examined batch; the batch itself if the log has to refuse it."""
+        """Return the examined batch; the batch itself if the append needs no examination."""
         if len(records) < HEADER_BYTES:
             return records
         if parse_header(records).record_count <= self._bounds_at_once.records_max:
@@ -133,7 +133,7 @@ class BatchExaminer:
         log_of: Callable[[TopicPartition], PartitionLog | None],
         clock: int,
     ) -> list[Produced]:
-        """Name the records that caused refusals, so that clients fail those and send the others again."""
+        """Add the records that caused refusals, so that clients fail only those and send the others again."""
         left = self._settings.record_errors_max
         named = []
         for result, (where, records) in zip(results, entries, strict=True):
@@ -148,7 +148,8 @@ class BatchExaminer:
         return named
 
     async def searched(self, log: PartitionLog, timestamp: int) -> Search:
-        """Search in a thread, since a whole batch may have to be decompressed. Return a search with a fixed result."""
+        """Search in a thread, since a whole batch may have to be decompressed. Return a `Search` that returns the
+        result."""
         found: TimestampAndOffset | None = None
         wrong: KafkaError | None = None
         try:
@@ -165,10 +166,10 @@ class BatchExaminer:
 
 
 def _is_beyond_bounds(found: ExaminedBatch | None) -> bool:
-    """Return whether the examination ended at a bound: it reports this code for nothing else."""
+    """Return whether the examination stopped at a bound, which is the only reason for this error code."""
     return found is not None and found.refusal is not None and found.refusal.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def _is_plain(records: bytes) -> bool:
-    """Return whether a batch is uncompressed: then it has at most one record or header for each two bytes."""
+    """Return whether a batch is uncompressed; then it has at most one record or header for each two bytes."""
     return len(records) < HEADER_BYTES or not records[_CODEC_AT] & 7

@@ -1,7 +1,7 @@
-"""The connections by which a broker fetches from leaders: for each leader one task, and one request under way.
+"""The connections by which a broker fetches from leaders. Each leader has one task, with at most one request in flight.
 
-The core decides what to request and what follows from a response (`replica.core.fetching.replica_fetcher_manager`).
-If a connection breaks, or a request is abandoned, the core begins a new fetch session.
+The core decides what to request and how a response is handled (`replica.core.fetching.replica_fetcher_manager`). If a
+connection breaks, or a request is abandoned, the core begins a new fetch session.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from replica.runtime.replication.leader_requests import send_request
 from zab.net.wakeup import Wakeup
 
 EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError)
-"""Errors of an unreachable or departing leader."""
+"""Errors of an unreachable or stopping leader."""
 
 
 class AddressUnknown(Unreachable):
-    """The leader's address is not known yet: at the start LeaderAndIsr precedes UpdateMetadata."""
+    """The leader's address is unknown: at the broker's start LeaderAndIsr precedes UpdateMetadata."""
 
 
 @frozen
 class FetcherSettings:
     """connect_s        the timeout of a connection attempt
-    answer_s         `replica.socket.timeout.ms`: the timeout of a response, beyond the wait that the request allows
-    reply_bytes_max  the limit of one response; batches are sent whole, so a response may exceed the requested size
-    pause_s          the pause before a leader that did not answer, or whose address is unknown, is tried again
+    answer_s         `replica.socket.timeout.ms`: the timeout of a response, in addition to the maximum wait of the
+                     request
+    reply_bytes_max  the limit of one response, which may exceed the requested size, because batches are sent whole
+    pause_s          the pause before retrying a leader that did not answer or whose address is unknown
     """
 
     connect_s: float = 5.0
@@ -47,8 +48,8 @@ class FetcherSettings:
 class FetcherTasks:
     """Fetches from every leader that the core names.
 
-    address   returns where other brokers reach a broker; None if it is unknown
-    turn      is called after each response: it carries out what the core then requests
+    address   returns the inter-broker address of a broker; None if it is unknown
+    turn      called after each response, to execute the effects of the core
     """
 
     def __init__(
@@ -71,9 +72,9 @@ class FetcherTasks:
         self._log = log
         self._between = between or InterBrokerClients()
         self._wakeups: dict[BrokerId, Wakeup] = {}
-        """The leaders with a task."""
+        """The wakeup of each leader's task."""
         self._under_way: dict[BrokerId, trio.CancelScope] = {}
-        """The scopes of the requests under way."""
+        """The cancel scopes of the requests in flight."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -87,7 +88,7 @@ class FetcherTasks:
             self._nursery = None
 
     def wake(self, leader: BrokerId) -> None:
-        """Look again at what to request from a leader: it has changed."""
+        """Check for a new request to a leader."""
         if leader in self._wakeups:
             self._wakeups[leader].ring()
             self._interrupt(leader)
@@ -96,13 +97,13 @@ class FetcherTasks:
             self._nursery.start_soon(self._follow, leader)
 
     def _interrupt(self, leader: BrokerId) -> None:
-        """Abandon the fetch under way, and its connection, if the core wants to fetch more at once."""
+        """Abandon the fetch in flight, with its connection, if the core wants to fetch more partitions at once."""
         scope = self._under_way.get(leader)
         if scope is not None and self._replicas.fetchers.interrupts(leader, self._now()):
             scope.cancel()
 
     async def _follow(self, leader: BrokerId) -> None:
-        """Fetch while this broker follows any partition of the leader."""
+        """Fetch from a leader while this broker follows it in some partition."""
         connection: BrokerConnection | None = None
         try:
             while leader in self._replicas.fetchers.leaders:
@@ -131,7 +132,7 @@ class FetcherTasks:
                     continue
                 finally:
                     self._under_way.pop(leader, None)
-                if answers is None:  # interrupted
+                if answers is None:  # the fetch was abandoned
                     await connection.aclose()
                     connection = None
                     continue

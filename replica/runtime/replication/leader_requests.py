@@ -1,4 +1,4 @@
-"""A follower's requests to a leader, translated to Kafka's Fetch, ListOffsets and OffsetForLeaderEpoch and back."""
+"""A follower's requests to a leader, translated to Kafka's Fetch, ListOffsets and OffsetForLeaderEpoch, and back."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def fetch_body(asked: Fetch) -> FetchRequest:
 def fetched(reply: FetchResponse) -> SessionFetched:
     error = error_of(reply.error_code)
     if error and error not in SESSION_LOST:
-        raise KafkaError(error, "the leader refuses the whole request")
+        raise KafkaError(error, "the leader refused the fetch as a whole")
     parts = [_fetched(topic.topic, part) for topic in reply.responses for part in topic.partitions]
     return SessionFetched(reply.session_id, parts, error)
 

@@ -1,7 +1,8 @@
-"""The failure of a disk: the broker gives up the logs on it, and the controller elects other leaders.
+"""Handling of disk failures: the broker takes the logs of a failed directory offline, and the controller elects other
+leaders.
 
-Only this broker can notice the failure. It leaves a notification in the store; the controller then asks the broker
-which replicas are left. A broker without any working directory ends, since it could serve nothing.
+Only this broker can detect the failure. It writes a notification to the store, and the controller then asks the broker
+which replicas are left. A broker without any working directory stops, since it cannot serve anything.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from replica.wire.isr_requests import LOG_DIR_NOTICE
 
 CHECK_S: Final = 1.0
 AGAIN_S: Final = 0.5
-"""The pause before a notification that failed is written again."""
+"""The pause before retrying a failed notification."""
 
 
 class LogDirFailureHandler:
-    """Gives up failed directories, and notifies the controller of each failure of a directory or a log."""
+    """Takes the replicas of failed directories offline, and notifies the controller of each failed directory or log."""
 
     def __init__(
         self, me: BrokerId, log_manager: LogManagerRuntime, replica_manager: ReplicaManagerRuntime, log: Log
@@ -36,17 +37,17 @@ class LogDirFailureHandler:
         self._replica_manager = replica_manager
         self._log = log
         self._given_up: dict[str, str] = {}
-        """Failed directories whose replicas are given up, and the reason."""
+        """Failed directories whose replicas are offline, with the reason."""
 
     async def run(self) -> None:
-        """Check until cancelled. Raise `StorageFailure` when no directory is left."""
+        """Check until cancelled. Raise `StorageFailure` if no directory works."""
         while True:
             await trio.sleep(CHECK_S)
             for directory, why in self._log_manager.failed.items():
                 if directory not in self._given_up:
                     self._give_up(directory, why)
             if len(self._given_up) == self._log_manager.directories:
-                raise StorageFailure(f"no log directory is left: {'; '.join(self._given_up.values())}")
+                raise StorageFailure(f"all log directories have failed: {'; '.join(self._given_up.values())}")
 
     def _give_up(self, directory: str, why: str) -> None:
         lost = self._log_manager.partitions_in(directory)
@@ -57,8 +58,10 @@ class LogDirFailureHandler:
         self._replica_manager.log_failed.ring()
 
     async def notify_controller(self, session: zab.Session) -> None:
-        """Notify the controller while the session lasts. A new session repeats the notification: the last may be
-        lost, and one too many does no harm."""
+        """Notify the controller of failures while the session lasts.
+
+        A new session repeats the notification, since the previous one may be lost; a duplicate is harmless.
+        """
         failed = self._replica_manager.log_failed
         if self._given_up:
             failed.ring()
@@ -73,5 +76,5 @@ class LogDirFailureHandler:
 
 
 async def notify_of_log_failure(session: zab.Session, broker: BrokerId) -> None:
-    """Have the controller ask this broker which replicas are left, and elect other leaders."""
+    """Ask the controller to check which replicas of this broker are left, and to elect other leaders."""
     await session.create(LOG_DIR_NOTICE, znodes.log_dir_event(broker), sequential=True)

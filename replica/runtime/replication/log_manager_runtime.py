@@ -1,6 +1,6 @@
 """The runtime side of a broker's `LogManager`: its replicas' logs, retention, cleaning, flushes and checkpoints.
 
-Short calls run in the event loop. Flushes, cleaning and loading run in threads.
+Short calls run in the event loop; flushes, cleaning and loading run in threads.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
 SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
-"""The first check of retention after the start; then it follows the interval."""
+"""The time of the first retention check after the start. Later checks follow the interval."""
 CONFIGS_KNOWN_S: Final = 30.0
-"""How long to wait for the settings of topics before a full directory is used as it is."""
+"""How long to wait for topic settings before a full directory is used without deleting segments."""
 REST: Final = 3
-"""Retention runs for `SLICE_S`, then pauses for this many times as long. There may be thousands of logs, and each may
-wait twenty milliseconds for a busy disk."""
+"""Retention runs for `SLICE_S`, then pauses for this many times as long.
+
+There may be thousands of logs, and each may wait twenty milliseconds for a busy disk.
+"""
 
 
 @frozen
@@ -50,20 +52,20 @@ class LogSize:
 
 
 CLEAN_PAUSE_LEAST_S: Final = 0.01
-"""The least pause, also with `log.cleaner.backoff.ms=0`, which would keep the cleaner busy without end."""
+"""The shortest pause. With `log.cleaner.backoff.ms=0` the cleaner would otherwise run without end."""
 
 
 LOADING_S: Final = 2.0
-"""The least time between two log lines about the progress of loading."""
+"""The shortest time between two log lines about the progress of loading."""
 
 
 @frozen
 class LogManagerPace:
-    """flush_check_s       the interval of checks for logs whose records have waited for long enough
-    checkpoint_s        the interval of checkpoints of the recovery points
+    """flush_check_s       the interval of checks for logs whose flush is due (`flush.ms`)
+    checkpoint_s        the interval of recovery point checkpoints
     retention_check_s   `log.retention.check.interval.ms`
     clean_pause_s       `log.cleaner.backoff.ms`: the interval of checks for logs to compact
-    sweep_s             the interval of deletions of files whose delay is over
+    sweep_s             the interval of checks for files to delete after `file.delete.delay.ms`
     """
 
     flush_check_s: float = log_manager.FLUSH_CHECK_MS / _MS
@@ -74,7 +76,7 @@ class LogManagerPace:
 
 
 def _plain(watermarks: Watermarks) -> Mapping[tuple[str, int], int]:
-    """Return the same mapping with plainer types: a partition is a pair."""
+    """Cast the mapping to plain types, with pairs for partitions."""
     return cast("Mapping[tuple[str, int], int]", watermarks)
 
 
@@ -94,11 +96,11 @@ class LogManagerRuntime:
     ) -> None:
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
         self.cleans = cleans
-        """`log.cleaner.enable`: whether logs with cleanup.policy=compact are compacted."""
+        """`log.cleaner.enable`: True if logs with cleanup.policy=compact are compacted."""
         self.anothers: dict[TopicPartition, str] = {}
-        """Logs whose topic id differs from the store's, so that no role was taken; and the reason."""
+        """Logs that have no role because their topic id differs from the store's, with the reason."""
         self._told_uncleanable: set[TopicPartition] = set()
-        """Uncleanable logs that the broker's log mentions already."""
+        """Uncleanable logs that were already logged."""
         self._configs = configs
         self._log = log
         self._now = now
@@ -110,7 +112,7 @@ class LogManagerRuntime:
     # -- the start and the end -------------------------------------------------------------------------------
 
     async def load(self, me: BrokerId, cluster: str) -> None:
-        """Load every log. Raise if a directory belongs to another broker or cluster, or if none is usable."""
+        """Load every log. Raise if a directory belongs to another broker or cluster, or if no directory is usable."""
         began = trio.current_time()
         await trio.to_thread.run_sync(self._logs.load, me, cluster, self._progress_of_loading())
         for note in self._logs.notes:
@@ -121,7 +123,7 @@ class LogManagerRuntime:
             self._log.say("log_damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
 
     def _progress_of_loading(self) -> Callable[[int, int], None]:
-        """Return the callback of the loading thread: it is called after each log."""
+        """Return the progress callback of the loading thread."""
         said = began = time.monotonic()
 
         def progress(done: int, total: int) -> None:
@@ -134,11 +136,11 @@ class LogManagerRuntime:
         return progress
 
     async def make_room(self) -> None:
-        """Delete old segments of full directories before the first records arrive.
+        """Delete old segments of full directories before the first append.
 
-        A full directory would fail with the first record, again at each start, even if an administrator has shortened
-        the retention meanwhile. Retention depends on the settings of topics, so they are awaited. A log without known
-        settings keeps everything.
+        Otherwise the first append would fail after each start, even if an administrator has shortened the retention
+        meanwhile. Retention needs the settings of topics, so wait for them. A log without known settings keeps
+        everything.
         """
         topics = self._logs.topics_short_of_room()
         with trio.move_on_after(CONFIGS_KNOWN_S):
@@ -148,7 +150,7 @@ class LogManagerRuntime:
         try:
             gone = await trio.to_thread.run_sync(self._logs.make_room, self._now(), self._configs)
             if gone:
-                self._log.say("segments_deleted", count=gone, why="there was little room")
+                self._log.say("segments_deleted", count=gone, why="the log directory was nearly full")
                 await trio.to_thread.run_sync(self._logs.checkpoint)
         except KafkaError as error:
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
@@ -159,7 +161,7 @@ class LogManagerRuntime:
 
     @property
     def paths(self) -> dict[str, str | None]:
-        """Each directory, and the reason why it is unusable; None for a working one."""
+        """Each directory, with the reason why it is unusable; None for a working one."""
         return {each.files.where: self.failed.get(each.files.where) for each in self._logs.directories}
 
     def held_in(self, directory: str) -> list[LogSize]:
@@ -174,23 +176,23 @@ class LogManagerRuntime:
         )
 
     def partitions_in(self, directory: str) -> list[TopicPartition]:
-        """List the partitions with a log in this directory."""
+        """Return the partitions with a log in this directory."""
         found = (each for each in self._logs.directories if each.files.where == directory)
         return sorted(TopicPartition(*where) for each in found for where in each.logs)
 
     @property
     def failed(self) -> dict[str, str]:
-        """Unusable directories, and the reason."""
+        """Unusable directories, with the reason."""
         return {each.files.where: each.failed.text for each in self._logs.directories if each.failed is not None}
 
     @property
     def damaged(self) -> dict[TopicPartition, str]:
-        """Logs that could not be opened or went offline, and the reason."""
+        """Logs that could not be opened or went offline, with the reason."""
         return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
 
     @property
     def uncleanable(self) -> dict[TopicPartition, str]:
-        """Logs that the cleaner has given up, and the reason."""
+        """Logs that the cleaner no longer compacts, with the reason."""
         return {TopicPartition(*where): error.text for where, error in self._logs.uncleanable.items()}
 
     async def close(self, epoch: int) -> None:
@@ -205,14 +207,15 @@ class LogManagerRuntime:
         kept = logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
             if not begins:
-                # This broker is in the ISR, so it had a log of this topic: perhaps this one, with a damaged file.
+                # This broker is in the ISR, so it had a log of this topic: perhaps this one, and its metadata file is
+                # damaged.
                 self.anothers[where] = why = _anothers(logs.folder(where), kept, topic_id)
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
-            # The log of a topic that was deleted while this broker was away. Ids are never reused.
+            # The topic of this log was deleted while this broker was down. Ids are never reused.
             aside = logs.set_aside(where)
             self._log.say("log_set_aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
         elif ident is not None and kept is None and logs.directory_of(where) is not None:
-            logs.keep_topic_id(where, ident)  # from a version that did not write topic ids
+            logs.keep_topic_id(where, ident)  # the log is from a version that did not write topic ids
         return logs.get_or_create(where, ident, begins=begins)
 
     def high_watermark(self, where: TopicPartition) -> int:
@@ -235,12 +238,15 @@ class LogManagerRuntime:
     # -- periodic work ------------------------------------------------------------------------------------------
 
     async def run(self, watermarks: Callable[[], Watermarks], retired: Callable[[], None] = unheard) -> None:
-        """Run until cancelled. `watermarks` returns the high watermarks: neither the cleaner nor retention passes them.
-        `retired` is called after segments were deleted."""
+        """Run until cancelled.
+
+        `watermarks` returns the high watermarks, beyond which nothing is cleaned or deleted. `retired` is called after
+        segments were deleted.
+        """
         pace, logs, now = self._pace, self._logs, self._now
 
         def known() -> Watermarks:
-            """Return the watermarks of topics whose settings are known. Others may have to keep everything."""
+            """Return the watermarks of topics with known settings. Other topics must keep everything for now."""
             return {where: offset for where, offset in watermarks().items() if where.topic in self._configs}
 
         async def flush() -> None:
@@ -287,7 +293,7 @@ class LogManagerRuntime:
             nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
 
     def configure_cleaner(self, *, cleans: bool, pause_s: float | None) -> None:
-        """Enable or disable the cleaner; set its pause, which counts at once, also for the pause under way."""
+        """Enable or disable the cleaner, and set its pause. Both apply at once, even during a pause."""
         self.cleans = cleans
         if pause_s is not None and pause_s != self.clean_pause_s:
             self.clean_pause_s = pause_s
@@ -311,16 +317,16 @@ class LogManagerRuntime:
         try:
             await act()
         except KafkaError as error:
-            # Every request to the log or its directory gets this error, too.
+            # Requests to the log or its directory report this error, too.
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
         except Exception as error:
-            self._log.failed("disk", error)  # perhaps one log's: the next round goes on with the others
+            self._log.failed("disk", error)  # perhaps an error of one log: the next round continues with the others
 
 
 def _anothers(folder: str, kept: bytes, topic_id: object) -> str:
     of = urlsafe_b64encode(kept).decode().rstrip("=")
     return (
-        f"{folder} belongs to topic {of} according to its {METADATA}, but the store has topic {topic_id}: this broker "
-        f"takes no role with it. Stop the broker; then write topic_id: {topic_id} into that file if the log is this "
-        "topic's, or move the folder away if it is not"
+        f"{folder} belongs to topic {of} according to its {METADATA}, but the store has topic {topic_id}, so this "
+        f"broker does not use it. Stop the broker; then write topic_id: {topic_id} into that file if the log belongs "
+        "to this topic, or else move the folder away"
     )

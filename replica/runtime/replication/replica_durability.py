@@ -1,4 +1,4 @@
-"""Makes replicas durable: flushes that acknowledgements wait for, and checkpoints of the high watermarks."""
+"""Makes replicas durable: runs the flushes that acknowledgements wait for, and writes high watermark checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zab.net.wakeup import Wakeup
 
 class CheckpointedLogs(Logs, Protocol):
     def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks; they are durable on return. Slow: called from a thread."""
+        """Write the high watermarks durably. Slow: call it in a thread."""
 
 
 class ReplicaDurability:
@@ -37,13 +37,13 @@ class ReplicaDurability:
         self._logs = logs
         self._now = now
         self._turn = turn
-        """Carries out what a flush makes possible."""
+        """Runs a turn of the core after a flush."""
         self._log = log
         self._checkpoint_s = checkpoint_s
         self._wakeup = Wakeup()
 
     def wake(self) -> None:
-        """Run the flushes in the core's queue, behind the one under way."""
+        """Run the flushes in the core's queue after the current one."""
         self._wakeup.ring()
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
-"""The runtime side of a broker's `ReplicaManager`: the clock, the disk, the store, other brokers, and waiting requests.
+"""The runtime side of a broker's `ReplicaManager`: the clock, disks, the store, other brokers, and pending requests.
 
-One task at a time calls the core, and the call never waits. Whatever the core then requests happens behind it: replies
-wake the tasks that wait for them, fetchers are woken, ISR changes go to the store, flushes to threads.
+One task at a time calls the core, and the call never waits. The effects are executed after it: replies wake pending
+requests, fetchers are woken, ISR changes are sent to the store, flushes run in threads.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
 RETRY_S: Final = 1.0
-"""The pause after a tick that failed."""
+"""The pause after a tick that raised an exception."""
 LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
-"""The levels of notes that need attention. All others are at INFO."""
+"""The log levels of notes that need attention. All others have the level INFO."""
 RATE_LIMITED: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
-"""Notes that may repeat without end."""
+"""Notes that may repeat without end, so their log lines are rate-limited."""
 CHECKPOINT_S: Final = 5.0
 """The default of `replica.high.watermark.checkpoint.interval.ms`."""
 
@@ -59,11 +59,11 @@ T = TypeVar("T")
 
 
 class ReplicaNotes:
-    """Writes the notes of the core to the broker's log."""
+    """Writes the core's notes to the broker's log."""
 
     def __init__(self, log: Log) -> None:
         self.fetches_refused = 0
-        """Partitions for which a leader refused this follower's fetch, since the start."""
+        """The number of partitions for which a leader refused this follower's fetch, since the start."""
         self._log = log
 
     def write(self, note: Note) -> None:
@@ -71,7 +71,7 @@ class ReplicaNotes:
         if isinstance(error := fields.pop("raised", None), Exception):
             self._log.failed(event, error, **fields)
         elif event == "fetch_refused":
-            # Normal for a moment when leaders change, and then for many partitions at once.
+            # Normal while leaders change, and then for many partitions at once.
             self.fetches_refused += 1
             key = fields["leader"], fields["error"]
             self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
@@ -84,9 +84,9 @@ class ReplicaNotes:
 class ReplicaManagerRuntime:
     """Runs the `ReplicaManager` of one broker.
 
-    epoch     returns the epoch of the broker's registration
-    session   returns the current session with the store; None while there is none
-    address   returns where other brokers reach a broker; None if it is unknown
+    epoch     returns the broker epoch
+    session   returns the current session with the store; None if there is none
+    address   returns the inter-broker address of a broker; None if it is unknown
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ReplicaManagerRuntime:
         self.now = steady_wall_clock()
         self.notes = ReplicaNotes(log)
         self.log_failed = Wakeup()
-        """Rung when a log has failed. The controller has to be notified."""
+        """Rung when a log has failed, so that the controller is notified."""
         self._log = log
         self._role_listeners: list[Callable[[RoleTaken], None]] = []
         self._fetchers = FetcherTasks(self.core, epoch, address, self.now, self._turn, log, fetching, between)
@@ -129,7 +129,7 @@ class ReplicaManagerRuntime:
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 
     def add_role_listener(self, listener: Callable[[RoleTaken], None]) -> None:
-        """Have the listener called whenever the controller has given this broker another role."""
+        """Add a function that is called with each new role that the controller gives this broker."""
         self._role_listeners.append(listener)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -152,17 +152,17 @@ class ReplicaManagerRuntime:
         return errors
 
     def require_in_sync(self, topic: str, replicas: int | None) -> None:
-        """Set `min.insync.replicas` of a topic. None: the broker's default holds."""
+        """Set `min.insync.replicas` of a topic; None restores the broker's default."""
         self.core.require_in_sync(topic, replicas, self.now())
         self._turn()
 
     def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Throttle the fetching of these partitions while out of sync (bytes/s, total). None: no throttle."""
+        """Limit the total rate at which these partitions are fetched while out of sync (bytes/s); None: unlimited."""
         self.core.fetchers.throttle(partitions, bytes_s)
         self._turn()
 
     def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Throttle replication of these partitions, led here, to out-of-sync followers (bytes/s, total)."""
+        """Limit the total rate at which these led partitions are sent to out-of-sync followers (bytes/s)."""
         self.core.fetches.quota.configure(partitions, bytes_s)
 
     # -- requests -----------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class ReplicaManagerRuntime:
         entries: Sequence[tuple[TopicPartition, bytes]],
         placed: Callable[[], None] = unheard,
     ) -> list[Produced]:
-        """Append batches. `placed` is called when they are in the logs and only followers are still awaited."""
+        """Append batches. `placed` is called when they are in the logs and only replication is pending."""
         ready = await self._examiner.all_examined(entries, self._log_of)
         clock = wall_ms()
         results = await self._answered(
@@ -193,7 +193,7 @@ class ReplicaManagerRuntime:
         return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))
 
     async def _answered(self, ask: Callable[[int], list[T] | None], placed: Callable[[], None] = unheard) -> list[T]:
-        """Return the results, at once or when the core has completed the operation. Cancellation drops it."""
+        """Return the results, now or when the core completes the operation. Cancellation drops the operation."""
         self._last_token += 1
         token, pending = self._last_token, PendingReply[Any]()
         self._waiting[token] = pending.give
@@ -204,18 +204,18 @@ class ReplicaManagerRuntime:
                 return results
             placed()
             found: list[T] | None = await pending.wait()
-            assert found is not None  # the core answers each operation, if only with its expiry
+            assert found is not None  # the core answers each operation, at its deadline at the latest
             return found
         finally:
             if self._waiting.pop(token, None) is not None:
                 self.core.purgatory.cancel(token)
 
     def logs_retired(self) -> None:
-        """Look at the starts of all logs: retention may have moved them."""
+        """Check all log starts, which retention may have moved."""
         self.core.logs_retired()
 
     def disk_failed(self, where: TopicPartition, why: str) -> None:
-        """Give up a replica whose log can be neither read nor written any more."""
+        """Take a replica offline whose log cannot be read or written any more."""
         self.core.disk_failed(where, why, self.now())
         self._turn()
 
@@ -237,7 +237,10 @@ class ReplicaManagerRuntime:
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
     ) -> None:
-        """Append with acks=all. `done` is called once, now or later: with NONE and the first offset, or the error."""
+        """Append with acks=all.
+
+        `done` is called exactly once, perhaps before this returns: with NONE and the first offset, or the error.
+        """
         self._last_token += 1
         token = self._last_token
 
@@ -256,7 +259,7 @@ class ReplicaManagerRuntime:
         self._turn()
 
     def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
-        """Return the log of a replica and its high watermark; None if this broker holds no replica."""
+        """Return the log of a replica and its high watermark; None if this broker has no replica."""
         partition = self.core.partitions.get(where)
         return None if partition is None else (partition.log, partition.high_watermark)
 
@@ -264,7 +267,7 @@ class ReplicaManagerRuntime:
 
     def _turn(self) -> None:
         if self._turns.running:
-            self._turns.run()  # only a request to the turn under way, which is timed
+            self._turns.run()  # this only extends the current turn, which is timed already
             return
         with self._watchdog.turn("replies, roles and records of replicas"):
             self._turns.run()
@@ -295,7 +298,8 @@ class ReplicaManagerRuntime:
             self.notes.write(note)
 
     def _call(self, failure: str, receiver: Callable[..., None], *arguments: object) -> None:
-        """Call the receiver of an effect. Log its exception as `failure`, so that the other effects are carried out."""
+        """Call the receiver of an effect. Log its exception as `failure`, so that the other effects are still
+        executed."""
         try:
             receiver(*arguments)
         except Exception as error:
@@ -314,5 +318,5 @@ class ReplicaManagerRuntime:
                     self.core.tick(self.now())
                 except Exception as error:
                     self._log.failed("maintenance_failed", error)
-                    await trio.sleep(RETRY_S)  # the core has dropped what was due, so the next tick goes further
+                    await trio.sleep(RETRY_S)  # the core has dropped what was due, so the next tick makes progress
             self._turn()

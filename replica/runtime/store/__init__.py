@@ -1,1 +1,1 @@
-"""Reads and writes of the store that a broker makes for its clients."""
+"""Reads and writes in the store that a broker makes for its clients."""

@@ -1,4 +1,4 @@
-"""The number of partitions of an internal topic, as the store has it."""
+"""The number of partitions of an internal topic, read from the store."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from replica.runtime.store.topic_manager import TopicManager
 class InternalTopicSize:
     """Reads the number of partitions from the store, once for each incarnation of the topic.
 
-    The metadata cache does not suffice: it may hold a part of the topic only, and a lookup with a wrong number of
-    partitions leads to a coordinator without the group's offsets.
+    The metadata cache does not suffice: it may know only some of the partitions, and with a wrong number a lookup would
+    return a coordinator that does not have the group's offsets.
     """
 
     def __init__(self, topics: TopicManager, name: str) -> None:
         self.name = name
         self._topics = topics
         self._count: int | None = None
-        """None: not read since the last change of the topic."""
+        """The number of partitions; None if it was not read since the topic last changed."""
         self._changes = 0
 
     async def count(self) -> int | None:
@@ -31,6 +31,6 @@ class InternalTopicSize:
         return self._count
 
     def changed(self) -> None:
-        """Forget the number: the topic was created, deleted, or created again."""
+        """Forget the number, because the topic was created or deleted."""
         self._changes += 1
         self._count = None

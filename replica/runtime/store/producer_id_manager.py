@@ -1,4 +1,4 @@
-"""Producer ids. A broker reserves a block of a thousand in the store and returns them one by one."""
+"""Producer ids: a broker reserves blocks of a thousand in the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GREATEST: Final = 2**63 - 1
 
 
 class ProducerIdManager:
-    """Returns each id once. The rest of a block is lost when the broker stops, and no id is used again."""
+    """Returns each id once. When the broker stops, the rest of its block stays unused."""
 
     def __init__(self, me: BrokerId, session: Callable[[], zab.Session | None]) -> None:
         self._me = me
@@ -34,7 +34,7 @@ class ProducerIdManager:
                     try:
                         self._next, self._end = await call_store(self._session(), self._block)
                     except KafkaError as error:
-                        # Producers retry on this code.
+                        # Producers retry after this code.
                         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.text) from error
         taken = self._next
         self._next += 1
@@ -54,5 +54,5 @@ class ProducerIdManager:
             try:
                 await session.set(znodes.PRODUCER_IDS, block, version=stat.version)
             except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
-                continue  # leave a block that may or may not be reserved, and reserve the next one
+                continue  # it is unknown whether the block is reserved, so reserve the next one
             return start, start + BLOCK

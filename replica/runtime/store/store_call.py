@@ -1,4 +1,4 @@
-"""Calls of the store on behalf of a client. Their exceptions become error codes of Kafka."""
+"""Calls of the store on behalf of a client. Their exceptions become Kafka error codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica.core.errors import ErrorCode, KafkaError
 T = TypeVar("T")
 
 STORE_S: Final = 10.0
-"""A store without a leader does not answer, and a request that waits for it blocks its connection."""
+"""The time limit of a call: a store without a leader does not answer, and the client's connection waits."""
 
 CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (InvalidPartitions, ErrorCode.INVALID_PARTITIONS),
@@ -32,13 +32,13 @@ CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (NoSuchEntity, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (DamagedNode, ErrorCode.UNKNOWN_SERVER_ERROR),
 )
-"""Error codes by exception of `kraft_controller`. The first matching class counts, so subclasses come first."""
+"""Error codes for exceptions of `kraft_controller`. The first matching class wins, so subclasses come first."""
 
 
 async def call_store(session: zab.Session | None, act: Callable[[zab.Session], Awaitable[T]]) -> T:
-    """Return the result of `act`. Raises `KafkaError` with a code that clients know if it fails or takes too long."""
+    """Return the result of `act`. Raises `KafkaError` with a Kafka error code if `act` fails or takes too long."""
     if session is None:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker has no session with the store now")
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker currently has no session with the store")
     try:
         with trio.fail_after(STORE_S):
             return await act(session)

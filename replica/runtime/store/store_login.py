@@ -13,8 +13,8 @@ from kraft_controller.runtime.store_acls import acl_of
 
 @frozen
 class StoreLogin:
-    """tls      `zookeeper.ssl.client.enable`; None: without TLS
-    sasl     name and password for DIGEST-MD5
+    """tls      `zookeeper.ssl.client.enable`; None: plaintext
+    sasl     user name and password for DIGEST-MD5
     closed   `zookeeper.set.acl`: only sessions with the same identity may change the nodes that this broker creates
     """
 

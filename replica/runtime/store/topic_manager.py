@@ -1,8 +1,8 @@
 """Creation, growth and deletion of topics for clients.
 
-A broker writes the change to the store, and the controller carries it out. So any broker can serve such a request, and
-the change is completed even if that broker stops. `kraft_controller.runtime.admin` checks and writes it, as for the
-commands of administrators. This module adds the error codes of Kafka and waits for the result.
+A broker writes the change to the store, and the controller executes it. So any broker can serve the request, and the
+change is completed even if that broker stops. `kraft_controller.runtime.admin` checks and writes the change, for
+clients and for administrators' commands alike. This module adds Kafka's error codes and waits for the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Replicas = Mapping[int, tuple[BrokerId, ...]]
 
 @frozen
 class Defaults:
-    """`num.partitions` and `default.replication.factor`."""
+    """The settings `num.partitions` and `default.replication.factor`."""
 
     partitions: int = 1
     factor: int = 1
@@ -39,7 +39,7 @@ class Defaults:
 
 @frozen
 class CreatedTopic:
-    """`id` is None if the request was only validated."""
+    """A created topic. `id` is None if the request was only validated."""
 
     id: TopicId | None
     replicas: Replicas
@@ -67,9 +67,9 @@ class TopicManager:
         self._random_bytes = random_bytes
         self._deletion = deletion
         self._being_created: set[str] = set()
-        """Metric names of the topics for which `make_if_missing` runs."""
+        """Metric names of the topics that `make_if_missing` is creating."""
         self._metadata_changed = trio.Event()
-        """Set and replaced at each change of `cache`."""
+        """Each change of `cache` sets this event and replaces it."""
 
     # -- creating ----------------------------------------------------------------------------------------------
 
@@ -83,7 +83,8 @@ class TopicManager:
         *,
         check_only: bool = False,
     ) -> CreatedTopic:
-        """Write the topic to the store. -1 means the default number. The controller creates the partitions later."""
+        """Write the topic to the store. -1 stands for the default number. The controller creates the partitions
+        later."""
         values = configs or {}
 
         async def create(session: zab.Session) -> CreatedTopic:
@@ -107,10 +108,10 @@ class TopicManager:
     async def make_if_missing(
         self, name: str, partitions: int = -1, factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> None:
-        """Create a topic that a request names, and return before it has leaders.
+        """Create a missing topic, and return before its partitions have leaders.
 
-        A second call with the same metric name returns at once while the first one runs: two concurrent creations
-        would not notice that their names collide in metrics.
+        While a call runs, another one with the same metric name returns at once: of two concurrent creations, neither
+        would detect that the names collide in metrics.
         """
         alike = metric_name(name)
         if alike in self._being_created:
@@ -129,7 +130,7 @@ class TopicManager:
     async def grow(
         self, name: str, count: int, manual: Sequence[Sequence[int]] | None, *, check_only: bool = False
     ) -> None:
-        """Add partitions until the topic has `count`."""
+        """Increase the number of partitions to `count`."""
         rows = None if manual is None else [tuple(map(BrokerId, row)) for row in manual]
         await self._at_the_store(lambda s: admin.add_partitions(s, name, count, rows, check_only=check_only))
 
@@ -153,12 +154,12 @@ class TopicManager:
     # -- waiting ----------------------------------------------------------------------------------------
 
     def on_metadata_changed(self) -> None:
-        """Check the conditions of all waiting requests again. To be called after each change of the metadata cache."""
+        """Check the conditions of all waiting requests again. Call it after each change of the metadata cache."""
         self._metadata_changed.set()
         self._metadata_changed = trio.Event()
 
     async def led(self, name: str, partitions: int, timeout_ms: int) -> None:
-        """Block until this broker knows a leader of each partition. Raises REQUEST_TIMED_OUT after `timeout_ms`."""
+        """Wait until this broker knows a leader of each partition. Raises REQUEST_TIMED_OUT after `timeout_ms`."""
         cache = self._cache
 
         def is_led() -> bool:
@@ -167,10 +168,11 @@ class TopicManager:
         await self._until(is_led, timeout_ms, f"topic {name} is in the store, but not all partitions have leaders yet")
 
     async def gone(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
-        """Block until this broker's metadata lacks the topic. Raises REQUEST_TIMED_OUT after `timeout_ms`.
+        """Wait until this broker's metadata lacks the topic. Raises REQUEST_TIMED_OUT after `timeout_ms`.
 
-        Then wait a little longer until the controller has completed the deletion, since a topic of the same name can
-        be created only afterwards. All brokers delete their replicas first, and one of them may be down.
+        Then wait a little longer for the controller to complete the deletion, because only then can a topic of the same
+        name be created. The controller waits until all brokers have deleted their replicas, and one of them may be
+        down.
         """
         began = trio.current_time()
         await self._unknown(name, ident, timeout_ms)
@@ -192,7 +194,7 @@ class TopicManager:
         def is_gone() -> bool:
             return name not in cache.topics or cache.topic_id(name) != ident
 
-        await self._until(is_gone, timeout_ms, f"topic {name} is queued for deletion, and not deleted yet")
+        await self._until(is_gone, timeout_ms, f"topic {name} is marked for deletion, but not deleted yet")
 
     async def _until(self, condition: Callable[[], bool], timeout_ms: int, why: str) -> None:
         with trio.move_on_after(max(timeout_ms, 0) / 1000):

@@ -1,4 +1,4 @@
-"""Requests and responses of Kafka's protocol: a class for each struct, under Kafka's names, and an `Api` for each pair.
+"""Requests and responses of Kafka's protocol: a class for each struct, with Kafka's names, and an `Api` for each pair.
 
 `replica.wire.messages` encodes and decodes them.
 """

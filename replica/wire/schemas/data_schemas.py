@@ -72,13 +72,13 @@ class ProduceResponse:
     throttle_time_ms: int = i32()
 
 
-# Versions 10 and 11 add the address of another leader, as optional tagged fields that are not sent, and an error code.
+# Versions 10 and 11 add an error code, and the new leader's address in optional tagged fields, which this broker omits.
 PRODUCE: Final = Api(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, first=3, last=11, flexible=9)
 
 
 @define
 class ReplicaState:
-    """The replica that fetches, with its broker's epoch, as Kafka sends it since version 15."""
+    """The replica that fetches, with its broker epoch, as Kafka sends it since version 15."""
 
     replica_id: int = i32(default=-1)
     replica_epoch: int = i64(default=-1)

@@ -1,7 +1,7 @@
 """Requests of producers to their transaction coordinator, of coordinators to leaders, and of administrators to both.
 
-The versions are those of producers that keep their epoch from one transaction to the next. Later versions, in which
-each transaction has its own epoch (KIP-890), are not supported.
+The versions are those in which producers keep their epoch for many transactions. Later versions, in which each
+transaction has its own epoch (KIP-890), are not supported.
 """
 
 from __future__ import annotations

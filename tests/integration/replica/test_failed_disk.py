@@ -55,7 +55,9 @@ def all_in_sync(told: Broker) -> bool:
 
 
 async def ends(broker: Broker, *, task_status: trio.TaskStatus[None]) -> None:
-    with pytest.RaisesGroup(pytest.RaisesExc(StorageFailure, match="no log directory is left"), flatten_subgroups=True):
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StorageFailure, match="all log directories have failed"), flatten_subgroups=True
+    ):
         await broker.run(task_status=task_status)
 
 

@@ -106,7 +106,7 @@ def test_brokers_end_though_the_store_is_gone(tmp_path: Path) -> None:
 
     trio.run(main)
     logs = [(tmp_path / f"broker{number}.log").read_text() for number in (1, 2)]
-    assert any("why='the store is out of reach for 0.5 s'" in log for log in logs)
+    assert any("why='the store has been unreachable for 0.5 s'" in log for log in logs)
 
 
 async def _all_in_sync(client: Client) -> None:

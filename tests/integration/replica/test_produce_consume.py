@@ -56,9 +56,9 @@ async def test_missing_objects_are_reported_at_once(tmp_path: Path) -> None:
         await brokers.brokers[1].parts.topics.make_if_missing("orders")
         await brokers.all_know_all()
         for arguments, why in (
-            (["consume", "orders", "--partition", "9"], "topic orders has partitions 0 to 2, and no partition 9"),
+            (["consume", "orders", "--partition", "9"], "topic orders has partitions 0 to 2, but no partition 9"),
             (["consume", "order"], "there is no topic order; did you mean orders?"),
-            (["produce", "orders", "--partition", "3"], "topic orders has partitions 0 to 2, and no partition 3"),
+            (["produce", "orders", "--partition", "3"], "topic orders has partitions 0 to 2, but no partition 3"),
             (["produce", "order"], "did you mean orders?, and topics are not created on demand"),
         ):
             command = [sys.executable, "-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts, "--within", "600"]

@@ -73,7 +73,7 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
     said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("client_protocol_error")]
     assert len(said) == 1, "a line for each request"
     assert "client=old-faithful" in said[0]
-    assert "PRODUCE v12: versions 3 to 11 are spoken here" in said[0]
+    assert "PRODUCE v12: versions 3 to 11 are supported" in said[0]
 
 
 def test_each_client_and_version_that_is_refused_has_a_line_of_its_own(

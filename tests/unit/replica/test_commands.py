@@ -75,13 +75,16 @@ def test_error_of_the_brokers_inside_a_nursery_is_one_line() -> None:
 
 def test_group_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "t", "--group", ""]) == 2
-    assert capsys.readouterr().err.endswith("--group: the name of a group must not be empty\n")
+    assert capsys.readouterr().err.endswith("--group: the group name must not be empty\n")
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("topics create t --bootstrap h:9092", "--bootstrap: this command works on the store: --store"),
+        (
+            "topics create t --bootstrap h:9092",
+            "--bootstrap: this command works on the store: name its servers with --store",
+        ),
         ("brokers list --bootstrap-server=h:9092", "--bootstrap-server: this command works on the store"),
         ("groups list --store h:2181", "--store: this command needs a broker: --bootstrap"),
         ("consume t --zookeeper", "--zookeeper: this command needs a broker: --bootstrap"),

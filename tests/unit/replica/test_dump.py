@@ -60,7 +60,7 @@ def test_the_files_beside_it(folder: Path, capsys: pytest.CaptureFixture[str]) -
     both = said(capsys, folder / "recovery-point-offset-checkpoint", folder / "meta.properties")
     assert "t-0 5" in both
     assert "broker.id=1" in both
-    assert said(capsys, folder / ".kafka_cleanshutdown") == ["the broker ended in order, with the epoch 12"]
+    assert said(capsys, folder / ".kafka_cleanshutdown") == ["clean shutdown of the broker with broker epoch 12"]
 
 
 def test_the_same_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

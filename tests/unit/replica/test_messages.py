@@ -161,20 +161,20 @@ def test_unknown_tag_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("frame", "why"),
     [
-        ("0003 0001", "its header alone"),
+        ("0003 0001", "the header alone"),
         ("7fff 0001 00000007 ffff", "API 32767 v1 is unknown"),
         ("0003 0063 00000007 ffff", "METADATA v99: versions 0 to 12"),
-        ("0003 0001 00000007 0063 61", "a client id of 99 bytes"),
-        ("0003 0001 00000007 fffe", "a client id of -2 bytes"),
-        ("0003 0001 00000007 ffff 7fffffff", "2147483647 elements in 0 bytes"),
+        ("0003 0001 00000007 0063 61", "the client id has 99 bytes"),
+        ("0003 0001 00000007 fffe", "the client id has -2 bytes"),
+        ("0003 0001 00000007 ffff 7fffffff", "2147483647 elements declared, but only 0 bytes"),
         ("0003 0001 00000007 ffff fffffffe", "invalid length -2"),
         ("0003 0001 00000007 ffff 00000001 ffff", "null in a field that is not nullable"),
         ("0003 0001 00000007 ffff 00000001 0009 61", "9 bytes declared, but 1 are left"),
         ("0003 0001 00000007 ffff 00000001 0001 ff", "utf-8"),
         ("0003 0009 00000007 ffff 00 ffffffffff7f", "more than 5 bytes"),
         ("0003 0009 00000007 ffff 01 00 7f", "tag 0 has 127 bytes"),
-        ("0003 0009 00000007 ffff 00", "cut off or broken"),
-        ("0000 0003 00000007 ffff ffff 0001", "cut off or broken"),
+        ("0003 0009 00000007 ffff 00", "truncated or malformed"),
+        ("0000 0003 00000007 ffff ffff 0001", "truncated or malformed"),
     ],
 )
 def test_malformed_request_is_refused_with_reason(frame: str, why: str) -> None:
@@ -200,7 +200,7 @@ def test_a_request_may_not_name_more_than_can_be_done_in_one_piece() -> None:
 def test_a_reply_ends_where_it_ends() -> None:
     frame = response_frame(ApiKey.HEARTBEAT, 1, 7, {"error_code": 27})
     assert response_values(ApiKey.HEARTBEAT, 1, frame[LENGTH_BYTES:]) == (7, {"throttle_time_ms": 0, "error_code": 27})
-    with pytest.raises(WireError, match="1 bytes behind its end"):
+    with pytest.raises(WireError, match="1 surplus bytes at its end"):
         response_values(ApiKey.HEARTBEAT, 1, frame[LENGTH_BYTES:] + b"\0")
 
 
@@ -209,10 +209,10 @@ def test_a_reply_ends_where_it_ends() -> None:
     [
         ({"error_code": 70_000}, "error_code = 70000"),
         ({"error_code": "x"}, "error_code = 'x'"),
-        ({"topics": None}, "topics: null where"),
+        ({"topics": None}, "topics: null in a field"),
         ({"topics": [{"name": 7}]}, "topics: name: "),
-        ({"topics": [{"name": "x" * 40_000}]}, "a text of 40000 bytes"),
-        ({"topics": [{"topic_id": "short"}]}, "topic_id: 'short' is no id"),
+        ({"topics": [{"name": "x" * 40_000}]}, "the text has 40000 bytes"),
+        ({"topics": [{"topic_id": "short"}]}, "topic_id: 'short' is not a valid id"),
     ],
 )
 def test_internal_errors_are_named(body: dict[str, Any], why: str) -> None:

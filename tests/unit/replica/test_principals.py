@@ -27,7 +27,7 @@ def test_the_first_rule_that_fits(rules: str, principal: str) -> None:
 
 
 def test_principal_without_a_matching_rule_is_refused() -> None:
-    with pytest.raises(NoPrincipal, match="matches CN=Ann"):
+    with pytest.raises(NoPrincipal, match="matches the subject CN=Ann"):
         read_rules("RULE:^CN=Bob$/bob/").of_subject(ANN)
 
 

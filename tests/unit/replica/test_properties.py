@@ -164,7 +164,7 @@ controlled.shutdown.max.retries=-1                  expected a whole number, 0 o
 delete.topic.enable=                                expected true or false
 broker.id=one                                       expected a whole number, -1 or more
 broker.id=-2                                        expected a whole number, -1 or more
-broker.id=1001                                      above 1000 are numbers that the store assigns: use one
+broker.id=1001                                      the store assigns numbers above 1000: use one
 broker.id.generation.enable=perhaps                 expected true or false
 reserved.broker.max.id=-5                           expected a whole number, 0 or more
 log.dirs=,                                          expected a directory
@@ -200,13 +200,13 @@ offsets.topic.replication.factor=-1                 expected a whole number from
 offsets.topic.segment.bytes=1                       expected a whole number, 1024 or more
 offsets.retention.minutes=0                         expected a whole number, 1 or more
 group.min.session.timeout.ms=0                      expected a whole number, 1 or more
-group.min.session.timeout.ms=1800001                this is more than group.max.session.timeout.ms=1800000, as it is
-group.max.session.timeout.ms=5999                   this is less than group.min.session.timeout.ms=6000, as it
+group.min.session.timeout.ms=1800001                more than group.max.session.timeout.ms=1800000, which is the default
+group.max.session.timeout.ms=5999                   less than group.min.session.timeout.ms=6000, which is the
 group.max.size=0                                    expected a whole number, 1 or more
 offset.metadata.max.bytes=-1                        expected a whole number, 0 or more
 socket.request.max.bytes=100                        expected a whole number, 4096 or more
 queued.max.request.bytes=x                          expected a whole number; 0 or less: the default
-queued.max.request.bytes=1000                       this is less than socket.request.max.bytes=104857600
+queued.max.request.bytes=1000                       less than socket.request.max.bytes=104857600
 max.connections=0                                   expected a whole number, 1 or more
 connections.max.idle.ms=100                         expected a whole number, 101 or more, or -1
 max.connections.per.ip=0                            expected a whole number, 1 or more
@@ -215,10 +215,10 @@ socket.send.buffer.bytes=2147483648                 expected a whole number from
 log.cleaner.io.buffer.load.factor=much              expected a number
 connections.max.reauth.ms=never                     expected a whole number
 replica.selector.class=my.Selector                  expected org.apache.kafka.common.replica.LeaderSelector or
-replica.socket.timeout.ms=499                       this is less than replica.fetch.wait.max.ms=500
+replica.socket.timeout.ms=499                       less than replica.fetch.wait.max.ms=500
 principal.builder.class=my.Builder                  expected one of org.apache.kafka.common.security
 replica.lag.time.max.ms=0                           expected a whole number, 1 or more
-replica.lag.time.max.ms=100                         this is less than replica.fetch.wait.max.ms=500
+replica.lag.time.max.ms=100                         less than replica.fetch.wait.max.ms=500
 fetch.max.bytes=100                                 expected a whole number, 1024 or more
 leader.imbalance.check.interval.seconds=0.5         expected a whole number, 1 or more
 leader.imbalance.per.broker.percentage=101          expected a whole number from 0 to 100
@@ -232,13 +232,13 @@ listeners=PLAINTEXT://:1,plaintext://:2             listener PLAINTEXT is listed
 listeners=A://:1                                    listener.security.protocol.map to A:one of PLAINTEXT, SSL
 listeners=PLAINTEXT://h:1,CONTROLLER://h:1          PLAINTEXT and CONTROLLER both use port 1
 listeners=PLAINTEXT://:1,CONTROLLER://h:1           PLAINTEXT and CONTROLLER both use port 1
-advertised.listeners=PLAINTEXT://0.0.0.0:9092       PLAINTEXT://0.0.0.0:9092 cannot be dialled
-advertised.listeners=PLAINTEXT://h:0                port 0 cannot be dialled
-advertised.listeners=OUT://h:1                      there is no listener OUT; there are PLAINTEXT
+advertised.listeners=PLAINTEXT://0.0.0.0:9092       PLAINTEXT://0.0.0.0:9092 is not an address to connect to
+advertised.listeners=PLAINTEXT://h:0                port 0 is not a port to connect to
+advertised.listeners=OUT://h:1                      no such listener: OUT; expected PLAINTEXT
 listener.security.protocol.map=A=B                  'A=B': expected NAME:PROTOCOL
 listener.security.protocol.map=A:SSL,A:PLAINTEXT    A is listed twice, as SSL and as PLAINTEXT
-inter.broker.listener.name=IN                       there are PLAINTEXT, which speaks PLAINTEXT
-security.inter.broker.protocol=SSL                  there are PLAINTEXT, which speaks PLAINTEXT
+inter.broker.listener.name=IN                       expected PLAINTEXT with protocol PLAINTEXT
+security.inter.broker.protocol=SSL                  expected PLAINTEXT with protocol PLAINTEXT
 security.inter.broker.protocol=TLS                  expected one of PLAINTEXT, SSL
 zookeeper.connect=a:b:c                             'a:b:c' is not an address
 zookeeper.connect=h:0                               'h:0' is not HOST:PORT
@@ -289,10 +289,10 @@ JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
         (["listeners=SASL_PLAINTEXT://:1", f'{JAAS}=x.Y required user_="secret";'], "user_ lacks a name"),
         (
             ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
-            "sets it, too; remove one",
+            "sets the same; remove one",
         ),
         (["listeners=SSL://:1,PLAINTEXT://:2", "advertised.listeners=SSL://h:7,PLAINTEXT://h:7"], "are both at h:7"),
-        (["broker.id.generation.enable=false"], "broker.id: broker.id.generation.enable=false, so broker.id"),
+        (["broker.id.generation.enable=false"], "broker.id: required, since broker.id.generation.enable=false"),
         (["log.cleaner.min.compaction.lag.ms=10", "log.cleaner.max.compaction.lag.ms=5"], "must not be above"),
     ],
 )  # fmt: skip
@@ -444,7 +444,7 @@ def test_common_keys_without_effect_are_not_typing_errors() -> None:
     )
     assert plan(*pasted).warnings == ()
     [warning] = plan("log.cleaner.threads=4").warnings
-    assert warning.endswith("log.cleaner.threads=4: without effect: there is one cleaner")
+    assert warning.endswith("log.cleaner.threads=4: without effect: there is one cleaner thread")
 
 
 def test_minus_one_is_for_ever_and_for_as_many_as_there_may_be() -> None:
@@ -526,8 +526,8 @@ def test_brokers_log_in_at_each_other_and_controllers_come_in_as_they_do() -> No
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ((OWN_LOGIN,), "brokers have to log in at listener IN"),
-        ((OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=GSSAPI"), "brokers have to log in at listener IN"),
+        ((OWN_LOGIN,), "brokers must authenticate at listener IN"),
+        ((OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=GSSAPI"), "brokers must authenticate at listener IN"),
         (
             (OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256"),
             "not in sasl.enabled.mechanisms of listener",
@@ -562,7 +562,7 @@ def test_a_wrong_escape_does_not_hide_other_mistakes() -> None:
 
 
 def test_without_a_store_there_is_no_broker() -> None:
-    with pytest.raises(BadConfig, match="zookeeper.connect: it is missing"):
+    with pytest.raises(BadConfig, match="zookeeper.connect: required"):
         plan_of("server.properties", "broker.id=1")
 
 

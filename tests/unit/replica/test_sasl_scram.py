@@ -77,7 +77,7 @@ def test_right_password_authenticates(name: str, password: str, mechanism: Mecha
 def test_wrong_password_is_refused_after_proof(users: dict[str, Credential], password: str) -> None:
     server = asked(users)
     first = server.step(FIRST)
-    with pytest.raises(Refused, match="wrong name or password, for 'user'"):
+    with pytest.raises(Refused, match="wrong name or password for user 'user'"):
         server.step(final_of(first, password))
     assert not server.done
 

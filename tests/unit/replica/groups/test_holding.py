@@ -55,7 +55,7 @@ def test_metadata_of_all_members_is_bounded_and_known_members_stay() -> None:
     assert 3 * MIB < held(room) <= 4 * MIB
     assert len(list(room.coordinator.groups)) == 8  # a group that admitted no member does not count
     [why] = {note.why for note in room.notes if isinstance(note, MemberRefused)}
-    assert "more than 4194304" in why
+    assert "would exceed the limit of 4194304" in why
     client.protocols = (SupportedProtocol("range", subscription("t") + bytes(MIB)[: MIB // 2]),)
     reply = client.join()
     assert reply is not None

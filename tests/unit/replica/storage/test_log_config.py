@@ -58,5 +58,5 @@ def test_each_topic_key_is_for_logs_or_throttles_or_has_no_effect() -> None:
 
 def test_keys_of_other_parts_are_checked_and_ignored() -> None:
     assert LogConfig.of({"leader.replication.throttled.replicas": "0:1", "message.format.version": "1"}) == LogConfig()
-    with pytest.raises(KafkaError, match=r"like 0:1,0:2"):
+    with pytest.raises(KafkaError, match="such as 0:1,0:2"):
         LogConfig.of({"leader.replication.throttled.replicas": "0:1,two"})

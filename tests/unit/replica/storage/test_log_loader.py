@@ -101,7 +101,7 @@ def test_reader_finds_damaged_segment_in_the_middle() -> None:
     files.flip(middle.log_path, 16)  # the magic of its first batch
     again = opened(files, 20)
     assert again.end_offset == 20
-    with pytest.raises(DamagedLog, match=r"is damaged at byte 0.*Remove this partition's directory"):
+    with pytest.raises(DamagedLog, match=r"is damaged at byte 0.*remove this partition's directory"):
         records_in(again)
     notes: list[str] = []
     harmed = opened(files, 0, notes=notes)
@@ -117,14 +117,14 @@ def test_each_start_reports_missing_segment_in_the_middle() -> None:
     begun = files.clone()
     files.delete(middle)
     for _ in range(2):
-        with pytest.raises(DamagedLog, match=r"6\.log is not there, and was durable"):
+        with pytest.raises(DamagedLog, match=r"6\.log is missing, although it was durable"):
             opened(files, 20)
     assert opened(files, 0).end_offset == log.segments[1].base, "nothing behind it was durable: the log ends there"
     begun.delete(first)
     notes: list[str] = []
     again = opened(begun, 20, notes=notes)
     assert (again.start_offset, again.end_offset) == (log.segments[1].base, 20)
-    assert notes[0] == "00000000000000000000.index has no segment beside it, and is deleted"
+    assert notes[0] == "00000000000000000000.index belongs to no segment and was deleted"
 
 
 def test_empty_swap_file_is_deleted() -> None:
@@ -134,7 +134,7 @@ def test_empty_swap_file_is_deleted() -> None:
     again = opened(files, 20, notes=notes)
     assert again.end_offset == 20
     assert len(records_in(again)) == 20
-    assert notes == [f"{log.segments[1].base:020}.log.swap is empty, and is deleted"]
+    assert notes == [f"{log.segments[1].base:020}.log.swap is empty and was deleted"]
 
 
 @pytest.mark.parametrize("harm", ["lose", "empty", "odd", "garbage", "beyond"])

@@ -397,7 +397,7 @@ def test_log_that_may_be_on_failed_disk_is_not_created_anew() -> None:
     bad.fail("read", number=errno.EIO)
     manager = broker.start()
     assert [where for where, _ in manager.failures()] == ["memory"]
-    with pytest.raises(StorageFailure, match="t-0 may be in a directory that has failed"):
+    with pytest.raises(StorageFailure, match="t-0 may be in a failed directory"):
         manager.get_or_create(T0, begins=False)
     assert manager.get(T0) is None
     assert manager.get_or_create(DASHED, begins=True).end_offset == 0, "a new topic's"
@@ -417,7 +417,7 @@ def test_unusable_directory_leaves_others_in_use(tmp_path: Path) -> None:
     for where in held:
         manager.get_or_create(where)
     by_path = {each.files.where: [*each.logs] for each in manager.directories}
-    with pytest.raises(StorageFailure, match="another broker has it"):
+    with pytest.raises(StorageFailure, match="in use by another broker"):
         opened()
     manager.close()
     for path in paths:
@@ -498,7 +498,7 @@ def test_missing_folder_of_durable_log_is_reported() -> None:
     broker.disks[0].delete_folder("t-0")
     again = broker.start()
     assert sorted(again.logs) == [DASHED]
-    assert [note for note in again.notes if "t-0 is not there, and was durable up to offset 2" in note]
+    assert [note for note in again.notes if "t-0 is missing, although its log was durable up to offset 2" in note]
 
 
 def test_log_that_reader_finds_damaged_is_not_served() -> None:
@@ -652,10 +652,10 @@ def test_damaged_recovery_points_after_clean_shutdown_cost_no_closed_segment(in_
     [said] = [note for note in again.notes if RECOVERY_POINTS in note]
     found = again.get_or_create(T0)
     if in_order:
-        assert "all but the last segment of each log counts as durable" in said
+        assert "all but the last segment of each log is considered durable" in said
         assert found.end_offset == 3
     else:
-        assert "each log ends at its first damaged batch" in said
+        assert "each log is cut at its first damaged batch" in said
         assert found.end_offset == 1
 
 

@@ -239,7 +239,7 @@ def test_lz4_blocks_do_not_depend_on_each_other() -> None:
 def test_records_that_break_off() -> None:
     body = bytearray(GOLDEN)
     body[57:61] = (9).to_bytes(4, "big")
-    with pytest.raises(KafkaError, match="break off") as caught:
+    with pytest.raises(KafkaError, match="malformed records") as caught:
         list(read_records(body))
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
