@@ -223,11 +223,17 @@ def test_librdkafka_configures_running_brokers_and_reads_config_sources(
                 "1",
                 {"broker_id": ("SET", "7")},
                 "INVALID_REQUEST",
-                "configs dynamically: broker.id. Set it in",
+                "configs dynamically: broker.id. Set them in",
             ),
             ("BROKER", "1", {"num_cats": ("APPEND", "1")}, "INVALID_REQUEST", "num.cats is not a list"),
-            ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "INVALID_REQUEST", "many: it is a whole number"),
-            ("TOPIC", "t", {"segment_bytes": ("SET", "13")}, "INVALID_CONFIG", "13: it is a whole number, 14 or more"),
+            ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "INVALID_REQUEST", "many: expected a whole number"),
+            (
+                "TOPIC",
+                "t",
+                {"segment_bytes": ("SET", "13")},
+                "INVALID_CONFIG",
+                "13: expected a whole number, 14 or more",
+            ),
         ):
             with pytest.raises(confluent_kafka.KafkaException, match=re.escape(why)) as refused:
                 alter(kind, name, **values)
