@@ -310,7 +310,7 @@ def test_request_that_fails_the_controller_is_not_retried_at_the_next(
                 await first.controller.ask(events.ElectLeadersRequested((T0,), False))
             while first.controller.active:
                 await trio.sleep(0.01)
-            assert [each.exc_info is not None for each in caplog.records if "gives up" in each.getMessage()] == [True]
+            assert [each.exc_info is not None for each in caplog.records if "resigns" in each.getMessage()] == [True]
             second = await active(candidates)
             assert await second.controller.ask(events.AlterReassignmentsRequested({})) == {}
 
