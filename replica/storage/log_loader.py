@@ -277,7 +277,7 @@ def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned)
             if header is None:
                 chunk, begins = file.read(position, _CHUNK_BYTES), position
                 header, broken = _next(chunk, 0)
-                if header is None and broken.startswith("a batch of"):
+                if header is None and len(chunk) >= PREFIX.size:  # the batch may be longer than the chunk
                     length = PREFIX.unpack_from(chunk)[1] + PREFIX.size
                     if len(chunk) < length <= segment.size - position:
                         chunk = file.read(position, length)

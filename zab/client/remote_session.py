@@ -277,8 +277,8 @@ async def connect(
         waiters.append(Waiter())
         session._protocol.add_auth(scheme, credentials, waiters[-1].done)
     async with block_nursery() as nursery:
-        # A cancelled caller still closes its session, so the end of the block ends this scope. The start of the task is
-        # not awaited: a cancelled wait would leave a task that never ends.
+        # Shielded, because a cancelled caller still closes its session through the connector. The end of the block
+        # cancels the scope. `nursery.start` would not do: if that wait was cancelled, the task would never end.
         scope = trio.CancelScope(shield=True)
         nursery.start_soon(_run_in, scope, session.connector)
         try:

@@ -124,7 +124,7 @@ class SessionSetup:
     def on_watches(self, error: int) -> None:
         """Handle the reply to a request that restores watches."""
         if not self._rewatches:
-            raise RemoteProtocolError("a reply to watches that were not sent")
+            raise RemoteProtocolError("the server replied to a setWatches request that this client has not sent")
         self._rewatches -= 1
         if error:
             raise RemoteProtocolError(f"the server refused to restore this session's watches: error {error}")

@@ -285,7 +285,7 @@ It is a reply to a barrier number that no server uses, and every version ignores
 
 @frozen
 class LinkUp:
-    """A link is up: if `dialled`, the one that `Ready.links` asked for, else one that a learner has dialled."""
+    """A link is up. `dialled`: this server opened it, as `Ready.links` asked; otherwise a learner did."""
 
     dialled: bool
 

@@ -41,7 +41,7 @@ def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, 
     if owner.machine_kind not in (None, machine_kind):
         raise ConfigError(
             f"{path} holds the transactions of {_described(owner.machine_kind)}, and this is "
-            f"{_described(machine_kind)}; give every machine a directory of its own"
+            f"{_described(machine_kind)}; give every state machine a directory of its own"
         )
 
 

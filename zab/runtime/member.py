@@ -370,7 +370,7 @@ class Member:
 
     @property
     def turning(self) -> bool:
-        """True while a turn is under way. At its end, `on_turn` will be called."""
+        """True while a turn is under way, which calls the function of `on_turn` at its end."""
         return self._running is not None and self._running.turns.turning
 
     # -- messages outside of the history ------------------------------------------------------------

@@ -350,7 +350,10 @@ class Session(ABC):
         return True
 
     def _added_in_vain(self, path: str, kind: WatchKind) -> None:
-        """Remove a watch at the server that was closed here before the server added it."""
+        """Remove a watch whose `add_watch` was cancelled: the server may add it all the same.
+
+        Do nothing if another watch needs the path.
+        """
         path = self._at_server(path)
         if not self._watch_manager.watches(path, kind):
             self._unwatch(path, kind)

@@ -168,7 +168,7 @@ class RequestPreparer:
         self._measure_from_ms = 0
         """The time from which a subtree may be measured again."""
         self._undo: MultiUndo | None = None
-        """None outside a multi."""
+        """The changes to undo if the multi fails; None outside a multi."""
         self.zxid = 0
         """The zxid of the request that is being prepared, or was prepared last."""
         self._current = CurrentRequest()

@@ -108,7 +108,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("znode.container.maxNeverUsedIntervalMs", "0", "client_ports.containers_never_used_ms", _whole(0), "how long a container may stay without a first child, in ms; 0: for ever"),
             _sets("extendedTypesEnabled", "false", "store.extended_types", values.flag_or_yes_no, "allow TTL nodes"),
             _ignored("emulate353TTLNodes", "false", "no nodes of that old format exist here", "false"),
-            _sets("enforceQuota", "false", "store.enforce_quota", values.flag_or_yes_no, "refuse requests above hard quotas, instead of a warning"),
+            _sets("enforceQuota", "false", "store.enforce_quota", values.flag_or_yes_no, "refuse requests above hard quotas, instead of only logging a warning"),
             _ignored("clientTcpKeepAlive", "false", "the pings of sessions serve this purpose", "false"),
             _ignored("serverCnxnFactory", "NIO", "there is one client port implementation"),
             _sets("localSessionsEnabled", "false", "client_ports.local_sessions_enabled", values.flag_or_yes_no, "give clients local sessions, which only their server knows"),

@@ -57,7 +57,10 @@ class SyncBarriers:
         self._node.barrier(self._number, now)
 
     def confirm(self, confirmed: Confirmed, now: Millis) -> None:
-        """Prove by a barrier that this server still leads. Call `confirmed` with its zxid, or with None."""
+        """Request a barrier that proves that this server still leads.
+
+        Call `confirmed` with the zxid of the barrier, or with None if the leadership was lost.
+        """
         self._number += 1
         self._confirming[self._number] = confirmed
         self._node.barrier(self._number, now)

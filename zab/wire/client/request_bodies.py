@@ -1,8 +1,8 @@
 """The bodies of requests. Thirty operations share a dozen kinds of body.
 
 A body is a pair of functions. `decode(body, at)` returns the fields and the offset of their end, because inside a multi
-another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple, because every request needs
-one.
+another operation follows. `encode(fields)` is its inverse. Every request needs
+a value for its fields, so this is a plain tuple, the cheapest one.
 
 A decoder may raise any of `STRUCT_ERRORS`; its caller turns them into a reply. Bytes after the last field are ignored,
 as in ZooKeeper: this is how fields were added to the protocol.
