@@ -79,7 +79,8 @@ class Registration:
         self._now_ms = now_ms
         """Returns the wall-clock time, for the node."""
         self._former = set(former)
-        """The ids of this broker's sessions, also of earlier processes. It may replace their registrations."""
+        """The ids of this broker's sessions, also of earlier processes. The broker may replace registrations of these
+        sessions."""
         self._remember = remember
         """Receives the id of each session, to be passed as `former` to the next process."""
         self._settings = settings or RegistrationSettings()

@@ -42,7 +42,7 @@ class DelayedProduce:
     """The partition and the condition that each result waits for, by index in the results."""
 
     def complete(self, index: int, _: int) -> None:
-        """Do nothing: the result is that of the append."""
+        """Do nothing: the result was set at the append."""
 
     def fail(self, index: int, error: ErrorCode, text: str) -> None:
         self.results[index] = Produced(self.results[index].where, error, text)

@@ -206,10 +206,10 @@ class LogSegment:
         self._drop_entries_from(position, end, index, times)
 
     def write_held_indexes(self) -> None:
-        """Write the indexes in memory to their files if they differ.
+        """Write the held indexes to their files, but only if the contents differ.
 
-        After a restart they are usually equal. Truncating pages that the system has not written yet would cost more
-        than the rest of a start.
+        After a restart they are usually equal. `truncate_indexes` truncates the files in any case; if the kernel has
+        not written their pages yet, that takes longer than the rest of the start-up.
         """
         self._holding = False
         for suffix, index in ((INDEX, self.index), (TIMES, self.times)):

@@ -414,8 +414,10 @@ class UnifiedLog:
         return None if greatest < 0 else self._found(found, greatest)
 
     def _readable_times(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
-        """Yield offset and timestamp of each record from the log start on. If the batch cannot be unpacked completely,
-        the last pair stands for the whole batch."""
+        """Yield the offset and timestamp of each record of the batch, from the log start on.
+
+        If unpacking fails, end with the base offset of the batch, at least the log start, and its largest timestamp.
+        """
         start = self._start
         try:
             for offset, time in read_times(batch):

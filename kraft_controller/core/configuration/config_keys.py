@@ -137,7 +137,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.message.timestamp.after.max.ms"),
     Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past a timestamp may be", 0,
         broker="log.message.timestamp.before.max.ms"),
-    Key("message.timestamp.difference.max.ms", "long", str(LONG_MAX), "how far a timestamp may deviate", 0,
+    Key("message.timestamp.difference.max.ms", "long", str(LONG_MAX), "how far a timestamp may be from now", 0,
         broker="log.message.timestamp.difference.max.ms",
         idle="message.timestamp.before.max.ms and message.timestamp.after.max.ms replace it"),
     Key("message.timestamp.type", "string", "CreateTime", "the clock that timestamps records",

@@ -167,7 +167,7 @@ class PartitionStateMachine:
                 if state is None:
                     failures[tp] = "its state is unknown"
                 elif state.controller_epoch > context.epoch:
-                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed its state since"
+                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed the partition since"
                 elif (election := elect(tp, state)) is None:
                     failures[tp] = f"no eligible replica is online and in the ISR {list(state.isr)}"
                 else:

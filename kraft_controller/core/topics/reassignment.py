@@ -170,8 +170,11 @@ class PartitionReassignment:
         yield from self.complete_if_caught_up(*started)
 
     def _drop_adding_replicas(self, tp: TopicPartition, brokers: Sequence[BrokerId]) -> StoreRequests[bool]:
-        """Delete replicas that were added for a replaced target. Return False, without deleting any, if they are the
-        whole ISR."""
+        """Delete the adding replicas of a reassignment that a new one replaces.
+
+        Return False, without deleting any, if the ISR has no other member, or if they include the leader and no other
+        replica can be elected.
+        """
         context = self._context
         state = context.states.get(tp)
         if state is not None and not set(state.isr) - set(brokers):

@@ -81,7 +81,7 @@ class ReplicaStateMachine:
                 if state is None:
                     batch.add_update_metadata(context.brokers, [tp])
                 elif state.controller_epoch > context.epoch:
-                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed its state since"
+                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed the partition since"
                 elif (shrunk := self._without_all(state, offline[tp])) is not None:
                     states[tp] = shrunk
                 elif self._may_join_isr(tp, state, offline[tp]):

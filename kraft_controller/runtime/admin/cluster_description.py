@@ -79,8 +79,10 @@ class ClusterDescription:
         return default if known is None else known
 
     def deletion_waits(self, name: str) -> str | None:
-        """Return the brokers for which this topic's deletion waits. Failed log directories are known only to the
-        controller."""
+        """Return `waits for broker N` if replicas of this topic are on unregistered brokers, else None.
+
+        A deletion may also wait for failed log directories, which only the controller knows.
+        """
         away = {
             broker: None
             for held in self.topics[name].partitions.values()

@@ -166,7 +166,7 @@ class BatchExaminer:
 
 
 def _is_beyond_bounds(found: ExaminedBatch | None) -> bool:
-    """Return whether the examination stopped at a bound, which is the only reason for this error code."""
+    """Return whether the examination stopped at a bound. Only then is the refusal MESSAGE_TOO_LARGE."""
     return found is not None and found.refusal is not None and found.refusal.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
