@@ -22,6 +22,8 @@ class Failure:
     seed: int | None
     """The first run that failed."""
     runs: int = 1
+    shrunk: bool = False
+    """True after the search for a smaller script. If the campaign was interrupted before it, the script is as drawn."""
 
 
 @frozen
@@ -112,10 +114,11 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
     if failure.script is None:
         yield "No fault is needed to see it: two machines and some requests, in one process, suffice."
         return
-    yield ""
-    yield "The smallest script that shows it:"
-    yield from ("  " + line for line in describe(failure.script).splitlines())
-    yield ""
+    if failure.shrunk:
+        yield ""
+        yield "The smallest script that shows it:"
+        yield from ("  " + line for line in describe(failure.script).splitlines())
+        yield ""
     yield _again(failure.seed)
 
 

@@ -228,7 +228,7 @@ def _made_small(failure: Failure, play: Play, runs_max: int, began: float) -> Fa
 
     assert failure.script is not None
     small = shrink(failure.script, same_promise(play, failure.promise, seen), runs_max=runs_max).script
-    return evolve(failure, what=play(small).what, script=small)
+    return evolve(failure, what=play(small).what, script=small, shrunk=True)
 
 
 def _kept(folder: Path, name: str, script: Script) -> Path:
