@@ -419,7 +419,7 @@ def _nothing(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 PROFILES: Final = (
     Profile(
         "deposed",
-        "a leader that is none any more, and does not know it, is asked",
+        "a deposed leader that has not noticed its deposition receives requests",
         _deposed,
         (700, 1_100),
         {"tick_ms": Upto(50, 50)},
@@ -428,7 +428,7 @@ PROFILES: Final = (
     ),
     Profile(
         "two reigns",
-        "a deposed leader is heard again by servers that have promised a newer epoch, or forgotten it",
+        "messages of a deposed leader reach servers that have promised a newer epoch, or have lost their record of it",
         _two_reigns,
         (900, 1_300),
         {"tick_ms": Upto(50, 50), "init_limit": Upto(3, 4), "outstanding_max": Upto(1_000, 1_000)},
@@ -437,7 +437,7 @@ PROFILES: Final = (
     ),
     Profile(
         "behind",
-        "the power fails while a synchronization is on its way to a slow disk",
+        "the power fails while a slow disk writes the data of a synchronization",
         _behind,
         (150, 400),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
@@ -445,7 +445,7 @@ PROFILES: Final = (
     ),
     Profile(
         "power after",
-        "servers die in the midst of writing, and the power fails when they are hardly back",
+        "servers crash during a write, and the power fails shortly after their restart",
         _power_after,
         (400, 700),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
@@ -454,7 +454,7 @@ PROFILES: Final = (
     ),
     Profile(
         "torn writes",
-        "the power fails while every server writes its log, and tears what is not yet durable",
+        "the power fails while every server writes its log, and tears the records that are not durable yet",
         _torn_writes,
         (300, 400),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
@@ -463,7 +463,7 @@ PROFILES: Final = (
     ),
     Profile(
         "cut back",
-        "the power fails when somebody has just taken back what only it had",
+        "the power fails just after a server truncated transactions that no other server had",
         _cut_back,
         (500, 900),
         {"tick_ms": Upto(50, 50), "log_sync_entries_max": Upto(1_000, 1_000)},
@@ -472,7 +472,7 @@ PROFILES: Final = (
     ),
     Profile(
         "snapshots broken off",
-        "links break in the middle of snapshots, and the rest comes on another link or from another leader",
+        "links break during snapshots, and the rest arrives on another link or from another leader",
         _broken_off,
         (300, 500),
         {
@@ -495,7 +495,7 @@ PROFILES: Final = (
     ),
     Profile(
         "leader's disk lags",
-        "what is asked of the leader is committed, and not on its own disk",
+        "transactions commit before the leader's own disk has them",
         _leader_lags,
         (300, 600),
         {"tick_ms": Upto(50, 50)},
@@ -508,7 +508,7 @@ PROFILES: Final = (
     ),
     Profile(
         "unseen change",
-        "the members change while somebody is about to get a snapshot, which hides that from it",
+        "the membership changes while a server receives a snapshot, so the change is not among its transactions",
         hidden,
         (CHANGE_MS, CHANGE_MS),
         {
@@ -523,7 +523,7 @@ PROFILES: Final = (
     ),
     Profile(
         "change cut off",
-        "a change of the members is in the log of an isolated leader only, which has to cut that log",
+        "only an isolated leader has a membership change in its log, and later truncates it",
         leader_cut_off,
         (CHANGE_MS, CHANGE_MS),
         {
@@ -538,7 +538,7 @@ PROFILES: Final = (
     ),
     Profile(
         "change replaced",
-        "an isolated leader has a change of the members that is in no other log, and gets a snapshot when it is back",
+        "only an isolated leader has a membership change in its log, and later receives a snapshot",
         leader_replaced,
         (CHANGE_MS, CHANGE_MS),
         {
@@ -555,7 +555,7 @@ PROFILES: Final = (
     ),
     Profile(
         "healed in a change",
-        "a server that forgot its promises is healed while a change of the members is under way",
+        "a server that lost its promises is readmitted during a membership change",
         healed_meanwhile,
         (300, 500),
         {"tick_ms": Upto(50, 50), "counter_max": Upto(0xFFFF_FFFF, 0xFFFF_FFFF)},
@@ -565,7 +565,7 @@ PROFILES: Final = (
     ),
     Profile(
         "links replaced",
-        "a follower asks on a new link what it had asked on an old one, of whose end its leader has not heard",
+        "a follower repeats requests on a new link before its leader has noticed the end of the old one",
         replaced,
         (TURN_MS, TURN_MS),
         {"tick_ms": Upto(200, 200), "counter_max": Upto(0xFFFF_FFFF, 0xFFFF_FFFF)},
@@ -574,7 +574,7 @@ PROFILES: Final = (
     ),
     Profile(
         "groups",
-        "quorums are of groups, and servers weigh more or less; some are without the others",
+        "hierarchical quorums with weights, where parts of the groups are cut off",
         some_without_the_others,
         (200, 500),
         {"tick_ms": Upto(50, 50)},
@@ -583,7 +583,7 @@ PROFILES: Final = (
     ),
     Profile(
         "cut off",
-        "clients sit at a server that catches up by a snapshot",
+        "clients are connected to a server that catches up by a snapshot",
         _cut_off,
         (300, 700),
         {"window_entries": Upto(2, 2), "log_sync_entries_max": Upto(0, 0), "tick_ms": Upto(50, 50)},
@@ -593,7 +593,7 @@ PROFILES: Final = (
     ),
     Profile(
         "leaders go",
-        "the leader goes while clients of all servers write, and another one has what it left behind",
+        "the leader crashes while clients of all servers write, and the next leader has some of its proposals",
         _leaders_go,
         (250, 500),
         {"tick_ms": Upto(50, 50)},
@@ -603,7 +603,7 @@ PROFILES: Final = (
     ),
     Profile(
         "full desk",
-        "links break, and are there again before the leader has come to what was asked on them",
+        "links break and are replaced before the leader has processed the requests that arrived on them",
         _links_break,
         (400, 800),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
@@ -613,7 +613,7 @@ PROFILES: Final = (
     ),
     Profile(
         "syncs in doubt",
-        "clients wait for syncs when the leader goes, and are still there when another one leads",
+        "clients wait for syncs across a change of the leader",
         _leaders_go,
         (400, 700),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
@@ -623,7 +623,7 @@ PROFILES: Final = (
     ),
     Profile(
         "owners leave",
-        "what is a client's own is taken away and made anew by others in the moment in which it leaves",
+        "clients delete and recreate a client's ephemeral nodes at the moment of its close",
         _leaders_go,
         (900, 1_500),
         {"tick_ms": Upto(50, 50)},
@@ -633,7 +633,7 @@ PROFILES: Final = (
     ),
     Profile(
         "not for all",
-        "users make nodes that others may not touch, change who may, and try what they may not",
+        "users create nodes with ACLs, change the ACLs, and try operations that these forbid",
         _leaders_go,
         (600, 1_200),
         SNAPSHOTS_TRAVEL,
@@ -643,7 +643,7 @@ PROFILES: Final = (
     ),
     Profile(
         "passing",
-        "containers are left by their last child, and time runs out, just when somebody comes back",
+        "containers lose their last child, and TTL nodes expire, just when a client adds a child or writes",
         _leaders_go,
         (900, 1_500),
         {"tick_ms": Upto(50, 50)},
@@ -653,7 +653,7 @@ PROFILES: Final = (
     ),
     Profile(
         "within limits",
-        "all write below a node that is limited, which grows and shrinks, while servers catch up by snapshots",
+        "clients write below a node with quotas, which grows and shrinks, while servers catch up by snapshots",
         _leaders_go,
         (600, 1_200),
         SNAPSHOTS_TRAVEL,
@@ -663,7 +663,7 @@ PROFILES: Final = (
     ),
     Profile(
         "leader for a while",
-        "a leader is cut off, deposed and back, and its clients live on elsewhere",
+        "a leader is cut off, deposed and reconnected, while its clients continue at other servers",
         _for_a_while,
         (1_500, 2_000),
         {"tick_ms": Upto(50, 50)},
@@ -673,7 +673,7 @@ PROFILES: Final = (
     ),
     Profile(
         "half open",
-        "clients are back on another connection before the end of the last one is heard",
+        "clients reconnect before the server has noticed the end of their last connection",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -683,7 +683,7 @@ PROFILES: Final = (
     ),
     Profile(
         "moves",
-        "the controller goes while replicas move among the others, or only change their order",
+        "the controller fails during reassignments, or during changes of the replica order",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -694,7 +694,7 @@ PROFILES: Final = (
     ),
     Profile(
         "grown meanwhile",
-        "a topic grows just when the controller reads its node since somebody wants it moved",
+        "a topic gets more partitions just when the controller reads its node for a reassignment",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -705,7 +705,7 @@ PROFILES: Final = (
     ),
     Profile(
         "gone on arrival",
-        "of those to whom a partition moves, one leaves the ISR just when the last one comes in",
+        "one of the new replicas of a reassignment leaves the ISR just when the last one joins it",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(100, 100)},
@@ -721,7 +721,7 @@ PROFILES: Final = (
     ),
     Profile(
         "unheard",
-        "brokers hear of a new controller before they have heard all that the old one had to say",
+        "brokers receive commands of a new controller before the last commands of the old one",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -732,7 +732,7 @@ PROFILES: Final = (
     ),
     Profile(
         "bounced",
-        "brokers die and are back before anybody has seen that they were gone",
+        "brokers crash and restart before their sessions expire",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -743,7 +743,7 @@ PROFILES: Final = (
     ),
     Profile(
         "contested",
-        "a controller is asked that cannot reach the store, and does not hear that it is none any more",
+        "a controller that cannot reach the store receives requests, and is not notified of its successor",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -753,7 +753,7 @@ PROFILES: Final = (
     ),
     Profile(
         "in doubt",
-        "candidates lose the answers to their candidacies, and somebody else is elected meanwhile",
+        "candidates lose the replies to their candidacies, and another candidate is elected meanwhile",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -763,7 +763,7 @@ PROFILES: Final = (
     ),
     Profile(
         "leaders in turn",
-        "the leader of a partition that is written all the time is another one every moment",
+        "the leader of a partition changes often, while producers write to it all the time",
         _nothing,
         (700, 1_000),
         {"tick_ms": Upto(50, 50)},
@@ -774,7 +774,7 @@ PROFILES: Final = (
     ),
     Profile(
         "counted too early",
-        "a replica is back that lacks something, or has too much, and its leader's answers take their time",
+        "a replica returns with missing or with extra records, and its leader's responses are slow",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -785,7 +785,7 @@ PROFILES: Final = (
     ),
     Profile(
         "half deleted",
-        "a controller goes while it removes the nodes of a topic, and others come and go",
+        "controllers fail while a topic's nodes are being removed",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -796,7 +796,7 @@ PROFILES: Final = (
     ),
     Profile(
         "epochs apart",
-        "leaders that do not reach each other write in turn, under epochs that the others never heard of",
+        "leaders that cannot reach each other write in turn, in leader epochs that the others never receive",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -807,7 +807,7 @@ PROFILES: Final = (
     ),
     Profile(
         "cut and kept",
-        "a follower cuts off what was on its disk, where what comes next has to be there before it counts",
+        "a follower truncates durable records, and the records after them must be durable before they count",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -818,7 +818,7 @@ PROFILES: Final = (
     ),
     Profile(
         "cut within an epoch",
-        "a leader for a moment lacks the end of the epoch before, is given it, and leads who has parted earlier",
+        "a short-lived leader lacks the tail of the previous epoch, receives it, then leads a replica that diverged",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -829,7 +829,7 @@ PROFILES: Final = (
     ),
     Profile(
         "too long",
-        "a leader's log is longer than it may be, and most of it is not committed",
+        "a leader's log exceeds its retention size, and most of it is not committed",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 400)},
@@ -840,7 +840,7 @@ PROFILES: Final = (
     ),
     Profile(
         "too old",
-        "records go for their age while others are written, and followers come and go",
+        "retention deletes old records during writes, while followers leave and return",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 600)},
@@ -851,7 +851,7 @@ PROFILES: Final = (
     ),
     Profile(
         "positions",
-        "groups commit where they are, and their topic is cleaned, and led by another one every moment",
+        "groups commit offsets while their topic is cleaned and changes its leader often",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 900)},
@@ -862,7 +862,7 @@ PROFILES: Final = (
     ),
     Profile(
         "power fails",
-        "all brokers lose their power while much is on its way to their disks",
+        "the power of all brokers fails while they write much data",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -873,7 +873,7 @@ PROFILES: Final = (
     ),
     Profile(
         "left alone",
-        "a leader is reached by its clients and by nobody else",
+        "only clients can reach a leader, and no other broker can",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -884,7 +884,7 @@ PROFILES: Final = (
     ),
     Profile(
         "coordinators go",
-        "the coordinators of groups that commit all the time go one after the other",
+        "the coordinators of groups that commit all the time fail one after the other",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -895,7 +895,7 @@ PROFILES: Final = (
     ),
     Profile(
         "led before",
-        "a broker leads again after others have, and hears of its second time only",
+        "a broker leads for the second time, and receives only the second command",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -906,7 +906,7 @@ PROFILES: Final = (
     ),
     Profile(
         "led again",
-        "producers wait at a leader that is deposed, and leads again before they have given up",
+        "producers wait at a leader that is deposed, and that leads again before their timeout",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -917,7 +917,7 @@ PROFILES: Final = (
     ),
     Profile(
         "moves taken back",
-        "a move is cancelled when only those have everything who had begun for it",
+        "a reassignment is cancelled when only its adding replicas have all records",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -928,7 +928,7 @@ PROFILES: Final = (
     ),
     Profile(
         "asked in vain",
-        "the store does not answer a leader that has asked it to let somebody in, and the controller writes meanwhile",
+        "the store does not reply to a leader that expands its ISR, and the controller writes the state meanwhile",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(100, 100)},
@@ -939,7 +939,7 @@ PROFILES: Final = (
     ),
     Profile(
         "late commits",
-        "members come and go, and what they commit comes when their group has been shared out anew",
+        "members join and leave, and their offset commits arrive after the next rebalance",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 900)},
@@ -950,7 +950,7 @@ PROFILES: Final = (
     ),
     Profile(
         "names outlive ids",
-        "members that have names are started again, and what they asked for before comes late",
+        "static members restart, and their earlier requests arrive late",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -961,7 +961,7 @@ PROFILES: Final = (
     ),
     Profile(
         "shares on the way",
-        "a group is shared out, and shared out anew before brokers have kept that",
+        "a group rebalances again before the assignment of the first rebalance is committed",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -972,7 +972,7 @@ PROFILES: Final = (
     ),
     Profile(
         "let in too late",
-        "who is to be let in has died and is back when the store hears of it",
+        "a replica crashes and restarts before the store receives the ISR that includes it",
         _nothing,
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
@@ -983,7 +983,7 @@ PROFILES: Final = (
     ),
     Profile(
         "transactions",
-        "producers write to two partitions at once, or fall silent, while leaders and coordinators go; in stack alone",
+        "transactional producers commit, abort or just stop, while leaders and coordinators fail; in stack alone",
         _nothing,
         (1_800, 1_800),
         {"tick_ms": Upto(50, 50)},
