@@ -19,7 +19,7 @@ QUORUM: Final = "zab.core.ensemble:Ensemble.quorum_zxid"
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "leader-answers-unapplied",
-        "a leader answers its own barrier before it has applied what the answer says",
+        "a leader replies to its own barrier before it has applied the barrier's zxid",
         (
             f"{BARRIERS}.release",
             "if self._waiting[0].origin == self._log_state.me and self._log_state.applied < self._waiting[0].zxid:",
@@ -28,7 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "observer-synced-to-applied",
-        "an observer is synchronized up to what its leader has applied, and not to what is committed",
+        "an observer is synchronized up to the leader's applied zxid, not up to the committed one",
         (
             "zab.core.leader.learner_handshake:LearnerHandshake._synchronize",
             "decided = max(self._initial, log_state.committed, how.common)",
@@ -42,7 +42,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M39",
-        "ZOOKEEPER-1277: the counter overflows into the epoch",
+        "ZOOKEEPER-1277: the counter of a zxid overflows into the epoch",
         (
             f"{LEADER_BROADCAST}._next_zxid",
             """
@@ -57,7 +57,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "ack-before-durable",
-        "a proposal is acknowledged when it was handed to the disk",
+        "a proposal is acknowledged when it is handed to the disk, before it is durable",
         (
             f"{LOG_STATE}.append",
             """
@@ -81,7 +81,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "leader-counts-itself-early",
-        "the leader counts its own disk before it has reported back",
+        "the leader counts its own acknowledgement before its disk has reported",
         (
             f"{COMMITS}.reached",
             "acked[log_state.me] = log_state.durable",
@@ -107,7 +107,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "commit-is-forgotten",
-        "a commit of all that a follower has is taken for one that it knows already",
+        "a follower ignores the commit of its last transaction as one that it has seen",
         (
             f"{LEARNER_BROADCAST}.on_commit",
             """
@@ -123,7 +123,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "barrier-without-proof",
-        "a leader answers a barrier without asking whether it still leads",
+        "a leader replies to a barrier without a proof that it still leads",
         (
             f"{BARRIERS}.release",
             "if not self._quorums.has(answered):",
@@ -132,7 +132,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "barrier-by-old-pong",
-        "a pong to a ping from before the question counts as an answer to it",
+        "a pong to a ping from before the barrier counts for the barrier",
         (
             f"{BARRIERS}.release",
             "each.counts and each.pong >= ping",
@@ -141,17 +141,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "barrier-at-what-is-applied",
-        "a barrier stands where the leader has applied, and others have applied more when its disk is slow",
+        "a barrier returns the leader's applied zxid, though others have applied more if its disk is slow",
         (f"{BARRIERS}.ask", "self._log_state.committed", "self._log_state.applied"),
     ),
     mutant(
         "barrier-outlives-its-link",
-        "what was asked on a link that another one replaced is answered on that, where the numbers begin anew",
+        "a barrier of a replaced link is answered on the new link, where the numbers start again",
         (f"{LEADER}.link_up", "self.link_down(source, now)", "pass"),
     ),
     mutant(
         "barrier-answered-locally",
-        "a follower answers a barrier with what it has applied",
+        "a follower replies to a barrier with its own applied zxid",
         (
             f"{LEARNER}.barrier",
             """
@@ -165,7 +165,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "barrier-before-applied",
-        "a follower answers a barrier before it has applied what the answer says",
+        "a follower replies to a barrier before it has applied the barrier's zxid",
         (f"{LEARNER}.flush", "if zxid is not None and applied >= zxid:", "if zxid is not None:"),
     ),
 )

@@ -16,7 +16,7 @@ def _of_brokers(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
 MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_brokers(
         "all-taken-for-one",
-        "a producer that wants all in sync to have its records is answered when the leader has them",
+        "a produce with acks=all is answered when the leader has written it",
         (
             "replica.runtime.handlers.produce_requests:handlers",
             "await replicas.produce(body.acks, body.timeout_ms, entries, request.placed)",
@@ -25,7 +25,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "first-offset-told-wrong",
-        "a producer is told an offset that is one too high",
+        "a producer receives an offset that is one too high",
         (
             "replica.runtime.handlers.produce_requests:_part",
             "base_offset=answer.base_offset,",
@@ -34,7 +34,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "commit-answered-before-it-is-written",
-        "KAFKA-20634: a consumer that commits is answered when its position is on its way to the log",
+        "KAFKA-20634: an offset commit is answered before its record is committed",
         (
             "replica.runtime.coordination.coordinator_runtime:CoordinatorRuntime._write",
             "self._storage.append(where, data, timeout_ms, done)",
@@ -43,7 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "groups-answered-for-unread",
-        "a coordinator answers for groups before it has read what is written of them",
+        "a coordinator serves groups before it has read their records",
         (
             "replica.core.coordinator_loader:CoordinatorLoader.advance",
             "if not self._topic.awaits(self._load):",
@@ -61,7 +61,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "uncommitted-shown",
-        "a client that reads is shown what is not committed, and may find something else there later",
+        "a consumer reads records above the high watermark",
         (
             "replica.core.partitions.partition:Partition.read",
             "bound = stable if asked.committed else watermark",
@@ -79,7 +79,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "aborted-and-told-to-count",
-        "partitions are told that a transaction counts, also where it was aborted",
+        "partitions receive commit markers of aborted transactions",
         (
             "replica.core.transactions.transaction_completion:TransactionCompletion.send_markers",
             "            commit,",
@@ -88,17 +88,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "former-bearer-writes",
-        "partitions do not ask whether a producer's epoch is an older one",
+        "partitions accept batches of an older producer epoch",
         ("replica.storage.producer_state:_check_epoch", "if header.producer_epoch < known.epoch:", "if False:"),
     ),
     _of_brokers(
         "aborted-positions-count",
-        "a position that was committed in a transaction counts, also where that was aborted",
+        "offsets of an aborted transaction become valid",
         ("replica.core.groups.group_offsets:GroupOffsets.end_of", "if committed:", "if True:"),
     ),
     _of_brokers(
         "positions-forgotten-at-the-end",
-        "a position that was committed in a transaction is forgotten when that ends",
+        "offsets of a transaction are dropped when it ends",
         ("replica.core.groups.group_offsets:GroupOffsets.end_of", "if committed:", "if False:"),
     ),
     _of_brokers(

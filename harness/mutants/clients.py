@@ -23,7 +23,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "reader-kept-with-a-leader",
-        "a client that only reads stays a reader after its server has found a leader",
+        "a read-only client stays read-only after its server has found a leader",
         (
             f"{CLIENTS}._update_readiness",
             'connection.cut("there is a leader again: the client may write after it reconnects")',
@@ -33,26 +33,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "reader-sees-an-older-state",
-        "a server without a leader serves a client that has seen a later state than it has",
+        "a server without a leader serves a client that has seen a later state than the server has",
         (f"{HANDSHAKE}._caught_up", "if asked.last_zxid_seen > server.machine.zxid:", "if False:"),
         machine="store",
     ),
     mutant(
         "reader-writes",
-        "a client of a server without a leader may write, and waits for the next leader",
+        "a server without a leader accepts writes, which wait for the next leader",
         (f"{PIPELINE}._take_all", "if read_only and op not in _READS:", "if False:"),
         machine="store",
     ),
     # -- local sessions --------------------------------------------------------------------------------
     mutant(
         "local-session-dies-alive",
-        "a local session expires although its client gives signs of life",
+        "a local session expires although its client is active",
         (f"{TRACKER}._check_local", "sessions.local.touch(alive, now)", "pass"),
         machine="store",
     ),
     mutant(
         "upgraded-behind-its-node",
-        "the request that upgrades a local session leaves behind the one that needs it",
+        "the request that needs the upgrade of a local session overtakes the upgrade",
         (
             f"{PIPELINE}._take_of_local",
             """
@@ -71,13 +71,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- throttles -------------------------------------------------------------------------------------
     mutant(
         "open-requests-leak",
-        "what a connection had open when it ended counts as open for ever",
+        "the open requests of a closed connection count for ever",
         (f"{PIPELINE}.drop", "self._totals.open_requests -= self._counted", "pass"),
         machine="store",
     ),
     mutant(
         "throttled-and-done",
-        "a request that is refused because it has waited is carried out as well",
+        "a request that is refused as late is executed all the same",
         (
             f"{PIPELINE}._take_throttled",
             "self._put(op, xid, PendingReply(ErrorCode.THROTTLED_OP, done=True))",
@@ -92,7 +92,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "tokens-never-come-back",
-        "a server at which clients try again and again never admits one of them",
+        "a server to which clients reconnect often never admits one of them",
         (
             f"{SERVICE}.throttle:ConnectionThrottle.take",
             """
@@ -125,7 +125,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "sync-of-yesterday",
-        "the reply to a sync bears the zxid of the state in which it was asked",
+        "the reply to a sync has the zxid from the time of the request",
         (
             f"{PIPELINE}._sync",
             "reply = PendingReply(value=fields[0])",
@@ -135,7 +135,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "timeout-of-the-last-request",
-        "a client that is back is told the timeout for which it asked now, and its session has another",
+        "a reconnecting client is told the timeout that it requests now, but its session keeps the old one",
         (
             f"{HANDSHAKE}._attached",
             "self._conclude(self._asked.session, timeout_ms)",

@@ -28,7 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- who may act -----------------------------------------------------------------------------------
     _of_controllers(
         "controller-not-fenced",
-        "a controller writes without asking whether another one has been elected",
+        "a controller writes without a check that no other controller was elected",
         (
             f"{FENCE}.__init__",
             "self._check = Check(znodes.CONTROLLER_EPOCH, version)",
@@ -37,7 +37,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "epoch-not-counted",
-        "a new controller goes on with the epoch of the one before",
+        "a new controller uses the controller epoch of its predecessor",
         (
             f"{ELECTION}:elect",
             "counted = znodes.controller_epoch(ControllerEpoch(epoch + 1))",
@@ -61,17 +61,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "old-controller-obeyed",
-        "a broker obeys a controller although it has heard a newer one",
+        "a broker executes commands of an old controller after it has received those of a newer one",
         (f"{HANDLER}._fence", "if command.controller_epoch < self.controller_epoch:", "if False:"),
     ),
     _of_controllers(
         "earlier-life-obeyed",
-        "KAFKA-7235: a broker obeys what was meant for the process before it",
+        "KAFKA-7235: a broker executes commands for its former process",
         (f"{HANDLER}._fence", "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():", "if False:"),
     ),
     _of_controllers(
         "unregistered-obeys",
-        "a broker that does not know its epoch yet obeys what was meant for the process before it",
+        "a broker without a broker epoch executes commands for its former process",
         (
             f"{CORE}.broker_epoch:BrokerEpochFence.accepts_from",
             "return self._least if self.epoch == NO_EPOCH else self.epoch",
@@ -80,7 +80,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "KAFKA-9839",
-        "KAFKA-9839: a broker refuses what is meant for a registration of which it does not know yet, and it is lost",
+        "KAFKA-9839: a broker refuses commands for a registration that it has not confirmed yet, and they are lost",
         (
             f"{HANDLER}._fence",
             "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():",
@@ -89,7 +89,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "KAFKA-7235",
-        "KAFKA-7235: a broker that was back before its end was seen is taken for one that was there all the time",
+        "KAFKA-7235: a broker that restarted before its session expired counts as one that never stopped",
         (
             f"{CORE}.broker_changes:difference",
             "if broker in registered and registered[broker] > known[broker].epoch",
@@ -99,12 +99,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- who leads -------------------------------------------------------------------------------------
     _of_controllers(
         "decisions-without-an-epoch",
-        "a new leader leads in the leader epoch of the one before",
+        "a new leader uses the leader epoch of its predecessor",
         (f"{CORE}.state:PartitionState.next", "LeaderEpoch(self.leader_epoch + 1)", "self.leader_epoch"),
     ),
     _of_controllers(
         "anybody-leads",
-        "any live replica is elected, in sync or not",
+        "any live replica may be elected, in sync or not",
         (f"{CORE}.topics.leader_election:offline", "if replica in state.isr:", "if True:"),
     ),
     _of_controllers(
@@ -137,14 +137,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "KAFKA-2729",
-        "KAFKA-2729: a leader keeps the version that it knows, and every ISR that it wants is refused",
+        "KAFKA-2729: a leader keeps an old version of the state, so all its changes of the ISR are refused",
         (f"{REPLICAS}.written", "if held is None or", "if True or held is None or"),
         (f"{REPLICAS}._lead_or_follow", "elif role.state.version > held.state.version:", "elif False:"),
     ),
     # -- what brokers know -----------------------------------------------------------------------------
     _of_controllers(
         "KAFKA-3916",
-        "KAFKA-3916: a command whose connection breaks is not said again",
+        "KAFKA-3916: a command is not repeated after its connection broke",
         (f"{QUEUE}.attempt_failed", "self.resent += 1", "self._in_flight = self._waiting.popleft() and None"),
     ),
     _of_controllers(
@@ -154,7 +154,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "isr-not-told",
-        "what leaders write into ISRs is not told to the others",
+        "changes of ISRs by leaders are not sent to other brokers",
         (
             f"{CORE}.topics.alter_partition:AlterPartition.process_notifications",
             "self._batch.add_update_metadata(self._context.brokers, readable)",
@@ -163,7 +163,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "back-and-not-told",
-        "a broker that is there again is not told what it holds",
+        "a returning broker does not receive its replicas",
         (f"{CORE}.broker_changes:BrokerChanges.on_startup", "self._replicas.move(held, ReplicaPhase.ONLINE)", "pass"),
     ),
     _of_controllers(
@@ -174,7 +174,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- answers that were lost ------------------------------------------------------------------------
     _of_controllers(
         "anothers-election-taken",
-        "a candidate that lost the reply to its request takes another's election for its own",
+        "a candidate that lost the reply to its request takes another candidate's election for its own",
         (
             f"{ELECTION}:elect",
             "if isinstance(there, Node) and there.owner == session and now ==",
@@ -184,27 +184,27 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- what must come to its end ---------------------------------------------------------------------
     _of_controllers(
         "moves-not-resumed",
-        "a new controller leaves the reassignments of the one before where they are",
+        "a new controller does not resume the reassignments of its predecessor",
         (f"{REASSIGNMENT}.resume", "= list(context.moving)", "= ()"),
     ),
     _of_controllers(
         "move-of-order-never-ends",
-        "a reassignment to the same brokers in another order is done, and its request stays",
+        "a reassignment that only changes the order is done, but its request stays",
         (f"{REASSIGNMENT}._start", "if after.moving:", "if True:"),
     ),
     _of_controllers(
         "deletions-not-resumed",
-        "a new controller does not look which topics are to be deleted",
+        "a new controller does not resume topic deletions",
         (f"{CORE}.controller_failover:ControllerFailover._read_cluster", "return tuple(deletions)", "return ()"),
     ),
     _of_controllers(
         "dead-deletions-never-resumed",
-        "a deletion that waited for a broker does not go on when it is back",
+        "a deletion that waited for a broker does not continue when the broker returns",
         (f"{CORE}.broker_changes:BrokerChanges.on_startup", "yield from self._deletion.resume()", "pass"),
     ),
     _of_controllers(
         "election-request-stays",
-        "the request for an election stays when it was held",
+        "the request for an election stays after the election",
         (
             f"{CORE}.topics.preferred_election:PreferredElection.process_node",
             "yield from self._store.drop_preferred_elections()",
@@ -214,7 +214,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- who holds what --------------------------------------------------------------------------------
     _of_controllers(
         "replica-twice",
-        "a broker that stays is named twice while replicas move",
+        "a remaining broker is named twice in the assignment during a reassignment",
         (
             f"{CORE}.state:Assignment.to",
             "replicas = target + tuple(replica for replica in origin if replica not in target)",
@@ -239,17 +239,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "arrival-of-yesterday",
-        "a reassignment ends although one of its target has left the ISR since that was looked at",
+        "a reassignment ends although one of its new replicas has left the ISR again",
         (f"{REASSIGNMENT}._complete", "if set(held.target) <= set(state.isr) else None", ""),
     ),
     _of_controllers(
         "half-deleted-led-anew",
-        "a topic of which a controller had removed half when it died is given leaders when brokers come or go",
+        "a half-deleted topic gets leaders when brokers come or go",
         (f"{CORE}.controller_context:ControllerContext.without_leader", "if not self.is_deleting(tp.topic)", "if True"),
     ),
     _of_controllers(
         "growth-by-the-node",
-        "what a topic grew by while its node was read for another reason never begins",
+        "partitions that were added while the controller read the topic's node for another reason never start",
         (
             f"{CORE}.topics.topic_changes:TopicChanges.process_modification",
             "if context.phase(tp) is PartitionPhase.NON_EXISTENT",

@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M03",
-        "ZOOKEEPER-2307, 4269: the epoch counts in memory although its file could not be written",
+        "ZOOKEEPER-2307, 4269: a server uses an epoch in memory although it could not write the file",
         (
             "zab.storage.epochs:EpochsFile.save",
             """
@@ -79,7 +79,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M05",
-        "ZOOKEEPER-4643: the epoch is durable before the history that it stands for",
+        "ZOOKEEPER-4643: the epoch becomes durable before the history that it stands for",
         (
             f"{LEARNER_DISCOVERY}._on_leader_info",
             """
@@ -93,7 +93,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M07",
-        "ZOOKEEPER-1419: the order of votes is no order, because a level counts although an earlier one differs",
+        "ZOOKEEPER-1419: the order of votes is not a total order: a field counts although an earlier field differs",
         (
             f"{ELECTION}:beats",
             "new > old",
@@ -102,7 +102,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M08",
-        "ZOOKEEPER-1732, 1805, 1818: rounds and zxids of established servers must agree, but rightly differ",
+        "ZOOKEEPER-1732, 1805, 1818: votes of established servers must agree in round and zxid, though they may differ",
         (
             f"{ELECTION}:ReceivedVote.agrees_with",
             "return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch",
@@ -111,7 +111,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "old-promise-counted",
-        "a promise of an earlier epoch counts again, even one to another leader, and any leader is followed",
+        "a promise of an earlier epoch counts again, even one to another leader, so any leader is followed",
         (
             f"{LEARNER_DISCOVERY}._on_leader_info",
             "self._counts = message.epoch > promised and not log_state.forgotten",
@@ -153,13 +153,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "newer-history-ignored",
-        "the highest id wins, and imposes its history on followers that have a newer one",
+        "the highest id wins the election, and imposes its history on followers that have a newer one",
         (f"{LEADER}._on_ack_epoch", "if theirs > self._vote and self.quorums.may_know_more(learner):", "if False:"),
         (f"{ELECTION}:beats", "new > old", "new.leader > old.leader"),
     ),
     mutant(
         "promise-before-durable",
-        "an epoch is promised to a leader when the promise was handed to the disk",
+        "a server promises an epoch when it has handed the record to the disk, before it is durable",
         (
             f"{LEARNER_DISCOVERY}._on_leader_info",
             """
@@ -173,7 +173,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "epoch-announced-before-durable",
-        "ZOOKEEPER-1291: a leader announces its epoch before it has durably promised it itself",
+        "ZOOKEEPER-1291: a leader announces its epoch before its own promise is durable",
         (f"{LEADER_DISCOVERY}._announce", "if not self._promise_durable:", "if self.epoch is None:"),
         (
             f"{LEADER_DISCOVERY}._choose_epoch",
@@ -193,7 +193,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "established-without-quorum",
-        "one acknowledgement of NEWLEADER is enough to begin",
+        "one acknowledgement of NEWLEADER establishes a leader",
         (
             "zab.core.leader.leader_synchronization:LeaderSynchronization._count_adoptions",
             "if not quorums.has(quorums.counting()):",
@@ -222,7 +222,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "follower-stays-without-leader",
-        "a follower never notices that it hears nothing from its leader",
+        "a follower does not notice that its leader is silent",
         (f"{LEARNER}.tick", "if now >= self._silent_until:", "if False:"),
         (f"{LEARNER}.deadline", "self._silent_until", "self._silent_until + 3_600_000"),
     ),

@@ -14,7 +14,7 @@ LEFT: Final = "if node[CVERSION] or (never_used_ms and now_ms - node[MTIME] > ne
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "time-since-creation",
-        "a node for a time goes when that is over since it was made, although it was written since",
+        "a TTL node expires by its creation time, although it was written since",
         (CANDIDATES, "now_ms - node[MTIME] > ttl", "now_ms - node[4] > ttl"),
         (
             "zab.store.request_preparer:RequestPreparer._delete_container",
@@ -25,7 +25,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "written-and-gone",
-        "what was seen to have had its time goes, although it was written before that was carried out",
+        "an expired TTL node is deleted although it was written before the deletion was executed",
         (
             "zab.store.request_preparer:RequestPreparer._delete_container",
             "(ttl is None or current.now_ms - node[MTIME] <= ttl)",
@@ -35,13 +35,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "left-and-still-there",
-        "a container that was left by its last child stays",
+        "a container whose last child is deleted stays",
         (CANDIDATES, LEFT, "if never_used_ms and now_ms - node[MTIME] > never_used_ms:"),
         machine="store",
     ),
     mutant(
         "gone-before-it-was-used",
-        "a container goes before it ever had a child",
+        "a container is deleted before it ever had a child",
         (CANDIDATES, LEFT, "if True:"),
         machine="store",
     ),
@@ -54,13 +54,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "soft-limits-refuse",
-        "what would pass a soft limit is refused, too",
+        "requests above a soft limit are refused",
         (f"{QUOTAS}.exceeded", "allowed.get(COUNT_HARD, -1)", "allowed.get(COUNT_HARD, allowed.get(COUNT, -1))"),
         machine="store",
     ),
     mutant(
         "one-beyond-the-limit",
-        "a hard limit lets one node more come than it allows",
+        "a hard limit admits one node too many",
         (
             f"{QUOTAS}.exceeded",
             "used.get(key, -1) + change > limit",
@@ -70,13 +70,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "limits-not-for-data",
-        "what is written into a node that is there is held against no limit",
+        "data that is written to an existing node is not counted against quotas",
         ("zab.store.request_preparer:RequestPreparer._set_data", "if self._quotas is not None and", "if False and"),
         machine="store",
     ),
     mutant(
         "what-ends-is-counted-on",
-        "what goes with its session is still counted where it was",
+        "ephemeral nodes of a closed session still count for quotas",
         (
             "zab.store.apply:Applier._close_session",
             """

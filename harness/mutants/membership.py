@@ -35,17 +35,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "former-membership-not-asked",
-        "what was sent before a membership change was in force is decided by the new members alone",
+        "a quorum of the new members alone commits proposals from before a membership change",
         (f"{COMMITS}.commit", "self.joint = active, last", "self.joint = None"),
     ),
     mutant(
         "removed-leader-stays",
-        "a leader that was removed goes on leading",
+        "a removed leader continues to lead",
         (f"{LEADER}._leave_if_removed", "if log_state.me in log_state.ensemble.voters:", "if True:"),
     ),
     mutant(
         "membership-forgotten",
-        "a restarted server goes back to the membership of its configuration file",
+        "a restarted server returns to the membership of its configuration file",
         (
             f"{LOG_STATE}.__init__",
             "self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble",
@@ -59,17 +59,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "decided-and-not-in-force",
-        "a learner that receives a committed membership during its synchronization keeps the one before",
+        "a learner that receives a committed membership during its synchronization keeps the previous one",
         (f"{LOG_STATE}.note_decided", "self._activate_up_to(zxid)", "pass"),
     ),
     mutant(
         "cut-change-stays-pending",
-        "a membership change that a truncation takes away stays pending, and goes into force with what comes after it",
+        "a truncated membership change stays pending, and is activated by the transactions after it",
         (f"{HISTORY}.truncate", "self.configs = [config for config in self.configs if config.version <= zxid]", "pass"),
     ),
     mutant(
         "replaced-change-stays-pending",
-        "a membership change that a snapshot replaces stays pending, and goes into force with what comes after it",
+        "a membership change that a snapshot replaces stays pending, and is activated by later transactions",
         (f"{HISTORY}.reset", "self.configs = []", "pass"),
     ),
     mutant(
@@ -83,7 +83,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "let-in-by-what-it-was-sent",
-        "a server that lost its promises counts again with a membership change that was proposed before it was healed",
+        "a server that lost its promises counts again with a membership change from before its readmission",
         (
             f"{LEARNER}._on_new_leader",
             "self._brought = max(message.ensemble.version, log_state.history.last)",
@@ -106,7 +106,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "groups-not-asked",
-        "where there are groups, a majority of all servers commits",
+        "with groups, a majority of all servers commits",
         (f"{ENSEMBLE}.quorum_zxid", "if not self.groups:", "if True:"),
     ),
     mutant(
@@ -116,19 +116,19 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "no-quorum-of-the-new",
-        "a membership is proposed although too few of its voters follow, and nothing commits any more",
+        "a membership is proposed although too few of its voters follow, so nothing commits any more",
         (f"{LEADER}.reconfigure", "if not ensemble.is_quorum([*synced, log_state.me]):", "if False:"),
     ),
     mutant(
         "any-version-is-replaced",
-        "a conditional reconfiguration of a client replaces the membership in force, whatever its version is",
+        "a conditional reconfiguration replaces the active membership, whatever its version is",
         ("zab.service.config_node:check_request", "if version not in (ANY_VERSION, ensemble.version):", "if False:"),
         (f"{CONFIG_NODE}.change", "if version not in (ANY_VERSION, ensemble.version):", "if False:"),
         machine="store",
     ),
     mutant(
         "promoted-and-still-observes",
-        "an observer that is given a vote goes on as one, and is not counted",
+        "an observer that became a participant continues to observe, and is not counted",
         ("zab.core.learner.learner:Learner._on_inform_and_activate", "self.phase.check_role()", "pass"),
     ),
 )

@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- several at once, and what is outstanding ------------------------------------------------------
     mutant(
         "M35",
-        "ZOOKEEPER-1624: a multi that fails takes back what it did to the nodes it names, not to their parents",
+        "ZOOKEEPER-1624: a failed multi restores the nodes that it names, but not their parents",
         (
             f"{PREPARER}._multi",
             """
@@ -38,7 +38,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "multi-not-taken-back",
-        "a multi that fails leaves behind what its first operations would have done",
+        "a failed multi leaves the changes of its first operations",
         (
             f"{PREPARER}._multi",
             """
@@ -54,7 +54,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "multi-half-applied",
-        "what a multi asks for first happens, although a later operation of it failed",
+        "the first operations of a multi are applied although a later one failed",
         (
             f"{PREPARER}._multi",
             """
@@ -72,7 +72,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "multi-sees-not-itself",
-        "later operations of a multi are judged without the earlier ones",
+        "operations of a multi are checked without the effect of the earlier ones",
         (
             f"{PREPARER}._look_up",
             NEWEST,
@@ -82,33 +82,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "multi-check-ignored",
-        "the check in a multi checks nothing",
+        "a check in a multi always succeeds",
         (f"{PREPARER}._check", "if expected != node[VERSION] and expected != ANY_VERSION:", "if False:"),
         machine="store",
     ),
     mutant(
         "judged-by-the-past",
-        "a request is judged by what is applied, without what is outstanding",
+        "a request is prepared from the applied state, without the outstanding transactions",
         (f"{PREPARER}._look_up", NEWEST, "return self._nodes.get(path)"),
         (f"{PREPARER}._look_up_valid", "record = self._records.get(path)", "record = None"),
         machine="store",
     ),
     mutant(
         "outstanding-outlives-its-epoch",
-        "a new leader judges by what it had prepared in an epoch in which it led before",
+        "a new leader prepares requests with outstanding changes of an epoch in which it led before",
         (f"{PREPARER}._begin", "self._outstanding.clear()", "pass"),
         machine="store",
     ),
     mutant(
         "outstanding-forgotten-early",
-        "when the first of two outstanding changes of a node is applied, the second is forgotten",
+        "when the first of two outstanding changes of a node is applied, the leader forgets the second",
         (f"{OUTSTANDING}.applied", "if record is not None and record[0] <= zxid:", "if record is not None:"),
         machine="store",
     ),
     # -- nodes -----------------------------------------------------------------------------------------
     mutant(
         "version-not-compared",
-        "a set is done whatever version it expects",
+        "a set succeeds whatever version it expects",
         (f"{PREPARER}._set_data", "if expected != version and expected != ANY_VERSION:", "if False:"),
         machine="store",
     ),
@@ -120,32 +120,32 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "emptiness-by-the-past",
-        "whether a node has children is asked of what is applied, without what is outstanding",
+        "a delete checks for children in the applied state, without the outstanding transactions",
         (f"{PREPARER}._delete", "if node[CHILDREN]:", "if self._nodes.get(path, node)[11]:"),
         machine="store",
     ),
     mutant(
         "number-given-twice",
-        "ZOOKEEPER-1046: the number of a sequential node is how many children there are, not how many there were",
+        "ZOOKEEPER-1046: a sequential node is numbered by the count of children, not of all former children",
         (f"{PREPARER}._create", 'path = f"{path}{cversion:010d}"', 'path = f"{path}{parent[11]:010d}"'),
         machine="store",
     ),
     mutant(
         "parent-not-touched",
-        "the parent does not tell that a child was created",
+        "the creation of a child does not change the parent's stat",
         (f"{TREE}.create", "cversion, pzxid = parent_cversion, zxid", "cversion = parent_cversion"),
         machine="store",
     ),
     # -- sessions --------------------------------------------------------------------------------------
     mutant(
         "M37a",
-        "ZOOKEEPER-5010: what a session asks behind its own end is still done, and its ephemeral node stays",
+        "ZOOKEEPER-5010: a request behind the close of its session is executed, so its ephemeral node stays",
         (f"{PREPARER}._close_session", "self._owners.pop(session, None)", "pass"),
         machine="store",
     ),
     mutant(
         "M37b",
-        "ZOOKEEPER-2985: ephemeral nodes that were outstanding when their session ended stay",
+        "ZOOKEEPER-2985: ephemeral nodes that were outstanding at the close of their session stay",
         (f"{PREPARER}._close_session", "if node is not None and node[OWNER] == session:", "if False:"),
         (f"{APPLIER}._close_session", "self._tree.ephemerals.get(closed.session, ())", "()"),
         machine="store",
@@ -158,7 +158,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M32a",
-        "ZOOKEEPER-3145: what a session owned is found in the tree when it ends, and a restored tree does not know",
+        "ZOOKEEPER-3145: a close finds ephemeral nodes by an index that a restored tree lacks",
         (f"{TREE}._insert", "if node[9]:", "if False:"),
         (
             f"{TREE}._disown",
@@ -170,7 +170,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M32b",
-        "ZOOKEEPER-3144: a snapshot has not all of the sessions",
+        "ZOOKEEPER-3144: a snapshot lacks some sessions",
         (
             "zab.store.store_snapshot:StoreSnapshot.__init__",
             "self._first = (VERSION, zxid, sessions.secret, table)",
@@ -180,26 +180,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "ephemerals-stay",
-        "the nodes of a session that ends stay",
+        "the ephemeral nodes of a closed session stay",
         (f"{APPLIER}._close_session", "for path in closed.body[0]:", "for path in ():"),
         (f"{APPLIER}._close_session", "self._tree.ephemerals.get(closed.session, ())", "()"),
         machine="store",
     ),
     mutant(
         "session-stays-in-the-table",
-        "a session that was closed is still known",
+        "a closed session stays in the table of sessions",
         (f"{APPLIER}._close_session", "self._sessions.table.pop(closed.session, None)", "pass"),
         machine="store",
     ),
     mutant(
         "session-served-where-it-was",
-        "a server that a session has left may still write for it",
+        "a server that a session has left may still write for the session",
         (f"{PREPARER}.prepare", "if self._owners.get(session) != server:", "if session not in self._owners:"),
         machine="store",
     ),
     mutant(
         "new-leader-knows-no-sessions",
-        "silent sessions do not expire any more after a change of leader",
+        "silent sessions do not expire after a change of leader",
         (f"{TRACKER}.lead", "self.touch(self._server.sessions.table, now)", "pass"),
         machine="store",
     ),
@@ -211,7 +211,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "sessions-end-early",
-        "a session ends although its client is heard of in time",
+        "a session expires although its client was active in time",
         (
             "zab.store.expiry_queue:ExpiryQueue.touch",
             "end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms",
@@ -221,19 +221,19 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "moved-and-sent-back",
-        "a leader does not take it up that a session goes on elsewhere, and refuses what is asked for it there",
+        "a leader ignores that a session moved to another server, and refuses its requests there",
         (f"{PREPARER}._attach_session", "self._owners[current.session] = current.server", "pass"),
         machine="store",
     ),
     mutant(
         "others-signs-of-life-lost",
-        "a leader does not count what other servers have heard of their clients",
+        "a leader ignores the client activity that other servers report",
         (f"{TRACKER}.reported", "if len(sessions) % 8 == 0:", "if False:"),
         machine="store",
     ),
     mutant(
         "signs-of-life-kept",
-        "a server does not report its clients' signs of life to the leader",
+        "a server does not report its clients' activity to the leader",
         (f"{TRACKER}.check", "elif server.ready:", "elif False:"),
         machine="store",
     ),
@@ -255,7 +255,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- the way of a request --------------------------------------------------------------------------
     mutant(
         "asked-again-at-once",
-        "what was sent to a leader that is gone is asked again before it is known what became of it",
+        "requests to a lost leader are submitted again before their outcome is known",
         (
             f"{SUBMISSIONS}.reached",
             "if self._catch_up is None or self._may_send or applied < self._catch_up:",
@@ -265,7 +265,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "never-asked-again",
-        "what was sent to a leader that is gone is never asked again",
+        "requests to a lost leader are never submitted again",
         (
             f"{SUBMISSIONS}.reached",
             "self._unsent = deque(self._open)",
@@ -275,13 +275,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "asked-again-after-a-snapshot",
-        "what a snapshot may contain is asked again",
+        "requests that a snapshot may contain are submitted again",
         (f"{SUBMISSIONS}.jumped", "if counter <= self._sent:", "if False:"),
         machine="store",
     ),
     mutant(
         "asked-again-in-disorder",
-        "what is asked again is asked in another order",
+        "requests are submitted again in another order",
         (
             f"{SUBMISSIONS}.reached",
             "self._unsent = deque(self._open)",
@@ -314,7 +314,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "list-of-yesterday",
-        "a list that is outstanding is not in force yet for what is asked behind it",
+        "an outstanding change of an ACL does not apply to the requests behind it",
         (
             f"{PREPARER}._set_acl",
             "self._put(path, (node[DATA], acl, *node[CZXID:AVERSION], aversion, *node[OWNER:]))",
@@ -334,19 +334,19 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "container-goes-with-a-child",
-        "a container is deleted by what is applied, though a child of it is outstanding",
+        "a container is deleted by the applied state, though a child of it is outstanding",
         (f"{PREPARER}._delete_container", "node = self._look_up(path)", "node = self._nodes.get(path)"),
         machine="store",
     ),
     mutant(
         "check-without-leave",
-        "a check in a multi tells of a node what its list does not let be read",
+        "a check in a multi reveals a node whose ACL forbids reading",
         (f"{PREPARER}._check", "self._authorize(node[ACL], acls.READ)", "pass"),
         machine="store",
     ),
     mutant(
         "carried-out-of-a-dead-link",
-        "what came on a link that is gone is carried out all the same, and was asked again on the next one",
+        "a request from a dead link is executed, although its server submitted it again on the next link",
         (f"{INTAKE}.on_link_down", "self.queue.drop(link)", "pass"),
         machine="store",
     ),
@@ -358,7 +358,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "syncs-end-with-their-leader",
-        "a sync that is under way when the leader goes is not asked of the next one, and never answered",
+        "a sync that is pending when the leader is lost is never answered",
         (
             f"{BARRIERS}.on_barrier",
             "self.waiting += waiting  # a later turn asks the next leader",

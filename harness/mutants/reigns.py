@@ -12,7 +12,7 @@ REASSIGNMENT: Final = "kraft_controller.core.topics.reassignment:PartitionReassi
 MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "earlier-reign-counts",
-        "what followers had when this broker led before still counts, though others have led in between",
+        "positions of followers from an earlier term of the leader still count",
         (
             f"{PARTITION}.make_leader",
             "if isinstance(before, LeaderRole) and before.epoch + 1 == state.leader_epoch:",
@@ -39,7 +39,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "former-life-let-in",
-        "a broker dies that is not in sync, and its leader may still write that it is, by what it knows of that life",
+        "a leader writes an ISR with a replica that crashed and restarted since it caught up",
         (
             "kraft_controller.core.topics.replica_state_machine:ReplicaStateMachine._may_join_isr",
             "led = state.leader in context.brokers and state.leader not in offline",
@@ -48,7 +48,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "cancelled-with-the-last",
-        "a move that is cancelled takes along the last that have everything",
+        "the cancellation of a reassignment removes the last replicas that have all records",
         (
             f"{REASSIGNMENT}._drop_adding_replicas",
             "if state is not None and not set(state.isr) - set(brokers):",
@@ -81,7 +81,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "older-generation-dealt",
-        "what the leader of an older generation dealt out is taken for what that of the newer one did",
+        "the assignment of an older generation counts for the present one",
         (
             f"{GROUPS}.group_rebalance:GroupRebalance.assign",
             "if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:",
@@ -90,7 +90,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "older-generation-commits",
-        "a member commits as of a generation before, in what may be another's by now",
+        "a member of an older generation commits offsets",
         (
             f"{GROUPS}.offset_commits:refusal",
             "if who.generation != group.generation:",
@@ -99,7 +99,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "former-bearer-of-a-name",
-        "a member that was replaced under its name (KIP-345) commits on",
+        "a replaced static member (KIP-345) may commit offsets",
         (
             f"{GROUPS}.offset_commits:refusal",
             "if (error := group.member_error(who)) is not None:",

@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KIP-279",
-        "KIP-279, KAFKA-6361: a follower cuts where its leader's epoch ended, though it is one that it does not have",
+        "KIP-279, KAFKA-6361: a follower truncates to the end of its leader's epoch although it lacks that epoch",
         (
             f"{DIVERGENCE}:truncation_offset",
             """
@@ -63,7 +63,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KAFKA-10706",
-        "KAFKA-10706: epochs in which nothing was written are not forgotten where a log is cut at its end",
+        "KAFKA-10706: a truncation at the log end keeps epochs without records",
         (
             f"{LOG}.truncate_to",
             "self.epochs.truncate_from_end(offset)",
@@ -77,12 +77,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "epochs-outlive-records",
-        "where a log is cut at its end it keeps the epochs of what was behind",
+        "a truncation at the log end keeps the epochs of truncated records",
         (f"{LOG}.truncate_to", "self.epochs.truncate_from_end(offset)", "pass"),
     ),
     of_partitions(
         "epoch-begins-again",
-        "what comes of an epoch, when another one has begun in which nothing was written, is taken for its beginning",
+        "records of an epoch, after another epoch without records has begun, count as the start of their epoch",
         (
             "replica.storage.leader_epochs:LeaderEpochFileCache.assign",
             "at = bisect_right(self._epochs, epoch) - 1",
@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KAFKA-10432",
-        "KAFKA-10432: a start does not find epoch 0 in the batches again",
+        "KAFKA-10432: recovery does not find epoch 0 in the batches",
         (f"{RECOVERY}:_restore_epochs", "if epoch >= 0 and", "if epoch > 0 and"),
         (
             f"{RECOVERY}:open_log",
@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KAFKA-3410",
-        "KAFKA-3410: a follower that has more than its leader takes that for the end of the world",
+        "KAFKA-3410: a follower with more records than its leader stops for good",
         (
             f"{PARTITION}.truncate_to",
             """
@@ -127,7 +127,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "old-answers-count",
-        "an answer that was asked for under an earlier leader is taken in",
+        "a fetch response from an earlier leader epoch is accepted",
         (
             f"{CORE}.fetching.replica_fetcher_manager:ReplicaFetcherManager.answered",
             "fetcher = self._fetchers.get(request.leader)",
@@ -138,7 +138,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "clean-for-ever",
-        "a leader does not look again at a partition of a fetch session in which something happened",
+        "a leader does not check a partition of a fetch session again after a change in it",
         (
             f"{CORE}.fetching.follower_fetch_sessions:FollowerFetchSessions.disturb",
             "if where not in session.dirty:",
@@ -157,12 +157,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KIP-320",
-        "KIP-320, KAFKA-7395, 6880: a request with another leader epoch is answered",
+        "KIP-320, KAFKA-7395, 6880: requests with another leader epoch are served",
         (f"{PARTITION}.check_epoch", "if asked == -1 or asked == self.leader_epoch:", "if True:"),
     ),
     of_partitions(
         "restarted-unseen",
-        "a leader that lost records while no controller was there leads on in the same leader epoch",
+        "a leader that lost records while there was no controller continues in the same leader epoch",
         (f"{FAILOVER}._restarted", "0 < state.written < known.epoch", "False"),
     ),
     # -- who is in sync, and what is committed -------------------------------------------------------------
@@ -179,7 +179,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KAFKA-13091",
-        "KAFKA-13091: the high watermark is not computed again when a replica has left the ISR",
+        "KAFKA-13091: the high watermark is not computed again when a replica leaves the ISR",
         (f"{PARTITION}._isr_changed", "self.advance(now)", "pass"),
         (f"{PARTITION}.shrink_isr", "self.advance(now)", "pass"),
     ),
@@ -190,7 +190,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "old-leader-writes-its-isr",
-        "a leader that is none any more writes its ISR over the decision for another one",
+        "a deposed leader writes its ISR over the election of another one",
         (
             f"{ISR}.read",
             """
@@ -213,7 +213,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "watermark-beyond-the-log",
-        "a follower takes its leader's high watermark for its own, though it has less",
+        "a follower adopts its leader's high watermark although its own log is shorter",
         (
             f"{PARTITION}.follow_watermark",
             "committed = max(min(leaders, self.log.end_offset), self.log.start_offset)",
@@ -223,12 +223,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- what is told ----------------------------------------------------------------------------------------
     of_partitions(
         "acknowledged-when-written",
-        "a producer that waits for all is told when the leader alone has it",
+        "a produce with acks=all is answered when only the leader has it",
         (f"{MANAGER}._produce", "if acks == ALL and partition.high_watermark < wanted:", "if False:"),
     ),
     of_partitions(
         "too-few-are-enough",
-        "min.insync.replicas is not heeded",
+        "min.insync.replicas is ignored",
         (
             f"{PARTITION}.enough_in_sync",
             ">= min(self.min_insync, max(len(self.assignment.replicas), 1))",
@@ -237,18 +237,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KAFKA-9835",
-        "KAFKA-9835, 9807, 9838: a consumer is shown what is not committed",
+        "KAFKA-9835, 9807, 9838: a consumer reads uncommitted records",
         (f"{PARTITION}.read", "bound = stable if asked.committed else watermark", "bound = log.end_offset"),
     ),
     # -- what goes ---------------------------------------------------------------------------------------------
     of_partitions(
         "old-is-old",
-        "what is too much goes, committed or not",
+        "retention deletes uncommitted records",
         (f"{POLICY}:retention", "if segment_end > high_watermark:", "if False:"),
     ),
     of_partitions(
         "wished-away-uncommitted",
-        "records are deleted on request that are not committed",
+        "DeleteRecords deletes uncommitted records",
         (
             f"{PARTITION}.delete_records",
             "if not 0 <= offset <= self.high_watermark:",
@@ -257,7 +257,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "start-follows-the-leader-back",
-        "a follower's log begins again where its leader's does, though what was there is gone",
+        "a follower lowers its log start offset to the leader's, although it has no records there",
         (
             f"{PARTITION}.append_as_follower",
             "if fetched.start_offset > log.start_offset:",
@@ -267,7 +267,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "old-by-its-first",
-        "a segment is as old as its first record, and younger ones go with it",
+        "a segment has the age of its first record, so retention deletes younger ones with it",
         (
             f"{LOG}._must_delete",
             "max_timestamp = newest(segment, now_ms - config.retention_ms)",
@@ -276,7 +276,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "shorter-than-it-may-be",
-        "a log loses what makes it too long, and a segment more",
+        "retention by size deletes one segment too many",
         (
             f"{POLICY}:retention",
             "log_size - segment_size >= config.retention_bytes",
@@ -285,18 +285,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "start-not-followed",
-        "what has gone from the leader stays with its followers",
+        "followers keep records that the leader has deleted",
         (f"{PARTITION}.append_as_follower", "if fetched.start_offset > log.start_offset:", "if False:"),
     ),
     of_partitions(
         "cleaned-beyond-the-watermark",
-        "a cleaner takes what is replaced by a record that is not committed, and may be cut off",
+        "a cleaner removes records that only uncommitted records replace",
         ("replica.storage.log_manager:LogManager._cleanable", "bounds.get(partition, 0)", "1 << 60"),
     ),
     # -- positions of groups -----------------------------------------------------------------------------------
     of_partitions(
         "answered-when-appended",
-        "a consumer that commits is answered when its position is on its way to the log",
+        "an offset commit is answered when it is appended, before it is committed",
         (
             f"{GROUPS}.offset_commits:OffsetCommits.on_commit",
             "self._groups.store(group, records, now, done)",
@@ -305,12 +305,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "loaded-before-it-is-committed",
-        "a coordinator shows what it has read before it knows that the others have it",
+        "a coordinator serves loaded records before they are known to be committed",
         (f"{CORE}.coordinator_loader:CoordinatorLoader.advance", "if high_watermark < self._end", "if False"),
     ),
     of_partitions(
         "members-lose-positions",
-        "a coordinator that reads of a group that it had members forgets where these were",
+        "a coordinator that loads a group with members drops the group's offsets",
         (f"{GROUPS}.group_loading:GroupLoading.build", "if positions:", "if positions and name not in groups:"),
     ),
     of_partitions(
@@ -326,7 +326,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- producers -------------------------------------------------------------------------------------------
     of_partitions(
         "followers-know-no-producers",
-        "the state of producers exists at the leader only, and is lost with it",
+        "only leaders keep producer state, so a new leader has none",
         (
             f"{LOG}._append",
             "if header.producer_id >= 0:",
@@ -335,7 +335,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "cut-records-remembered",
-        "a batch that was cut off still counts as written by its producer",
+        "a truncated batch still counts as written by its producer",
         (
             f"{LOG}.truncate_to",
             "self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()",
@@ -344,24 +344,24 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "said-twice-written-twice",
-        "a batch that is said again is written again",
+        "a repeated batch is written again",
         (f"{LOG}._find_duplicate", "written = self.producers.check(header)", "written = None"),
     ),
     of_partitions(
         "any-sequence-will-do",
-        "a batch is taken that is not the next one of its producer",
+        "a batch is accepted with any sequence number",
         (f"{PRODUCERS}.check", "if header.base_sequence != expected:", "if False:"),
     ),
     # -- disks -----------------------------------------------------------------------------------------------
     of_partitions(
         "fetched-before-durable",
-        "a follower asks for what comes next before its disk has what came before",
+        "a follower fetches the next records before the last ones are durable",
         (f"{FETCHER}._due_at", "if self._settings.sync_writes and", "if False and"),
         (f"{FETCHER}.next_request", "if self._settings.sync_writes and", "if False and"),
     ),
     of_partitions(
         "counted-before-durable",
-        "what a leader has written counts before its disk has it",
+        "a leader counts its own records before they are durable",
         (
             f"{PARTITION}.counted_end",
             "return min(self.durable, end) if self.settings.sync_writes else end",
@@ -375,12 +375,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "flushed-in-name",
-        "a flush is told to be done before the files are durable",
+        "a flush ends before the files are synced",
         (f"{FLUSHER}.write_out", "sync(self._files, path)", "pass"),
     ),
     of_partitions(
         "flushed-though-cut",
-        "what a flush had begun with counts as on the disk when it ends, though it was cut off meanwhile",
+        "a flush counts for records that were truncated since its start",
         (f"{FLUSHER}.finish", "if flush.truncations == self.truncations:", "if True:"),
     ),
     of_partitions(
@@ -404,7 +404,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "ends-alone-compared",
-        "of a follower's last epoch it is asked where it ended, and not whether the leader has it at all",
+        "a follower compares only the ends of epochs, not whether the leader has its last epoch",
         (
             f"{DIVERGENCE}:diverging_end",
             "if end.epoch < epoch or end.end_offset < offset:",
@@ -413,7 +413,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "durable-though-cut",
-        "what takes the place of records that were cut off counts as on the disk, as they did",
+        "records that replace truncated durable records count as durable",
         (f"{PARTITION}.truncate_to", "self.durable = min(self.durable, end)", "pass"),
     ),
     of_partitions(

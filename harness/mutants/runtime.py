@@ -26,7 +26,7 @@ def _of_controllers(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant
 MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_drivers(
         "saved-when-handed-over",
-        "what was handed to the writing thread counts as durable at once",
+        "records count as durable when the writing thread receives them",
         (
             "zab.runtime.driver:Driver.send_and_save",
             "if ready.save and self._writer.put(ready.save):",
@@ -36,7 +36,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "log-cut-short",
-        "the first batch of a log that is sent to a learner is left out",
+        "the first batch is left out when the log is sent to a learner",
         (
             "zab.runtime.learner_sync:LearnerSync._log_frames",
             "for batch in batches:",
@@ -46,7 +46,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "submissions-forgotten",
-        "the results of some submissions are dropped, and their callers wait for ever",
+        "the results of some submissions are dropped, so their callers wait for ever",
         (
             "zab.service.forwarding.pending_submissions:PendingSubmissions.applied",
             "if closed is None:",
@@ -55,7 +55,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "event-behind-the-reply",
-        "events leave behind the replies of the same turn, and those show their changes",
+        "events are sent after the replies of the same turn, which already show the changes",
         (
             "zab.service.connection.client_connection:ClientConnection.notify",
             "self.send(change.frame)",
@@ -69,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "watches-not-told-again",
-        "a client that is back does not tell its new server what it watches",
+        "a reconnected client does not register its watches at the new server",
         (
             "zab.client.session_setup:SessionSetup.frames",
             "for frame in self._watch_requests(last_zxid):",
@@ -78,7 +78,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "stopped-server-keeps-connections",
-        "a server that has ended leaves its connections open",
+        "a stopped server leaves its connections open",
         (
             f"{COORDINATION}.connection_shell:ConnectionShell.run",
             "await self._close()",
@@ -88,7 +88,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- controllers -----------------------------------------------------------------------------------
     _of_controllers(
         "link-outlives-a-life",
-        "a broker that is back keeps the link of its life before, and what is meant for this life is dropped",
+        "commands for a restarted broker go to the link of its former process, and are dropped",
         (
             "kraft_controller.core.command_channel:CommandChannel.update_brokers",
             "if broker is None or broker.epoch != queue.broker.epoch:",
@@ -97,7 +97,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "links-known-late",
-        "what is decided when a broker comes is said before there is a link to it",
+        "commands for a new broker are sent before a link to it exists",
         (
             "kraft_controller.core.broker_request_batch:BrokerRequestBatch.send",
             """
@@ -114,7 +114,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "unanswered-is-answered",
-        "KAFKA-3916: a command whose answer does not come counts as heard",
+        "KAFKA-3916: a command without a response counts as received",
         (
             f"{CONTROLLER}.command_connections:_Connection._attempt",
             "await trio.sleep(self._settings.backoff_s)",
@@ -123,7 +123,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "commands-wait-for-nobody",
-        "commands leave before those in front of them are answered, and the lost ones are not said again",
+        "commands are sent before the response to the previous one, and lost ones are not repeated",
         (
             f"{CONTROLLER}.command_connections:_Connection._attempt",
             "body = await self._frames.receive()",
@@ -132,12 +132,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "events-of-a-kind-once",
-        "what has been dealt with once is taken for waiting still, and news of the same kind are not heard",
+        "an event that was handled counts as still queued, so later events of its kind are dropped",
         ("kraft_controller.core.event_queue:EventQueue.take", "self._noted.discard(queued.event)", "pass"),
     ),
     _of_controllers(
         "lists-not-watched",
-        "the lists of brokers and topics are read, and not watched",
+        "the lists of brokers and topics are read without a watch",
         (
             f"{CONTROLLER}.store_session:StoreSession._send_one",
             "session.children(path, self._watch if watch else None)",
@@ -146,7 +146,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "fresh-broker-obeys",
-        "a broker that does not know its epoch yet obeys what was meant for the process before it",
+        "a broker without a broker epoch executes commands for its former process",
         (
             "kraft_controller.core.broker_epoch:BrokerEpochFence.accepts_from",
             "self._least if self.epoch == NO_EPOCH else self.epoch",
@@ -155,7 +155,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "reign-at-any-version",
-        "a controller that was deposed in the midst of an event writes on",
+        "a controller that is deposed during an event continues to write",
         (
             f"{CONTROLLER}.controller:Controller._lead",
             "ZnodeStore(Fence(elected.version))",
@@ -164,12 +164,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "deposed-ends-sessions",
-        "a leader that is none any more goes on ending sessions by its own old clock",
+        "a deposed leader continues to expire sessions by its own clock",
         (f"{TRACKER}.rest", "self._expiry = None", "pass"),
     ),
     _of_drivers(
         "ended-by-the-last-leader",
-        "what a leader had ended that is none any more is ended by the next one, though it was heard of there",
+        "a new leader carries out an expiry that its predecessor decided, though the client was active since",
         (
             "zab.store.request_preparer:RequestPreparer._close_session",
             "if fields and fields[0] != self._epoch:",
@@ -178,12 +178,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "ends-what-it-slept-through",
-        "a leader whose process was suspended expires the sessions whose signs of life it missed meanwhile",
+        "a leader whose process was suspended expires sessions whose pings it missed meanwhile",
         (f"{TRACKER}.check", "if slept:", "if False:"),
     ),
     _of_drivers(
         "old-end-takes-the-new",
-        "the end of a connection takes the next one of its session along, which has come before it was heard",
+        "the late end of a connection also ends the session's next connection",
         (
             "zab.service.client_sessions:ClientSessions.detach",
             "if self.attached.get(client.session) is client:",

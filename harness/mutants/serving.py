@@ -17,13 +17,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- watches ---------------------------------------------------------------------------------------
     mutant(
         "watch-fires-twice",
-        "a watch for once is not used up when it has fired",
+        "a one-shot watch stays after it has fired",
         (f"{TABLE}.take", "self.remove(path, watcher, STANDARD)", "pass"),
         machine="store",
     ),
     mutant(
         "watch-takes-the-others-along",
-        "a watch for once that fires takes the persistent one at the same node along",
+        "a one-shot watch that fires removes the persistent watch at the same node",
         (f"{TABLE}.take", "self.remove(path, watcher, STANDARD)", "self.remove(path, watcher, _EVERY)"),
         machine="store",
     ),
@@ -56,7 +56,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "taken-back-from-all",
-        "when one client takes back what it watches at a node, all others at that server lose the same",
+        "the removal of a client's watches at a node removes those of all other clients of the server",
         (
             f"{WATCHES}.remove",
             "removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]",
@@ -72,7 +72,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "no-watch-on-nothing",
-        "exists leaves no watch on a node that is not there yet",
+        "exists sets no watch if the node does not exist",
         (
             f"{READS}.exists",
             """
@@ -108,7 +108,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "recursive-watch-is-flat",
-        "a recursive watch hears of its own node only",
+        "a recursive watch fires only for its own node",
         (f"{WATCHES}._data_watchers", "if data.recursive:", "if False:"),
         machine="store",
     ),
@@ -133,7 +133,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "old-is-told-again",
-        "etcd 15271: a returning client receives events of changes that it has seen",
+        "etcd 15271: a returning client receives events for changes that it has seen",
         (f"{READS}.set_watches", "elif node[MZXID] > seen:", "elif True:"),
         machine="store",
     ),
@@ -151,7 +151,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "snapshot-not-compared",
-        "what a snapshot changed below the watchers of a server is not looked for",
+        "a server that restores a snapshot does not compare the watched nodes",
         (
             "zab.store.store:Store.restore",
             "self._missed += missed_events.compare(self.tree, tree, self.watches)",
@@ -167,7 +167,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "reply-overtakes-event",
-        "a client sees the new data before the event that tells of the change",
+        "a client sees new data before the event of the change",
         (
             f"{CONNECTION}.notify",
             "self.send(change.frame)",
@@ -183,13 +183,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- replies ---------------------------------------------------------------------------------------
     mutant(
         "read-overtakes-write",
-        "a read is answered before the write that its client asked for earlier",
+        "a read is answered before an earlier write of the same client",
         (f"{PIPELINE}._take_all", "if replies:", "if False:"),
         machine="store",
     ),
     mutant(
         "sync-answered-locally",
-        "ZOOKEEPER-1675, etcd 20418: a sync is answered without asking the leader",
+        "ZOOKEEPER-1675, etcd 20418: a server replies to a sync without its leader",
         (
             f"{PIPELINE}._sync",
             "self._shell.sync(self._client.session, partial(self._client.contain, self._synced, reply))",
@@ -199,7 +199,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "multi-seen-in-its-midst",
-        "ZOOKEEPER-3127: the zxid goes on although not all of a multi has been applied",
+        "ZOOKEEPER-3127: the zxid advances before all of a multi is applied",
         (
             "zab.store.apply:Applier._multi",
             "while position < end:",
@@ -210,7 +210,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- snapshots of the store ------------------------------------------------------------------------
     mutant(
         "secret-not-in-the-snapshot",
-        "sessions cannot be found again where the state came as a snapshot",
+        "sessions from a snapshot cannot be resumed",
         (
             "zab.store.store_snapshot:StoreSnapshot.__init__",
             "self._first = (VERSION, zxid, sessions.secret, table)",
@@ -220,7 +220,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M32c",
-        "ZOOKEEPER-1046: how many children a node had is not in the snapshot",
+        "ZOOKEEPER-1046: the number of all former children is not in the snapshot",
         (
             "zab.store.store_snapshot:StoreSnapshot.__iter__",
             """
@@ -235,7 +235,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "first-list-for-all",
-        "nodes that come from a snapshot have its first list, all of them",
+        "all nodes of a restored snapshot have the first ACL of the snapshot",
         ("zab.store.store_snapshot:_read", "data, lists[number], czxid", "data, lists[0], czxid"),
         machine="store",
     ),

@@ -12,7 +12,7 @@ RECOVERY: Final = "zab.storage.recovery"
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M30",
-        "ZOOKEEPER-1653, 2354: a server does not vote any more when it crashed between its history and its epoch",
+        "ZOOKEEPER-1653, 2354: a server that crashed between writing its history and its epoch does not vote again",
         (
             "zab.storage.history_scan:HistoryScan._check",
             """
@@ -60,7 +60,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "purge-too-much",
-        "a log file goes although it holds what follows the oldest snapshot that is kept",
+        "a purge deletes a log file with transactions after the oldest snapshot that is kept",
         (
             "zab.storage.transaction_log:TransactionLog.purge",
             "self.segments[1].previous <= zxid",
@@ -69,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "needless-logs-stay",
-        "log files that no snapshot needs stay for ever",
+        "log files that no snapshot needs are never deleted",
         (
             "zab.storage.transaction_log:TransactionLog.purge",
             "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
@@ -78,7 +78,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "void-logs-stay",
-        "the log files that a snapshot of the leader has replaced are never deleted",
+        "log files that a snapshot of the leader has replaced are never deleted",
         (
             "zab.storage.install:finish",
             'if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):',
@@ -88,12 +88,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "needless-snapshots-stay",
-        "older snapshots than are to be kept stay for ever",
+        "snapshots beyond the configured number are never deleted",
         ("zab.storage.storage:Storage._remove_before", "if zxid < oldest:", "if False:"),
     ),
     mutant(
         "M34",
-        "ZOOKEEPER-2247: a server whose log cannot be written carries on",
+        "ZOOKEEPER-2247: a server that cannot write its log continues",
         (
             f"{STORAGE}.perform",
             """
@@ -109,28 +109,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "epoch-saved-before-the-log",
-        "the disk writes an epoch before the history that was handed to it earlier",
+        "the disk writes an epoch before the history that was queued earlier",
         (f"{STORAGE}._save_epochs", "self._log.sync()", "pass"),
     ),
     mutant(
         "epochs-not-synced",
-        "the epochs are put in place before they are durable",
+        "the file of the epochs is renamed before it is synced",
         ("zab.storage.disk:write_atomically", "file.sync()", "pass"),
     ),
     mutant(
         "names-not-synced",
-        "files are made and put in place, but the directory is not synced",
+        "files are created and renamed without a sync of the directory",
         ("zab.storage.transaction_log:TransactionLog._make_room", "self._disk.sync_dir()", "pass"),
         ("zab.storage.disk:write_atomically", 'disk.sync_dir(name.rpartition("/")[0])', "pass"),
     ),
     mutant(
         "truncation-not-synced",
-        "what is left of a log that is cut takes the old one's place before it is durable",
+        "the rest of a truncated log replaces the old file before it is synced",
         ("zab.storage.transaction_log:rewrite", "file.sync()", "pass"),
     ),
     mutant(
         "snapshot-not-synced",
-        "a snapshot is put in place before its content is durable",
+        "a snapshot file is renamed before it is synced",
         ("zab.storage.snapshot_files:SnapshotFile.place", "file.sync()", "pass"),
     ),
     mutant(
@@ -144,7 +144,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "damage-is-a-torn-tail",
-        "whatever cannot be read at the end of the log is cut off and forgotten",
+        "an unreadable end of the log is always cut off as a torn tail",
         (
             "zab.storage.torn_tail:contradiction",
             """

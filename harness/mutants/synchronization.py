@@ -19,7 +19,7 @@ PLAN: Final = "zab.core.sync_plan:plan"
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M06a",
-        "ZOOKEEPER-3911, 3023: what DIFF brought is logged at UPTODATE, after NEWLEADER was acknowledged",
+        "ZOOKEEPER-3911, 3023: the transactions of a DIFF are logged at UPTODATE, after NEWLEADER was acknowledged",
         (
             f"{LEARNER}.on_propose",
             """
@@ -58,7 +58,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M06b",
-        "ZOOKEEPER-4646, 4785: NEWLEADER is acknowledged when the history was handed to the disk",
+        "ZOOKEEPER-4646, 4785: NEWLEADER is acknowledged when the history is handed to the disk, before it is durable",
         (
             f"{LEARNER}._on_new_leader",
             """
@@ -94,23 +94,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M13",
-        "ZOOKEEPER-1156: the log is cut one transaction too late",
+        "ZOOKEEPER-1156: a truncation keeps one transaction too many",
         (f"{STORAGE}._truncate", "self._log.truncate(zxid)", "self._log.truncate(min(zxid + 1, self._log.last))"),
     ),
     mutant(
         "M14",
-        "ZOOKEEPER-2418: the gap between the log on disk and the window in memory is not sent",
+        "ZOOKEEPER-2418: the transactions between the log on disk and the window in memory are not sent",
         (f"{HANDSHAKE}._synchronize", "self._out.send(sid, SendLog(start, stop))", "pass"),
         ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
     ),
     mutant(
         "M15",
-        "ZOOKEEPER-2099, 2846: what a snapshot replaced is still in the window from which others are synchronized",
+        "ZOOKEEPER-2099, 2846: transactions that a snapshot replaced stay in the window for synchronizations",
         ("zab.core.history:History.reset", "self._batches = []", "pass"),
     ),
     mutant(
         "M17",
-        "ZOOKEEPER-4925: what a synchronization brought is not in the window from which others are synchronized",
+        "ZOOKEEPER-4925: transactions of a synchronization are missing in the window for synchronizations",
         (
             f"{LEARNER}.on_propose",
             """
@@ -127,13 +127,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M19",
-        "ZOOKEEPER-2678, 2845: votes and promises tell what is in memory, not what is in the log",
+        "ZOOKEEPER-2678, 2845: votes and promises report the end of memory, not of the log",
         (f"{LOG_STATE}.last", "return self.history.last if", "return self.applied if"),
         (f"{LEARNER}._on_diff", "if message.common != self._log_state.history.last:", "if False:"),
     ),
     mutant(
         "M20",
-        "ZOOKEEPER-3642: what arrived of a snapshot before the leader was lost is kept",
+        "ZOOKEEPER-3642: a part of a snapshot is kept as state after the leader was lost",
         (
             "zab.core.learner.learner:Learner.leave",
             "self.log_state.partial.keep()",
@@ -153,7 +153,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "beginnings-not-compared",
-        "a leader sends the rest of its snapshot to a learner that holds the beginning of another one",
+        "a leader sends the rest of its snapshot to a learner that has the beginning of another snapshot",
         (
             "zab.storage.snapshot_files:find",
             """
@@ -165,7 +165,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "resumed-one-chunk-short",
-        "a learner that is sent the rest of a snapshot has kept less than it told its leader",
+        "a learner that resumes a snapshot has one chunk less than it reported to its leader",
         (
             "zab.storage.snapshot_files:resumed",
             "arriving.write(chunk)",
@@ -174,7 +174,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "M23",
-        "ZOOKEEPER-4394: a COMMIT between the acknowledgement of NEWLEADER and UPTODATE finds nothing",
+        "ZOOKEEPER-4394: a COMMIT between the acknowledgement of NEWLEADER and UPTODATE finds no proposal",
         *(
             (
                 f"{phase}.on_commit",
@@ -191,7 +191,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "proposals-only-to-the-synced",
-        "Zab issue 1: what is proposed while a learner synchronizes is not sent to it",
+        "Zab issue 1: proposals are not sent to learners that are still being synchronized",
         (
             f"{LEADER_BROADCAST}._propose",
             "if learner.step >= _SYNCHRONIZING and not learner.observer:",
@@ -200,12 +200,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "up-to-date-with-uncommitted",
-        "Zab issue 3: UPTODATE carries what was acknowledged, not what was committed",
+        "Zab issue 3: UPTODATE carries the newest acknowledged zxid, not the newest committed one",
         (f"{LEADER_BROADCAST}.synced", "UpToDate(self._log_state.committed)", "UpToDate(learner.acked)"),
     ),
     mutant(
         "truncate-to-own-commit",
-        "a follower cuts its own uncommitted tail before it asks the leader (the mistake of KIP-101)",
+        "a follower truncates its uncommitted tail before it asks the leader (the mistake of KIP-101)",
         (
             "zab.core.learner.learner:Learner.link_up",
             """
@@ -220,12 +220,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "snapshot-cuts-committed",
-        "a learner that has a tail of its own gets a snapshot that may be older than what it shares",
+        "a learner with a tail of its own receives a snapshot that may be older than the common history",
         (PLAN, "if common is None:", "if common is None or common < peer:"),
     ),
     mutant(
         "trunc-too-far",
-        "a learner is cut to where the leader's window begins, not to the newest common transaction",
+        "a learner is truncated to the start of the leader's window, not to the newest common transaction",
         (
             PLAN,
             """
@@ -239,7 +239,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "veto-without-need",
-        "a learner vetoes a leader that lacks only what was not committed",
+        "a learner vetoes a leader that lacks only uncommitted transactions",
         (f"{LEARNER}._on_trunc", "if message.common < log_state.known:", "if message.common < log_state.history.last:"),
     ),
 )
