@@ -44,33 +44,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 )
 
 IMPOSSIBLE: Final[dict[str, str]] = {
-    "M10": "ZOOKEEPER-3769, a malformed notification ends the receiver: cores hear values; the tests of wire see to bytes",
-    "M18": "a leader ships what it has not durably got: what it reads from its log is applied, hence durable",
-    "M21": "memory reused across roles: the machine holds only what is committed, so nothing is ever taken back",
+    "M10": "ZOOKEEPER-3769, a malformed notification ends the receiver: cores receive values, not bytes; the tests of zab/wire cover bytes",
+    "M18": "a leader sends transactions that are not durable at itself: it reads them from its log, and only applied ones, which are durable",
+    "M21": "memory is reused across roles: the machine holds only committed transactions, so nothing is ever taken back",
     "M22": "ZOOKEEPER-3023 is M06a",
-    "M24": "tasks that outlive a role: a core has no tasks, and what a role wanted is dropped with it",
-    "M25": "a log writer that outlives its role: a learner tells its history when the disk has reported all of it",
-    "M26": "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that",
-    "M28": "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
-    "appends-kept": "a snapshot leaves appends of the old history pending: whoever gets one has promised the epoch before,"
-    " and that promise was durable behind all that it had appended",
-    "reports-of-what-is-gone": "what a disk reports of a write counts for what has taken its place: who is told to cut its log, or"
-    " gets a snapshot, has promised the epoch before, and that was durable behind all that it had appended, so nothing is"
-    " left to be reported; at no cut and no snapshot of 230 histories was there anything",
-    "commit-seen-dropped": "a COMMIT between NEWLEADER and UPTODATE is forgotten: UPTODATE comes behind it on the same link,"
-    " and tells what was committed when it was sent",
-    "leader-serves-early": "a leader serves before it has applied its initial history: the epoch is established behind that"
-    " history on its disk, and commits it in the same step",
-    "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: one is the state at exactly one zxid, so nothing is replayed twice",
-    "KAFKA-4229, 6517, 8532": "whoever hears of a session's end waits for the controller's loop: it ends by cancellation",
-    "KAFKA-5642, 7299": "stores asked and brokers told one by one: nothing is wrong but the time; `bench controller`",
-    "KAFKA-9866": "elections of who is not in sync, again and again: each is refused; the tests of balance count them",
-    "KAFKA-14154": "an answer of a deposed controller to a leader that asks for an ISR: leaders write theirs themselves",
-    "KAFKA-1647, 948": "the watermark of a partition that nobody leads is not kept: no log is cut at a watermark, so it is only told late",
-    "KAFKA-3427": "a refusal is written as another version: who writes a reply is given its version with the request; the tests of the protocol read each",
-    "KAFKA-15608, 20961": "epochs that are lost when a log moves to another directory: logs do not move between directories",
-    "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
-    "older-state-shown": "a client is taken in by a server that is behind: to take it in is a transaction, and who has applied that is behind no more",
+    "M24": "tasks outlive their role: a core has no tasks, and the requests of a role are dropped with it",
+    "M25": "a log writer outlives its role: a learner reports its history only after the disk has reported all of it",
+    "M26": "ZOOKEEPER-4837, a snapshot is newer than the truncation point: snapshots hold applied state, and no truncation goes below that",
+    "M28": "memory is ahead of the log after a failed TRUNC: a failed disk stops the server, which builds its memory again from the disk",
+    "appends-kept": "appends of the old history are pending after a snapshot: a learner that receives one has "
+    "promised the epoch, and the promise became durable after all its appends",
+    "reports-of-what-is-gone": "the disk's report of an earlier write counts for the data that replaced it: a learner that "
+    "truncates or receives a snapshot has promised the epoch, which became durable after all its "
+    "appends, so no report is pending; none was in 230 histories",
+    "commit-seen-dropped": "a COMMIT between NEWLEADER and UPTODATE is dropped: UPTODATE follows on the same link, with the "
+    "zxid that is committed at that time",
+    "leader-serves-early": "a leader serves before it has applied its initial history: the epoch is established after that "
+    "history is on its disk, and commits it in the same step",
+    "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: a snapshot here is the state at exactly one zxid, so no transaction is applied twice",
+    "KAFKA-4229, 6517, 8532": "the handler of a session's end waits for the controller's loop: here it ends by cancellation",
+    "KAFKA-5642, 7299": "requests to the store and to brokers one after the other: only slow, not wrong; `bench controller` measures it",
+    "KAFKA-9866": "repeated elections of replicas that are not in sync: each is refused; the tests of balancing count them",
+    "KAFKA-14154": "a deposed controller replies to a leader that changes its ISR: leaders write their ISRs to the store themselves",
+    "KAFKA-1647, 948": "the high watermark of a partition without a leader is lost: no log is truncated to a high watermark, so it is only late",
+    "KAFKA-3427": "an error response is encoded in another version: the encoder receives the version of the request; the tests of the protocol cover each",
+    "KAFKA-15608, 20961": "leader epochs are lost when a log moves to another directory: logs do not move between directories",
+    "ZOOKEEPER-2355": "a follower that lost a part of a proposal continues: a broken link ends the following",
+    "older-state-shown": "a server that lags behind attaches a client: attaching is a transaction, and a server that has applied it does not lag",
 }
 """Bugs that cannot be written down in this design, or that change nothing that anybody could see, and why."""
 
