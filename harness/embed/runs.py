@@ -109,12 +109,14 @@ def campaign(
     scripts = given or _drawn(seed, runs, servers, faults, operations, length_ms)
     play = partial(_play, make=make, model=theirs, draw=draw, state=look)
     ran: list[_Ran] = []
+    failed = 0
     try:
         with closing(_each(scripts, play, jobs)) as results:
             for one in results:
                 ran.append(one)
                 _progress(began, f"{len(ran)} of {len(scripts)} runs")
-                if stop_after and sum(each.promise is not None for each in ran) >= stop_after:
+                failed += one.promise is not None
+                if stop_after and failed >= stop_after:
                     break
     except KeyboardInterrupt:
         _progress(began, "")
@@ -190,7 +192,8 @@ def _each(scripts: Sequence[Numbered], play: Play, jobs: int) -> Generator[_Ran,
             while running:
                 yield running.popleft().result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            for future in running:
+                future.cancel()
 
 
 def _drawn(

@@ -99,7 +99,7 @@ class Numbered:
     number: int
     command: Command
     to: BrokerId = NOBODY
-    """The id of the addressed broker. A broker accepts a command with its own id or with `NOBODY`."""
+    """The id of the broker that receives the command. That broker rejects any id but its own and `NOBODY`."""
 
 
 @frozen

@@ -81,7 +81,7 @@ def _differs(case: Case) -> bool:
     try:
         with _limited(STUCK_S + STUCK_TIMES * case.seconds):
             return case.ask() != case.expected
-    except Exception:  # nobody overlooks a checker that raises
+    except Exception:  # an exception of a checker ends the campaign, so a user notices it
         return True
 
 

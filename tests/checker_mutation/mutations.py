@@ -2,7 +2,8 @@
 
 A comparison is inverted or made strict, a condition loses a part, `all` becomes `any`, a number is incremented, a
 statement is left out, a function returns at once. The changed module is compiled as a whole, and the changed function's
-code replaces that of the real function for the time of a `with` block. So all who imported the function are affected.
+code replaces that of the real function for the time of a `with` block. Every module that
+imported the function then runs the mutated code.
 """
 
 from __future__ import annotations
