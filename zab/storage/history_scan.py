@@ -26,6 +26,7 @@ class HistoryScan:
     start       the log holds everything after it
     batches     all batches that end after `snapshot`
     segments    the files that hold the log, in order
+    unsound     newer snapshots that cannot be used, and why
     tail        the newest file of the history and its content; None if there is no file
     torn        the log ends in a record that was being written when the server died
     void        files that are not part of the history
@@ -41,7 +42,7 @@ class HistoryScan:
     snapshot: Zxid = NOTHING
     newest: Zxid | None = None
     digest: int = 0
-    unsound: list[Zxid] = field(factory=list)
+    unsound: dict[Zxid, str] = field(factory=dict)
     rotten: list[str] = field(factory=list)
     start: Zxid = NOTHING
     last: Zxid = NOTHING
@@ -67,7 +68,7 @@ class HistoryScan:
                 self.digest = snapshot_files.verify(self.disk, snapshot_files.name_of(zxid))
             except DamagedError as error:
                 self._rotten(str(error))
-                self.unsound.append(zxid)
+                self.unsound[zxid] = str(error)
                 continue
             self.snapshot, self.newest = zxid, zxid
             break
@@ -194,9 +195,9 @@ class HistoryScan:
         record = self.record
         if self.last < self.snapshot:
             self.damage.append(f"the log ends at {show(self.last)}, before the snapshot at {show(self.snapshot)}")
-        for zxid in self.unsound:
+        for zxid, why in self.unsound.items():
             if zxid > self.last:
-                self.damage.append(f"{snapshot_files.name_of(zxid)}: damaged, and the log ends before it")
+                self.damage.append(f"{why}; and the log ends before it, at {show(self.last)}")
         if self.last < record.reaches:
             self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
         if epoch_of(self.last) > record.accepted:

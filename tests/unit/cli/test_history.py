@@ -373,6 +373,9 @@ def test_snapshot_of_zab_under_the_name_of_another_zxid_is_misnamed(data: Path, 
     assert "damaged" not in said
     for name in ("snapshot.200000009", "backup", "backup.today"):
         assert "as of 2/9" in run("snapshot", "verify", tmp_path / name)
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "snapshot.200000010").write_bytes(content)
+    assert "rename it to snapshot.200000009" in run("snapshot", "verify", tmp_path / "only", status=1)
 
 
 @pytest.mark.parametrize("name", ["snapshot.20261123", "snapshot.20261123010203"])

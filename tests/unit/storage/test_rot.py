@@ -397,7 +397,7 @@ def test_a_log_that_ends_before_a_snapshot_has_lost_something(sound: bool) -> No
         disk.flip("snapshot.100000004", 20)
     _, recovered = Storage.open(disk, LAYOUTS["one file"])
     assert not recovered.voting
-    assert ("before the snapshot at 1/4" if sound else "damaged, and the log ends before it") in str(recovered.damage)
+    assert ("before the snapshot at 1/4" if sound else "; and the log ends before it") in str(recovered.damage)
 
 
 def test_an_old_copy_of_the_epochs_is_noticed_by_a_newer_log() -> None:
