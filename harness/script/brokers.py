@@ -83,7 +83,7 @@ class Balance:
 
 @frozen
 class Resign:
-    """The controller gives up, and its session goes on."""
+    """The term of the controller ends, but not its session: an error ends it, or an operator deletes `/controller`."""
 
     at: int
 

@@ -98,8 +98,8 @@ class Candidate:
         self.over = True
         self._end_term()
 
-    def resign(self, *, failed: bool = False) -> None:
-        """Give up the term although the session lasts."""
+    def fail_term(self) -> None:
+        """Resign, as after an error. The session lasts."""
         elected = self._candidacy.elected
         if elected is None or self._resigning:
             return
@@ -109,7 +109,7 @@ class Candidate:
         def resigned(_: object) -> None:
             self._resigning = False
             if self._candidacy.phase is CandidacyPhase.LEADING:
-                self._candidacy.term_ended(failed=failed)
+                self._candidacy.term_ended(failed=True)
             self._follow_phase()
 
         self.broker.do(resign(elected), resigned, self._fell)
@@ -193,7 +193,7 @@ class Candidate:
                 self._candidacy.term_ended(failed=False)
                 self._follow_phase()
             elif isinstance(error, RepliesLost):
-                self.resign(failed=True)
+                self.fail_term()
             else:
                 self._fell(error)
 

@@ -109,7 +109,10 @@ class ControllerWorkload(StoreWorkload):
         controller = self.world.controller()
         if controller is not None and controller.candidate is not None and not controller.paused:
             self._hit(Resign(0))
-            self._ask(_remove_controller())
+            if controller.random.random() < 0.5:
+                controller.candidate.fail_term()
+            else:
+                self._ask(_remove_controller())
 
     # -- brokers -----------------------------------------------------------------------------------------
 

@@ -11,10 +11,12 @@ from harness.checkers.controller.facts import Reigns
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from kraft_controller.core.candidacy import Elected
-from kraft_controller.core.controller_events import BrokerNotAvailable, Event, StaleBrokerEpoch
-from kraft_controller.core.event_queue import NotController
+from kraft_controller.core.controller_events import AutoPreferredElection, BrokerNotAvailable, Event, StaleBrokerEpoch
+from kraft_controller.core.event_queue import NotController, QueuedEvent
 from kraft_controller.core.kafka_controller import KafkaController
+from kraft_controller.core.store_requests import RepliesLost
 from kraft_controller.runtime.controller import Controller
+from kraft_controller.runtime.store_session import StoreSession
 
 if TYPE_CHECKING:
     from harness.worlds.stack.controller.broker import Broker
@@ -28,18 +30,26 @@ class ObservedController(Controller):
     """Records each election that it wins."""
 
     broker: Broker
+    fails = False
+    """The next event of this term fails, as if the replies to its changes were lost."""
 
     async def _lead(self, elected: Elected) -> None:
         broker = self.broker
         broker.world.counted("controller elected")
         broker.world.fact(Reigns(broker.world.now, broker.id, self._session.id, elected.epoch))
+        self.fails = False
         await super()._lead(elected)
+
+    async def _process(self, term: KafkaController, store: StoreSession, queued: QueuedEvent) -> None:
+        if self.fails:
+            raise RepliesLost
+        await super()._process(term, store, queued)
 
 
 class Candidate:
     """One session of one broker process."""
 
-    def __init__(self, world: ControllerWorld, controller: Controller) -> None:
+    def __init__(self, world: ControllerWorld, controller: ObservedController) -> None:
         self._world = world
         self.controller = controller
 
@@ -59,8 +69,9 @@ class Candidate:
             result = await self.controller.ask(event)
         told(result)
 
-    def resign(self) -> None:
-        self._world.remove_controller()
+    def fail_term(self) -> None:
+        self.controller.fails = True
+        self.note(AutoPreferredElection())
 
 
 class Says(logging.Handler):

@@ -39,7 +39,10 @@ class ToldMachine(RecordingMachine):
         super().__init__(*arguments)
         self._calls: dict[Call, tuple[int, Request]] = {}
         self._in_vain: set[tuple[str, WatchKind]] = set()
-        """What may be watched for somebody who was cancelled before the answer came."""
+        """Watches that the server may have for a caller who was cancelled, and whose reply came after that.
+
+        An event before that reply belongs to an earlier watch.
+        """
 
     def known(self, call: Call) -> tuple[int, Request] | None:
         return self._calls.get(call)
@@ -59,14 +62,11 @@ class ToldMachine(RecordingMachine):
             self._calls.pop(call, None)
         self._in_vain.clear()
 
-    def cancel(self, call: Call) -> None:
+    def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         known = self.known(call)
-        if call.xid and known is not None and call.watch is not None:
+        if known is not None and call.watch is not None and call.done is None:
             kind = WatchKind.CHILDREN if known[1].op == "children" else WatchKind.DATA
             self._in_vain.add((known[1].path, kind))
-        super().cancel(call)
-
-    def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         super()._answer(call, error_code, body)
         self._calls.pop(call, None)
 

@@ -10,9 +10,8 @@ from harness.worlds.cores.controller.workload import ControllerWorkload as CoreW
 from harness.worlds.stack.controller.broker import Broker, Life
 from harness.worlds.stack.controller.session import StoreClient
 from harness.worlds.stack.store.world import StoreWorkload
-from kraft_controller.core.store_requests import Delete, Multi, StoreRequests
+from kraft_controller.core.store_requests import StoreRequests
 from kraft_controller.runtime.store_session import StoreSession
-from kraft_controller.wire import znodes
 
 if TYPE_CHECKING:
     from harness.worlds.stack.controller.world import ControllerWorld
@@ -52,10 +51,6 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
         except zab.ZabError:
             pass
 
-    def remove_controller(self) -> None:
-        """By hand."""
-        self._ask(_remove())
-
     # -- brokers -----------------------------------------------------------------------------------------
 
     def _depart(self, op: Depart) -> None:
@@ -70,7 +65,3 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
             broker.end()
             same: Any = broker
             self._stack.start_later(same, down_ms)
-
-
-def _remove() -> StoreRequests[None]:
-    yield [Multi((Delete(znodes.CONTROLLER),))]

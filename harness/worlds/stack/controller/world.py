@@ -51,9 +51,6 @@ class ControllerWorld(StoreWorld):
     def start_later(self, broker: Broker, wait_ms: int) -> None:
         self.push(self.now + wait_ms * 1_000, self._start_broker, broker, None)
 
-    def remove_controller(self) -> None:
-        self.workload.remove_controller()
-
     def controller(self) -> Broker | None:
         return ruling(self.brokers.values())
 
