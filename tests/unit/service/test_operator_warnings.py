@@ -54,6 +54,13 @@ def test_healthy_server_has_no_warnings() -> None:
     assert operator_warnings(status(serving=True), HEALTHY, None, ()) == []
 
 
+def test_follower_that_is_not_synchronized_has_a_leader() -> None:
+    role = RoleChange(State.FOLLOWING, Epoch(3), ServerId(2), serving=False)
+    assert operator_warnings(status(role=role), HEALTHY, None, ()) == [
+        "not serving yet: it follows leader 2, and is not synchronized"
+    ]
+
+
 def test_each_missing_voter_has_its_reason() -> None:
     seen = status(election_links=(ServerId(2),), election_failures={ServerId(3): "h3:2: Connection refused"})
     assert missing_voters(seen) == {2: "connected, but it sends nothing", 3: "h3:2: Connection refused"}

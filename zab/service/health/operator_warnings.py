@@ -28,7 +28,10 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
     """
     found = []
     if not status.role.serving:
-        if status.role.veto is None:
+        leader = status.role.leader
+        if leader not in (None, status.server):
+            found.append(f"not serving yet: it follows leader {leader}, and is not synchronized")
+        elif status.role.veto is None:
             found.append("no leader: this server is not part of a quorum, and writes wait")
         if status.cut_off_since is not None:
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
