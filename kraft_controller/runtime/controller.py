@@ -213,7 +213,8 @@ class Controller:
                 except Exception as error:
                     self._report_failure(error)
                     failed = True
-                    # Before the resignation, which `_guard` may detect: it would report a term that did not fail.
+                    # End the term before resigning. Otherwise `_guard` may notice first that `/controller` is gone, and
+                    # end the term as one that did not fail, without a pause.
                     self._end_term(began, failed=True)
                     await store.run(resign(elected))
                 nursery.cancel_scope.cancel()

@@ -138,7 +138,7 @@ class _Reader:
 
 
 def _number(value: object) -> int:
-    """Parse a number. Timestamps and bounds may be written as text."""
+    """Parse a number. Text is accepted, because Kafka writes the limits of a producer id block as strings."""
     if type(value) is int:
         return value
     if isinstance(value, str):

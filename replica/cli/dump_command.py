@@ -168,9 +168,8 @@ def _text(data: bytes | None) -> str | None:
 def _record_line(header: Header, record: Record) -> str:
     if header.control:
         kind, epoch = read_control(record)
-        return (
-            f"{record.offset} {_time(record.timestamp)} {kind.name if kind is not None else '?'} by coordinator {epoch}"
-        )
+        name = kind.name if kind is not None else "?"
+        return f"{record.offset} {_time(record.timestamp)} {name}, coordinator epoch {epoch}"
     headers = "".join(f" {name}={_shown(value)}" for name, value in record.headers)
     return f"{record.offset} {_time(record.timestamp)} {_shown(record.key)}: {_shown(record.value)}{headers}"
 

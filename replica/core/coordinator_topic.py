@@ -226,7 +226,10 @@ class CoordinatorTopic(Generic[T, F]):
             self._writing.pop(ident).done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, now)
 
     def resign_all(self, now: int) -> None:
-        """Give up all partitions, because other brokers may lead them now. A later election has a newer epoch."""
+        """Give up all partitions, because other brokers may lead them now.
+
+        Their epochs stay known, so that only a newer election counts.
+        """
         for partition in (*self.epochs, *self._loading):
             self.resigned(partition, self._seen[partition], now)
 

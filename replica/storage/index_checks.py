@@ -47,7 +47,10 @@ def first_position(segment: LogSegment, timestamp: int) -> int:
 
 
 def _position_before(segment: LogSegment, timestamp: int) -> int | None:
-    """Return the position from the time index; None if the batch there does not have the entry's timestamp."""
+    """Return the position of the batch that the last time-index entry before `timestamp` refers to.
+
+    Return 0 if there is no such entry, and None if the entry contradicts the batches.
+    """
     entry = segment.times.before(timestamp)
     if entry is None:
         return 0

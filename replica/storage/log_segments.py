@@ -183,7 +183,11 @@ class LogSegments:
         return self._create(base)
 
     def flushed(self, newest_base: int | None) -> None:
-        """Handle a completed flush of all segments. `newest_base`: the newest segment whose name is durable, if any."""
+        """Handle a completed flush of all segments.
+
+        `newest_base` is the base offset of the newest segment whose directory entry the flush made durable, or None if
+        the flush did not sync the directory.
+        """
         self._truncated = False
         if newest_base is not None:
             self._named = max(self._named, newest_base)

@@ -18,7 +18,9 @@ from replica.core.errors import ErrorCode, KafkaError
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 INFLATED_BYTES_MAX: Final = 64 << 20
-"""The limit for the decompressed records of one batch. By default a producer's batch has at most a megabyte."""
+"""The limit for the decompressed records of one batch. Kafka's producers send at most a megabyte in one request by
+default (`max.request.size`).
+"""
 READ_BYTES_MAX: Final = 1 << 30
 """The limit for batches in the log. No setting allows larger ones."""
 _FEW: Final = 64

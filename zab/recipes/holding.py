@@ -98,7 +98,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
 
 
 class Holdable(ABC):
-    """The base of every recipe that a block can hold. One object serves any number of tasks."""
+    """Base class of the recipes that are held for an `async with` block. One object serves any number of tasks."""
 
     def __init__(self, session: Session, path: str, settings: RecipeSettings) -> None:
         self.session = session

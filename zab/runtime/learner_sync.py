@@ -145,8 +145,8 @@ class LearnerSync:
     def _snapshot_frames(self, begin: SnapBegin | SnapResume, chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield encode(begin)
         for chunk in chunks:
-            if len(chunk) > max(self._chunk_bytes_max, self._piece_bytes_max):
-                limit = f"at most {self._chunk_bytes_max} are allowed (Limits.snapshot_chunk_bytes_max)"
+            if len(chunk) > (most := max(self._chunk_bytes_max, self._piece_bytes_max)):
+                limit = f"at most {most} are allowed (Limits.snapshot_chunk_bytes_max)"
                 raise ChunkTooLarge(f"the machine gave a snapshot chunk of {len(chunk)} bytes; {limit}")
             yield from map(encode, cut_chunk(chunk, self._piece_bytes_max))
         yield encode(SnapEnd())

@@ -9,7 +9,7 @@ from zab.service.attached import Traffic
 
 @define
 class Counts:
-    """The counters. Each field has the name of ZooKeeper's metric for the same thing."""
+    """Counters behind the metrics, named as ZooKeeper's metrics, some without the suffix `_count`."""
 
     connection_rejected: int = 0
     connection_request_count: int = 0

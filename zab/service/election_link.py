@@ -26,7 +26,7 @@ Address: TypeAlias = tuple[str, int]
 
 @frozen
 class DialPeer:
-    """Connect to the peer, or knock at its port."""
+    """Connect to the peer. The server with the smaller id then closes the connection, which asks the peer to dial."""
 
     address: Address
 

@@ -129,7 +129,7 @@ class WatchManager:
     def interrupted(self) -> None:
         """Send MAYBE_MISSED to persistent watches after a reconnection.
 
-        The server repeats missed events only for one-time watches.
+        The server repeats missed events only for one-shot watches.
         """
         for table in (Table.PERSISTENT, Table.RECURSIVE):
             for path, watches in self._tables[table].items():

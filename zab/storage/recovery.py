@@ -174,7 +174,11 @@ def _offer_nothing(record: EpochsRecord, damage: tuple[str, ...]) -> Recovered:
 
 
 def _held(disk: Disk) -> SnapHeld | None:
-    """Return the part of a snapshot that arrived from a leader. If both files exist, INCOMING is a copy of PARTIAL."""
+    """Return the part of a leader's snapshot that PARTIAL holds, if there is one.
+
+    After a crash, INCOMING becomes PARTIAL. If PARTIAL exists, INCOMING is a copy of it, and is deleted. A PARTIAL
+    without an undamaged chunk is deleted, too.
+    """
     names = disk.list()
     if snapshot_files.INCOMING in names:
         if snapshot_files.PARTIAL in names:

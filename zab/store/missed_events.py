@@ -48,7 +48,7 @@ def _compare(path: str, old: Znode | None, new: Znode | None) -> list[MissedEven
     if old is None:
         missed.append(MissedEvent(EventType.CREATED, path, new[ACL]))
     elif old[CZXID] != new[CZXID]:
-        # The node was deleted and created again. A one-time watch ends with the deletion; a persistent one sees the
+        # The node was deleted and created again. A one-shot watch ends with the deletion; a persistent one sees the
         # creation as well.
         return [MissedEvent(EventType.DELETED, path, old[ACL]), MissedEvent(EventType.CREATED, path, new[ACL])]
     elif old[MZXID] != new[MZXID]:

@@ -217,7 +217,7 @@ class ReadHandler:
     ) -> ReadResult:
         """Add the watches of a client that has reconnected, and deliver the events that it missed after zxid `seen`.
 
-        The rule of ZooKeeper's DataTree.setWatches: a one-time watch fires at once if its node was deleted, created or
+        The rule of ZooKeeper's DataTree.setWatches: a one-shot watch fires at once if its node was deleted, created or
         changed after `seen`; otherwise it is added. A persistent watch is added, and the client gets no event for the
         changes since `seen`.
         """

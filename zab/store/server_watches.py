@@ -142,7 +142,7 @@ class _WatchTable:
         return True
 
     def take(self, path: str) -> dict[Watcher, None]:
-        """Return all watchers of exactly this path, and remove the one-time watches."""
+        """Return all watchers of exactly this path, and remove the one-shot watches."""
         watchers = self.by_path.get(path)
         if watchers is None:
             return {}
@@ -218,14 +218,14 @@ class ServerWatches:
         return most is None or data.weight_of(watcher) + child.weight_of(watcher) + more <= most
 
     def watch_data(self, path: str, watcher: Watcher) -> bool:
-        """Add a one-time watch. Return False, and add nothing, if the limits leave no room."""
+        """Add a one-shot watch. Return False, and add nothing, if the limits leave no room."""
         if not self.has_room(watcher, weight(path)) and watcher not in self.data_paths.get(path, ()):
             return False
         self._data.add(path, watcher, STANDARD)
         return True
 
     def watch_children(self, path: str, watcher: Watcher) -> bool:
-        """Add a one-time watch. Return False, and add nothing, if the limits leave no room."""
+        """Add a one-shot watch. Return False, and add nothing, if the limits leave no room."""
         if not self.has_room(watcher, weight(path)) and watcher not in self.child_paths.get(path, ()):
             return False
         self._child.add(path, watcher, STANDARD)
@@ -252,7 +252,7 @@ class ServerWatches:
         persistent: Iterable[str],
         recursive: Iterable[str],
     ) -> None:
-        """Add one-time watches of both kinds, and persistent ones. Call it only if `has_room` allows all of them."""
+        """Add one-shot watches of both kinds, and persistent ones. Call it only if `has_room` allows all of them."""
         add_data, add_child = self._data.add, self._child.add
         for path in data:
             add_data(path, watcher, STANDARD)
@@ -336,7 +336,7 @@ class ServerWatches:
     def _notify(self, watchers: Iterable[Watcher], event: EventType, path: str, acl: Acl, zxid: int) -> None:
         access = self._access
         if acl is not OPEN and not access.skip:
-            # A client without permission to read a node must not learn from an event that the node exists. Its one-time
+            # A client without permission to read a node must not learn from an event that the node exists. Its one-shot
             # watch is removed nevertheless.
             listed = [watcher for watcher in watchers if allows(acl, READ, watcher.identities, access)]
         else:

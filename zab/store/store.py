@@ -218,8 +218,9 @@ class Store:
             self.mismatch = Mismatch(zxid, leaders, ours)
 
     def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
-        """Store the membership in force. It comes from the consensus, on every server, and is not a transaction.
+        """Store the membership in force in `/zookeeper/config`.
 
+        The consensus interprets changes of the membership itself, so they arrive here and not through `apply`.
         `applied` is True if everything before `zxid`, the membership's place in the history, has been applied.
         """
         if applied and zxid > self.zxid:

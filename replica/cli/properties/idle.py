@@ -20,7 +20,7 @@ _KERNEL: Final = "the system's default is used"
 _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
 _ONE_FORMAT: Final = "only the current record format is supported"
 _ONE_DIALECT: Final = "all brokers of a cluster must use the same protocol version"
-_NO_CLEANER_BUFFERS: Final = "the memory of a compaction is bounded by the number of keys"
+_NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
 _PURGATORY: Final = "finished operations are forgotten at once"
 _WINDOWS: Final = "rates are measured without time windows"
 _NO_JMX: Final = "metrics are for Prometheus, at the port of `--operators`"
@@ -59,9 +59,9 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("log.dir.failure.timeout.ms", "30000", "a failed disk is reported to the controller until it confirms", convert=whole(1, LONG_MAX)),
         ignored("log.message.format.version", "3.0-IV1", _ONE_FORMAT),
         ignored("log.message.downconversion.enable", "true", _ONE_FORMAT, convert=flag),
-        ignored("compression.gzip.level", "-1", "each codec's own level is used"),
-        ignored("compression.lz4.level", "9", "each codec's own level is used"),
-        ignored("compression.zstd.level", "3", "each codec's own level is used"),
+        ignored("compression.gzip.level", "-1", "each codec's default level is used"),
+        ignored("compression.lz4.level", "9", "each codec's default level is used"),
+        ignored("compression.zstd.level", "3", "each codec's default level is used"),
         ignored("remote.log.storage.system.enable", "false", _NO_TIERS, convert=flag),
         ignored("producer.id.expiration.check.interval.ms", "600000", "producers are checked every ten seconds", convert=whole(1)),
     ),

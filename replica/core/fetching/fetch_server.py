@@ -107,8 +107,8 @@ class FetchServer:
             if not committed:
                 return
         elif not (appended or self._settings.follower_reads):
-            # A follower learns the high watermark with its next answer. It needs it at once only if consumers read from
-            # followers, since answering for each new high watermark doubles the number of fetches.
+            # A follower receives the high watermark with its next fetch response. A response for each high watermark
+            # would double the number of fetches, so one is sent at once only if consumers read from followers.
             return
         results = self.read(asked, asked.parts, now)
         urgent = asked.replica != CONSUMER and committed and self._settings.follower_reads

@@ -120,7 +120,10 @@ class FollowerFetchSessions:
         return session
 
     def next_of(self, asked: Fetch, now: int) -> FollowerFetchSession:
-        """Apply the next request of a session. Raise if there is no such session, or the epoch is not the next one."""
+        """Apply the next request of a session.
+
+        Raise `KafkaError` if the session does not exist, has another epoch or broker epoch, or would be too large.
+        """
         place = asked.session
         assert place is not None
         session = self._open.get(asked.replica)

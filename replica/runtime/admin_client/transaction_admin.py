@@ -95,7 +95,7 @@ async def list_transactions(
 async def _have_coordinators(client: Client) -> bool:
     """Return whether the transactions topic exists. Raises `KafkaError` if one of its partitions has no leader.
 
-    Otherwise the transactions of that partition would be missing from the list, and would be considered hanging.
+    Without this error, the transactions of that partition would be missing from the list and considered hanging.
     """
     [topic] = (await client.metadata([TRANSACTIONS_TOPIC])).topics
     for each in topic.partitions:

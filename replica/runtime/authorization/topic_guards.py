@@ -42,7 +42,7 @@ from replica.wire.schemas.topic_schemas import (
 
 
 async def _metadata(guarded: GuardedRequest[MetadataRequest], handler: Handler) -> MetadataResponse:
-    """If the request names no topics, return all that the client may describe.
+    """Return all topics that the client may describe if the request names none.
 
     A named topic that the client may not describe gets the same error whether it exists or not, so that the error does
     not reveal its existence.

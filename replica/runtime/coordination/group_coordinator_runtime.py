@@ -34,7 +34,7 @@ from zab.host.watchdog import Watchdogs
 
 
 class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
-    """Runs the coordinator of the groups of one broker."""
+    """Runs the group coordinator of one broker."""
 
     def __init__(
         self,

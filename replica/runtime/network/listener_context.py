@@ -52,7 +52,7 @@ class ListenerContext:
         self.unsupported_requests = 0
         """The number of requests with an unknown API or version. Each closed its connection."""
         self._has_room = trio.Event()
-        """Set when a request is answered, then replaced when a connection waits."""
+        """Set when a request is answered or a connection closes. Replaced when a connection waits."""
         self._connections = count(1)
 
     def next_connection_id(self) -> str:

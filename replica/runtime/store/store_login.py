@@ -1,4 +1,4 @@
-"""How a broker connects to the store: TLS, authentication, and the ACL of the nodes that it creates."""
+"""A broker's connection to the store: TLS, authentication, and the ACL of the nodes that it creates."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_membership_is_read_from_the_text_of_a_configuration() -> None:
 
 def test_missing_server_is_logged_once() -> None:
     row = {"id": 3, "host": "c", "client_port": 1, "connected": False, "mode": "unreachable"}
-    text = "it does not take part; last report 7 s ago"
+    text = "it is not in the running ensemble; last report 7 s ago"
     told = _from_overview(
         {"members": [row], "warnings": [{"server": 3, "text": text}, {"server": 1, "text": "x"}]}, "a"
     )
@@ -132,8 +132,8 @@ def test_missing_servers_are_named_by_id_address_and_port() -> None:
     ]
     found = judge([_from_overview({"members": members, "warnings": []}, "a")])
     assert found.problems == (
-        "server 1 at h:2888: it does not take part",
-        "server 2 at h:2182: it does not take part",
+        "server 1 at h:2888: it is not in the running ensemble",
+        "server 2 at h:2182: it is not in the running ensemble",
     )
 
 

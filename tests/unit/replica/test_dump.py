@@ -44,7 +44,7 @@ def test_a_segment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2].endswith("transactional, control")
     lines = said(capsys, path, "--records", "--from", "1", "--count", "1")
     assert lines[1:] == ["  0 2023-11-14T22:13:20.000Z 'k': null h='x'", "  1 2023-11-14T22:13:20.001Z 0xff: 'v'"]
-    assert "COMMIT by coordinator 5" in said(capsys, path, "--records", "--from", "4")[1]
+    assert "COMMIT, coordinator epoch 5" in said(capsys, path, "--records", "--from", "4")[1]
 
 
 def test_the_files_beside_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,5 +83,5 @@ def test_health_is_that_of_the_worst_finding(taking_part: list[bool], serving: b
 def test_member_is_missing_once_the_server_has_served_for_a_while() -> None:
     assert not is_settled(STALE_MS)
     assert is_settled(STALE_MS + 1)
-    assert absence(None) == "it does not take part; no report so far"
-    assert absence(7_900) == "it does not take part; last report 7 s ago"
+    assert absence(None) == "it is not in the running ensemble; no report so far"
+    assert absence(7_900) == "it is not in the running ensemble; last report 7 s ago"

@@ -22,7 +22,7 @@ from zab.service.health.ensemble_health import UNKNOWN, VETOING
 
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
-_MISSING: Final = "it does not take part"
+_MISSING: Final = "it is not in the running ensemble"
 _NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes the leader; its admin port shows which"
 _VETOING: Final = "it stays out of the ensemble, and cannot see whether the others serve: ask them"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})

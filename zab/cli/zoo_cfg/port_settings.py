@@ -113,7 +113,7 @@ def _missing(source: ZooSource, prefix: str, why: str) -> None:
 
 
 def _readable(source: ZooSource, tls: TlsPortSettings) -> bool:
-    """Read both stores before either is used, so that mistakes in both are reported together."""
+    """Return whether key store and trust store can be read. Both are read, so that mistakes are reported together."""
     before = len(source.problems)
     for store in (tls.key_store, tls.trust_store):
         try:

@@ -72,7 +72,7 @@ def users(identities: Iterable[Identity]) -> str:
 
 
 class Audit:
-    """The audit log of one server. Without it, auditing costs nothing."""
+    """The audit log of one server. A server without `audit.enable` has no such object."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._logger, self._handler = logging.getLogger(LOGGER), None

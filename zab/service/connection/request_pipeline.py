@@ -64,10 +64,11 @@ _SCANS: Final = {
     **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
     **dict.fromkeys(map(int, (Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ, Op.SET_WATCHES, Op.SET_WATCHES2)), 1),
 }
-"""Scans: reads that may take milliseconds each, with their weights. Up to `SCANS_BEHIND_MAX` may wait for a write.
+"""Scans: reads that may take milliseconds each, with their weights.
 
-All reads that wait for a write are answered in the turn that applies it. So reads that may visit every node of the
-store never wait for a write.
+All reads that are queued behind a write are answered in the turn that applies it. To bound that turn, scans are queued
+up to a total weight of `SCANS_BEHIND_MAX`; the pipeline holds the next one until all pending replies are sent. Reads
+that may visit every node of the store weigh more than the bound, so they are never queued behind a write.
 """
 KINDS_SHOWN: Final = 5
 
@@ -79,7 +80,7 @@ class PipelinePause(IntEnum):
     ANSWER = 1
     """A sync, a reconfiguration or wrong credentials must be answered first."""
     REPLIES = 2
-    """All requests that were taken must be answered first: too many scans wait for a write."""
+    """All requests that were taken must be answered first: too many scans are queued behind a write."""
 
 
 _PAUSED_FOR_REPLIES: Final = PipelinePause.REPLIES
@@ -138,7 +139,7 @@ class RequestPipeline:
         self._pause = PipelinePause.NONE
         """The reason why no request is taken, held or new; `PipelinePause.NONE` if requests are taken."""
         self._scans_behind = 0
-        """The weight of the scans that wait for writes, counted since `replies` was last empty."""
+        """The weight of the scans that are queued behind writes, counted since `replies` was last empty."""
         self._counted = 0
         """This connection's part of the server's `open_requests`."""
         self._arrived_at: float | None = None

@@ -36,8 +36,8 @@ def takes_part(member: ServerId, status: Status, age_ms: Millis | None, epoch: i
 def seen_mode(member: ServerId, status: Status, mode: str, age_ms: Millis | None, epoch: int) -> str:
     """Return the mode of a member as this server sees it; `mode`, `age_ms` and `epoch` are those of its last report.
 
-    The mode of a member that does not take part is "lost" if its reports still arrive, else "unreachable". A server
-    that vetoes is "vetoing" itself; it cannot tell whether the others serve, so their mode is "unknown".
+    The mode of a member that is not in the running ensemble is "lost" if its reports still arrive, else "unreachable".
+    A server that vetoes is "vetoing" itself; it cannot tell whether the others serve, so their mode is "unknown".
     """
     if status.role.veto is not None:
         return VETOING if member == status.server else UNKNOWN
@@ -52,9 +52,9 @@ def is_fresh(age_ms: Millis | None) -> bool:
 
 
 def absence(age_ms: Millis | None) -> str:
-    """Return the warning about a member that does not take part."""
+    """Return the warning about a member that is not in the running ensemble."""
     seen = "no report so far" if age_ms is None else f"last report {age_ms // 1000} s ago"
-    return f"it does not take part; {seen}"
+    return f"it is not in the running ensemble; {seen}"
 
 
 def is_settled(serving_ms: Millis) -> bool:
