@@ -46,7 +46,10 @@ class RestartIsTheDisk(Checker):
                     accepted, current = write.accepted, write.current
                 case Append():
                     last = write.batch.last
-                case Truncate() | InstallSnapshot():
+                case Truncate():
+                    possible += [(accepted, current, end) for end in self._between(write.zxid, last)]
+                    last = write.zxid
+                case InstallSnapshot():
                     last = write.zxid
                 case _:
                     continue
@@ -55,6 +58,15 @@ class RestartIsTheDisk(Checker):
         if end == who.durable:
             possible += [(accepted, current, last) for accepted, current, _ in possible for last in sorted(unread)]
         self._possible[who.id] = possible
+
+    def _between(self, first: Zxid, last: Zxid) -> list[Zxid]:
+        """Return the ends that an interrupted truncation may leave: it removes whole files from the end."""
+        depth, parent = self.ghost.depth, self.ghost.parent
+        ends = []
+        while last in parent and depth[parent[last]] > depth.get(first, 0):
+            last = parent[last]
+            ends.append(last)
+        return ends
 
     def started(self, who: Known, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "analyze": "sum a campaign up, and write a report",
     "report": "write the report of an analysed campaign again",
     "compare": "say what changed between two campaigns",
+    "crash-points": "crash at each call to a disk in turn, and check every history",
     "mutants": "put known bugs back and see whether the checkers notice",
 }
 
@@ -57,6 +58,7 @@ examples:
   zab-harness fuzz --runs 100000 --output found  the same with Spark, and every run becomes a row
   zab-harness analyze found                      what the rows say, as a page and as tables
   zab-harness shrink --seed 42                   the smallest script that fails in the same way
+  zab-harness crash-points --machine store       crash before each write, sync and rename in turn
   zab-harness mutants                            put known bugs back, one at a time: does anybody notice?
 
 exit status: 0 every promise was kept; 1 one was broken; 2 misused
@@ -104,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _done(name: str, *rest: str) -> int:
-    command = import_module(f"harness.cli.{name}")
+    command = import_module(f"harness.cli.{name.replace('-', '_')}")
     parser = Parser(
         prog=f"zab-harness {name}",
         description=command.__doc__,

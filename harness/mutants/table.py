@@ -135,6 +135,7 @@ PROFILES: Final[dict[str, str]] = {
     "move-of-order-never-ends": "moves",
     "order-not-remembered": "moves",
     "growth-by-the-node": "grown meanwhile",
+    "all-taken-for-one": "led again",
     "old-controller-obeyed": "unheard",
     "reign-at-any-version": "contested",
     "anothers-election-taken": "in doubt",

@@ -154,12 +154,16 @@ class AllowUnclean:
 
 @frozen
 class LosePower:
-    """Its machine goes out, and what was not on the disk may be lost. Its session ends when its time is over."""
+    """Its machine goes out, and what was not on the disk may be lost. Its session ends when its time is over.
+
+    With `calls`: before its n-th call from here on that changes its disk.
+    """
 
     at: int
     down_ms: int = 300
     broker: int = 0
     loss: str = "lose"
+    calls: int = 0
 
 
 @frozen

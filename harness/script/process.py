@@ -30,13 +30,17 @@ class CrashAll:
 
 @frozen
 class CrashIn:
-    """A crash right before the server's n-th act from here on: before a word leaves, before a write is done or told."""
+    """A crash right before the server's n-th act from here on: before a word leaves, before a write is done or told.
+
+    With `calls`: before its n-th call that changes its disk.
+    """
 
     at: int
     down_ms: int = 200
     server: int = LEADER
     acts: int = 1
     loss: str = "lose"
+    calls: int = 0
 
 
 @frozen

@@ -71,7 +71,7 @@ def _words(item: Any) -> str:
     named: list[str] = []
     rest: list[str] = []
     for name, value in fields(item):
-        if name == "at" or (name in ("user", "late_ms") and not value):
+        if name == "at" or (name in ("user", "late_ms", "calls") and not value):
             continue
         if name == "client":
             named.append(f"client {value}")

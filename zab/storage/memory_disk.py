@@ -153,6 +153,7 @@ class MemoryDisk:
         """The errno of each injected failure, by kind and number of the call."""
         self._crash_at: int | None = None
         self._crash_after = False
+        self._crash_error: Callable[[str], BaseException] = Crash
         self._dead = False
 
     # -- the protocol ------------------------------------------------------------------------------
@@ -247,10 +248,14 @@ class MemoryDisk:
 
     # -- faults -------------------------------------------------------------------------------------
 
-    def crash_at(self, change: int, *, after: bool = False) -> None:
-        """Raise `Crash` at the change with this number (the first is 0): before it happens, or right after."""
+    def crash_at(self, change: int, *, after: bool = False, error: Callable[[str], BaseException] = Crash) -> None:
+        """Raise an error at the change with this number (the first is 0): before it happens, or right after.
+
+        `error` makes the error from a description of the call.
+        """
         self._crash_at = change
         self._crash_after = after
+        self._crash_error = error
 
     def fail(self, kind: Kind, nth: int = 0, number: int = errno.EIO) -> None:
         """Make the nth call of this kind from now on (0 is the next) fail once with this errno."""
@@ -261,8 +266,10 @@ class MemoryDisk:
         return any(kind == failing for failing, _ in self._failures)
 
     def forgive(self) -> None:
-        """Cancel the injected failures that have not occurred yet."""
+        """Cancel the injected failures, and the crash, that have not occurred yet."""
         self._failures.clear()
+        if not self._dead:
+            self._crash_at = None
 
     def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
         """Simulate a power failure. Unsynced changes are lost, kept (`keep`), or kept in part and torn (`choose`)."""
@@ -371,7 +378,7 @@ class MemoryDisk:
         if kind in CHANGES:
             if self.changes == self._crash_at and not self._crash_after:
                 self._dead = True
-                raise Crash(f"before change {self.changes}, {kind} {name}")
+                raise self._crash_error(f"before change {self.changes}, {kind} {name}")
             self.changes += 1
         count = self.counts.get(kind, 0)
         self.counts[kind] = count + 1
@@ -383,7 +390,7 @@ class MemoryDisk:
     def _leave(self) -> None:
         if self._crash_after and self._crash_at is not None and self.changes > self._crash_at:
             self._dead = True
-            raise Crash(f"after change {self._crash_at}")
+            raise self._crash_error(f"after change {self._crash_at}")
 
     def _error(self, operation: str, name: str, number: int) -> Exception:
         return self.errors.error(operation, f"{self.where}/{name}" if self.where else name, number)

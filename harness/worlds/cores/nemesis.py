@@ -7,6 +7,7 @@ aimed faults that wait for their moment, and the end of everything.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,8 +123,18 @@ class Nemesis:
 
     def _crash_in(self, fault: CrashIn) -> None:
         server = self.who(fault.server)
-        if server is not None and server.up:
+        if server is not None and fault.calls:
+            server.disk.crash_at(server.disk.changes + fault.calls - 1, error=partial(self._crashed_at, fault, server))
+        elif server is not None and server.up:
             self._take_aim(Aim(fault, server.id, None, fault.acts))
+
+    def _crashed_at(self, fault: CrashIn, server: Server, where: str) -> Crashed:
+        self.world.record(server.id, "comes to", 0, where)
+        self.world.counted(f"crash {where.split(', ')[1].split(' ')[0]}")
+        phase = server.node.phase if server.up else ELECTION
+        self.world.availability.struck(type(fault).__name__, phase, lasting_ms(fault))
+        self.hit(fault)
+        return Crashed(server, fault.loss, fault.down_ms, False)
 
     def _when(self, fault: When) -> None:
         server = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from heapq import heappop
-from typing import Final
+from typing import Any, Final
 
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
@@ -26,6 +26,7 @@ from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.network import Network
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.workload import Workload, member
+from harness.worlds.losses import lose
 from zab.core.ensemble import Ensemble, Role
 from zab.core.messages import State
 from zab.core.zxid import ServerId
@@ -107,10 +108,7 @@ class World(Common[Server]):
                             budget.look(events, self.now)
                             until = budget.until
                 except Crashed as crash:
-                    if crash.everybody:
-                        self.crash_all(crash.loss, crash.down_ms)
-                    else:
-                        self.crash(crash.server, crash.loss, crash.down_ms)
+                    self.crashed(crash)
         except RunAway as away:
             self.violated(Violation(NoCrash.promise, str(away)))
         except TooLong as spent:
@@ -122,6 +120,14 @@ class World(Common[Server]):
         self.events, self.messages = events, self.network.messages
 
     # -- processes -------------------------------------------------------------------------------------
+
+    def crashed(self, crash: Crashed) -> None:
+        """A fault has crashed a server in the middle of a turn."""
+        if crash.everybody:
+            self.crash_all(crash.loss, crash.down_ms)
+        else:
+            same: Any = crash.server
+            self.crash(same, crash.loss, crash.down_ms)
 
     def join(self, sid: ServerId, ensemble: Ensemble) -> None:
         """A new server is started, to which its operator gave the members and itself as an observer."""
@@ -137,8 +143,13 @@ class World(Common[Server]):
     def start(self, server: Server, life: int) -> None:
         if server.up or server.life != life:
             return
-        if not server.start():
-            self.push(self.now + 50_000, self.start, server, server.life)
+        try:
+            started, wait_ms = server.start(), 50
+        except Crashed as crash:
+            lose(server.disk, crash.loss, server.random.randrange)
+            started, wait_ms = False, crash.down_ms
+        if not started:
+            self.push(self.now + wait_ms * 1_000, self.start, server, server.life)
 
     def restart(self, server: Server, down_ms: int) -> None:
         """As its operator does it: it ends in good order, and is started again."""

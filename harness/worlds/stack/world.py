@@ -132,6 +132,8 @@ class Listens(logging.Handler):
 def can(item: Fault | Op) -> bool:
     if isinstance(item, Produce) and item.acks == "none":
         return False
+    if isinstance(item, CrashIn | LosePower) and item.calls:
+        return False
     return isinstance(item, CAN) and not (isinstance(item, When) and item.does == "freeze clock")
 
 

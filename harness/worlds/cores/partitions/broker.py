@@ -109,6 +109,13 @@ class PartitionBroker(Broker):
             self.disk.power_lost(loss)
             self.world.keeper.lost(self, "power")
 
+    def crash(self, loss: str) -> None:
+        """Its machine loses power in the middle of a call to the disk, perhaps while the broker starts."""
+        if self.up:
+            self.lose_power(loss)
+        else:
+            self.disk.power_lost(loss)
+
     def lose_disk(self) -> None:
         if self.up:
             super().die()

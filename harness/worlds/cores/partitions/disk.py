@@ -143,6 +143,10 @@ class Disk:
     def wiped(self) -> None:
         self.files = log_disk()
 
+    def crash_in(self, calls: int, error: Callable[[str], BaseException]) -> None:
+        """Raise this error before the n-th call from now on that changes the disk."""
+        self.files.crash_at(self.files.changes + calls - 1, error=error)
+
     def fails(self, error: str, nth: int) -> None:
         self.files.fail(CALLS[error], nth - 1, errno.ENOSPC if error == "full" else errno.EIO)
 

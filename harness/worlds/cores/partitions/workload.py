@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.faults import (
@@ -25,6 +26,7 @@ from harness.faults import (
 from harness.worlds.controller import people
 from harness.worlds.cores.controller.nodes import NodesClient, Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
+from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
 from harness.worlds.cores.partitions.members import Committer, Hasty, Member, Named
 from harness.worlds.cores.partitions.wires import add
@@ -102,9 +104,16 @@ class PartitionsWorkload(ControllerWorkload):
         return "all in sync" if all(len(state.isr) >= factor for state, factor in known) else "not all in sync"
 
     def _lose_power(self, op: LosePower) -> None:
-        if (broker := self._partition_broker(op)) is not None:
+        if op.calls:
+            aimed = self.world.brokers[(max(op.broker, 1) - 1) % self.world.script.brokers + 1]  # it need not be up
+            aimed.disk.crash_in(op.calls, partial(self._lost_at, op, aimed))
+        elif (broker := self._partition_broker(op)) is not None:
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
+
+    def _lost_at(self, op: LosePower, broker: PartitionBroker, where: str) -> Crashed:
+        self.world.counted(f"crash {where.split(', ')[1].split(' ')[0]}")
+        return Crashed(broker, op.loss, op.down_ms, False)
 
     def _blackout(self, op: Blackout) -> None:
         self._hit(op)

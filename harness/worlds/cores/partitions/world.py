@@ -20,6 +20,7 @@ from harness.recoveries import of_brokers
 from harness.worlds.brokers.tape import Tape
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.world import ControllerWorld
+from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.liveness import PartitionsLiveness
 from harness.worlds.cores.partitions.telling import with_members
@@ -108,6 +109,16 @@ class PartitionsWorld(ControllerWorld):
 
     def make_liveness(self) -> PartitionsLiveness:
         return PartitionsLiveness(self)
+
+    # -- processes ---------------------------------------------------------------------------------------
+
+    def crashed(self, crash: Crashed) -> None:
+        broker = crash.server
+        if isinstance(broker, PartitionBroker):
+            broker.crash(crash.loss)
+            self.start_later(broker, crash.down_ms)
+        else:
+            super().crashed(crash)
 
     # -- for brokers and their clients -------------------------------------------------------------------
 

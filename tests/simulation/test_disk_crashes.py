@@ -1,0 +1,98 @@
+"""Crashes at each call to a disk: healthy runs hold, the crashes cover all kinds of calls, and planted bugs show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from attrs import evolve
+
+from harness.cli import main
+from harness.disk_crashes import CrashPoint, crash_points, short_script, targets
+from harness.faults import Script
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
+from harness.outcome import Outcome
+from harness.script.names import LOSSES
+from harness.worlds import world
+from harness.worlds.cores.world import run
+
+SEED = 0
+
+
+def points(machine: str, target: int, *losses: str, seed: int = SEED, length_ms: int = 700) -> Iterator[CrashPoint]:
+    script = short_script(seed, machine, faults=2, ops=14, length_ms=length_ms)
+    return crash_points(script, target, losses or LOSSES)
+
+
+@pytest.mark.parametrize("machine", ["list", "store"])
+def test_healthy_servers_survive_a_crash_at_each_call(machine: str) -> None:
+    kinds: Counter[str] = Counter()
+    for point in points(machine, 1, "tear"):
+        assert point.outcome.held, f"{point.kind}, call {point.call}: {point.outcome.what}"
+        kinds[point.kind] += 1
+    assert {"create", "write", "sync", "rename", "sync_dir"} <= kinds.keys()
+    assert kinds.total() > 60
+
+
+def test_healthy_broker_survives_a_loss_of_power_at_each_call() -> None:
+    kinds: Counter[str] = Counter()
+    for point in points("partitions", 2, "tear", length_ms=500):
+        assert point.outcome.held, f"{point.kind}, call {point.call}: {point.outcome.what}"
+        kinds[point.kind] += 1
+    assert {"create", "write", "sync", "rename", "sync_dir"} <= kinds.keys()
+
+
+def test_truncation_of_several_files_may_stop_between_two() -> None:
+    """A server that removed some files of its tail before the crash has a beginning of its former history."""
+    reached = [point for point in points("list", 3, "keep") if 69 <= point.call <= 73]
+    assert [point.kind for point in reached] == ["create", "allocate", "write", "sync", "rename"]
+    assert all(point.outcome.held for point in reached)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "machine", "target"),
+    [
+        ("epochs-not-synced", "list", 1),
+        ("names-not-synced", "list", 1),
+        ("snapshot-not-synced", "list", 1),
+        ("torn-tail-is-damage", "list", 1),
+        ("M06c", "store", 1),
+        ("flushed-in-name", "partitions", 1),
+    ],
+)
+def test_planted_bug_shows_at_some_call(mutant: str, machine: str, target: int) -> None:
+    with planted(BY_NAME[mutant].edits):
+        assert any(not point.outcome.held for point in points(machine, target))
+
+
+def test_script_that_fails_without_a_crash_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = short_script(SEED, "list", faults=0, ops=3, length_ms=200)
+    failed = evolve(run(script), promise="a promise", what="what broke it", counts=())
+
+    def run_that_fails(script: Script, *, trace: bool = False) -> Outcome:
+        return failed
+
+    monkeypatch.setattr("harness.disk_crashes.world", lambda name: evolve(world(name), run=run_that_fails))
+    [point] = crash_points(script, 1, ("lose",))
+    assert (point.kind, point.call) == ("none", 1)
+
+
+def test_targets_are_servers_or_brokers() -> None:
+    assert list(targets(short_script(1, "list", faults=0, ops=5, length_ms=300))) == [1, 2, 3]
+    brokers = short_script(1, "partitions", faults=0, ops=5, length_ms=300)
+    assert list(targets(brokers)) == list(range(1, brokers.brokers + 1))
+
+
+def test_command_prints_the_calls_and_the_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["crash-points", "--target", "1", "--loss", "lose"]
+    assert main([*common, "--seconds", "1"]) == 0
+    assert "crashes, 0 failed" in capsys.readouterr().out
+    assert main([*common, "--mutant", "epochs-not-synced", "--stop-after", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "VIOLATED a restart finds what was durable" in said
+    assert "zab-harness replay --script" in said
+    assert "1 failed; not complete" in said
+    assert main([*common, "--mutant", "epochs-not-synced", "--stop-after", "1", "--json"]) == 1
+    assert '"kind": "create"' in capsys.readouterr().out
