@@ -212,6 +212,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         voters=(5,),
     ),
     mutant(
+        "looking-server-disturbs",
+        "a server that looks for a leader makes every server that it reaches elect again (Raft: disruptive server)",
+        (
+            "zab.core.node:Node._on_notification",
+            "elif notification.state is _LOOKING:",
+            "elif notification.state is _LOOKING and not self._start_election(now):",
+        ),
+    ),
+    mutant(
         "leader-stays-without-quorum",
         "a leader does not notice that it has lost its quorum of followers",
         (

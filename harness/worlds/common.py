@@ -304,6 +304,10 @@ class Common(ABC, Generic[S]):
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
+    def spent(self) -> dict[str, int]:
+        """Return the counters that have a budget."""
+        return dict(self.counts)
+
     def record(self, server: int, verb: str, other: int, what: object) -> None:
         if self.trace is not None and not self.over:
             self.trace.acts.append((self.now, server, verb, other, what))

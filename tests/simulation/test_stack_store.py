@@ -17,6 +17,7 @@ from harness.faults import (
     Leave,
     Op,
     Pause,
+    Reconfigure,
     Restart,
     Script,
     Step,
@@ -155,3 +156,13 @@ def test_what_is_limited_is_judged() -> None:
 def test_reader_of_many_nodes_over_a_slow_network_is_in_time() -> None:
     asked = [ask(400 + 3 * number, Step("create", "/n", mode="sequential")) for number in range(200)]
     seen(run(evolve(script(Connect(300), *asked), timing=Timing(delay_us_min=20_000, delay_us_max=30_000))))
+
+
+def test_membership_changes_while_clients_ask() -> None:
+    """A member asks for the changes: clients of the simulated cores cannot reach these servers."""
+    changes = [Reconfigure(at, "add" if at % 800 else "remove", 4) for at in range(400, 2_800, 400)]
+    asks = [ask(at, Step("set", "/a")) for at in range(350, 2_800, 200)]
+    outcome = run(script(Connect(200, 1), ask(300, Step("create", "/a")), *asks, *changes, length_ms=3_000))
+    history = seen(outcome)
+    assert sum(isinstance(event, Told) for event in history.events) > len(asks) // 2
+    assert dict(outcome.counts)["membership"] > 12, "each server notes each membership in force"

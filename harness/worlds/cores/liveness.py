@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from harness.budgets import PROMISE as BUDGETS
+from harness.budgets import Recovery, exceeded
 from harness.checkers.ghost import Violation
 from harness.faults import Write
 from harness.quorums import is_quorum
@@ -16,6 +18,8 @@ from zab.core.messages import State
 from zab.core.zxid import show
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harness.worlds.cores.server import Server
     from harness.worlds.cores.world import World
 
@@ -35,6 +39,8 @@ class Liveness:
     """When it is too late."""
     _wanted: int
     """So many writes are acknowledged when the new one is."""
+    _before: Mapping[str, int]
+    """The counters of the world after the last fault."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -58,6 +64,7 @@ class Liveness:
     def begin(self) -> None:
         world = self._world
         self.began = world.now
+        self._before = world.spent()
         self._until = world.now + self.bound_ms * 1_000
         world.record(0, "heals", 0, None)
         world.nemesis.rest()
@@ -72,11 +79,19 @@ class Liveness:
         if waits_for is None:
             self.done = True
             self.took_ms = (world.now - self.began) // 1_000
+            self._check_budgets()
             world.stop()
             return
         if world.now >= self._until:
             raise Violation(self.promise, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
         world.push(world.now + 10_000, self._look, None, None)
+
+    def _check_budgets(self) -> None:
+        spent = self._world.spent()
+        counts = {counter: number - self._before.get(counter, 0) for counter, number in spent.items()}
+        what = exceeded(Recovery(counts, sum(server.founded for server in self._world.servers[1:]), self.took_ms))
+        if what is not None:
+            raise Violation(BUDGETS, what)
 
     def _missing(self) -> str | None:
         """Return the condition that does not hold yet, or None."""

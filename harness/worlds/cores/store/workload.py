@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 
 class StoreWorkload(Workload):
+    clients_reconfigure = True
+    """Whether a client of the store asks for some of the changes of the membership."""
+
     def __init__(self, world: StoreWorld) -> None:
         super().__init__(world)
         self._store_world = world
@@ -40,7 +43,7 @@ class StoreWorkload(Workload):
     def _reconfigure(self, op: Reconfigure) -> None:
         """Ask for a change as an operator does, or as a client of the store with the rights of the super user."""
         leader = self._store_world.leader()
-        if leader is None or self._chance.random() < 0.5:
+        if leader is None or not self.clients_reconfigure or self._chance.random() < 0.5:
             super()._reconfigure(op)
             return
         sid = leader.id if op.server <= LEADER else ServerId(op.server)

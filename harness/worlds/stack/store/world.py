@@ -42,6 +42,8 @@ class StoreTape(Tape):
 
 
 class StoreWorkload(EveryWorkload, CoreWorkload):
+    clients_reconfigure = False
+
     def client(self, number: int) -> Any:
         client = self.clients.get(number)
         if client is None:

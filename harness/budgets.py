@@ -1,0 +1,49 @@
+"""The cost of a recovery without faults: epochs, elections, changes of ISRs, messages and syncs.
+
+A protocol may recover and still be wrong, if it recovers by electing one leader after the other. So what happens after
+the last fault has a budget. Each bound is about twice what some thousand healthy runs needed at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import frozen
+
+PROMISE: Final = "a recovery stays within its budget"
+MESSAGES: Final = "messages"
+SYNCS: Final = "syncs"
+
+
+@frozen
+class Recovery:
+    """What happened after the last fault. `counts` holds the increase of each counter of the world."""
+
+    counts: Mapping[str, int]
+    servers: int
+    took_ms: int
+
+
+_BUDGETS: Final[Mapping[str, tuple[str, Callable[[Recovery], int]]]] = {
+    "established": ("epochs established", lambda recovery: 2),
+    "elected": ("servers that found a leader", lambda recovery: 3 * recovery.servers),
+    "controller elected": ("controllers elected", lambda recovery: 2),
+    "isr written": ("ISRs written", lambda recovery: 60),
+    "replica isr_changed": ("ISRs changed", lambda recovery: 20),
+    MESSAGES: (
+        "messages between servers",
+        lambda recovery: recovery.servers**2 * (10 + recovery.took_ms // 2),
+    ),
+    SYNCS: ("syncs of files and directories", lambda recovery: 150 * recovery.servers + recovery.took_ms),
+}
+"""For each counter its meaning, and the bound."""
+
+
+def exceeded(recovery: Recovery) -> str | None:
+    """Return a sentence about the first budget that the recovery exceeded, or None."""
+    for counter, (what, bound) in _BUDGETS.items():
+        number, most = recovery.counts.get(counter, 0), bound(recovery)
+        if number > most:
+            return f"{number} {what} in {recovery.took_ms} ms after the last fault; at most {most} are expected"
+    return None

@@ -1,0 +1,48 @@
+"""The budget of a recovery: what is allowed, what is too much, and a bug that recovers by electing again and again."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.budgets import MESSAGES, PROMISE, SYNCS, Recovery, exceeded
+from harness.draw import script_from_seed
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
+from harness.worlds.cores.world import run
+
+
+def test_recovery_with_one_election_is_within_its_budget() -> None:
+    assert (
+        exceeded(Recovery({"established": 1, "elected": 5, MESSAGES: 100, SYNCS: 40}, servers=5, took_ms=100)) is None
+    )
+    assert exceeded(Recovery({}, servers=3, took_ms=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("counter", "most"),
+    [
+        ("established", 2),
+        ("elected", 9),
+        ("controller elected", 2),
+        ("isr written", 60),
+        ("replica isr_changed", 20),
+        (MESSAGES, 540),
+        (SYNCS, 550),
+    ],
+)
+def test_each_counter_has_a_bound(counter: str, most: int) -> None:
+    assert exceeded(Recovery({counter: most}, servers=3, took_ms=100)) is None
+    what = exceeded(Recovery({counter: most + 1}, servers=3, took_ms=100))
+    assert what is not None
+    assert what.startswith(f"{most + 1} ")
+    assert f"in 100 ms after the last fault; at most {most} are expected" in what
+
+
+@pytest.mark.parametrize("seed", [9, 13, 17])
+def test_repeated_elections_after_the_last_fault_break_the_promise(seed: int) -> None:
+    script = script_from_seed(seed)
+    assert run(script).held
+    with planted(BY_NAME["looking-server-disturbs"].edits):
+        outcome = run(script)
+    assert outcome.promise == PROMISE
+    assert "servers that found a leader" in outcome.what
