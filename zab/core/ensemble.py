@@ -275,7 +275,7 @@ def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[
         elif kind == "weight" and equals:
             weights[ServerId(_number(number, line))] = _number(value, line)
         else:
-            raise ConfigError(f"{line.strip()!r}: expected server.N=, group.N=, weight.N= or version=")
+            raise _wrong(line.strip(), "expected server.N=, group.N=, weight.N= or version=")
     return tuple(servers), version, tuple(groups), weights
 
 
@@ -284,21 +284,21 @@ def parse_server(line: str) -> Server:
     key, equals, value = line.partition("=")
     kind, dot, number = key.strip().partition(".")
     if not equals or kind != "server" or not dot:
-        raise ConfigError(f"{line!r}: expected a line like server.1=host:2888:3888")
+        raise _wrong(line, "expected a line like server.1=host:2888:3888")
     quorum_side, semicolon, client_side = value.strip().partition(";")
     sid = _number(number, line)
     if not 0 < sid < 1 << 63:
-        raise ConfigError(f"{line!r}: {sid} is not a server id; ids are 1 to {(1 << 63) - 1}")
+        raise _wrong(line, f"{sid} is not a server id; ids are 1 to {(1 << 63) - 1}")
     host, ports = _split_host(quorum_side, line)
     parts = ports.split(":") if ports else []
     if len(parts) not in (2, 3):
-        raise ConfigError(f"{line!r}: expected host:quorumPort:electionPort[:role]")
+        raise _wrong(line, "expected host:quorumPort:electionPort[:role]")
     role = Role.PARTICIPANT
     if len(parts) == 3:
         try:
             role = Role(parts[2].strip().lower())
         except ValueError:
-            raise ConfigError(f"{line!r}: the role must be participant or observer, not {parts[2]!r}") from None
+            raise _wrong(line, f"the role must be participant or observer, not {parts[2]!r}") from None
     client_host: str | None = None
     client_port: int | None = None
     if semicolon:
@@ -323,14 +323,14 @@ def _split_host(text: str, line: str) -> tuple[str, str]:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or not rest.startswith(":"):
-            raise ConfigError(f"{line!r}: expected [address]:port")
+            raise _wrong(line, "expected [address]:port")
         rest = rest[1:]
     else:
         host, _, rest = text.partition(":")
     if not host:
-        raise ConfigError(f"{line!r}: the host is empty")
+        raise _wrong(line, "the host is empty")
     if any(letter.isspace() for letter in host):
-        raise ConfigError(f"{line!r}: there is whitespace in the host {host!r}")
+        raise _wrong(line, f"there is whitespace in the host {host!r}")
     return host, rest
 
 
@@ -338,18 +338,22 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def _wrong(line: str, why: str) -> ConfigError:
+    return ConfigError(f"{line!r}: {why}", why=why)
+
+
 def _number(text: str, line: str, base: int = 10) -> int:
     try:
         return int(text.strip(), base)
     except ValueError:
-        raise ConfigError(f"{line.strip()!r}: {text!r} is not a number") from None
+        raise _wrong(line.strip(), f"{text!r} is not a number") from None
 
 
 def _port(text: str, line: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit()):
-        raise ConfigError(f"{line!r}: {text!r} is not a port")
+        raise _wrong(line, f"{text!r} is not a port")
     port = _number(digits, line)
     if not 0 < port < 65536:
-        raise ConfigError(f"{line!r}: {port} is not a port")
+        raise _wrong(line, f"{port} is not a port")
     return port

@@ -35,6 +35,11 @@ class DamagedError(StorageError):
 class ConfigError(ZabError):
     """A configuration or a change of membership is invalid. The message names the place."""
 
+    def __init__(self, *args: object, why: str = "") -> None:
+        super().__init__(*args)
+        self.why = why or str(self)
+        """The reason without the place."""
+
 
 class NotLeader(ZabError):
     """Only an established leader can do this, and this server is not one. Ask the current leader."""

@@ -32,6 +32,11 @@ _NAME_CHARS_MAX: Final = 100
 class ConfigError(ValueError):
     """An unknown key, or a value that the key does not accept. The message names both."""
 
+    def __init__(self, message: str, wanted: str = "") -> None:
+        super().__init__(message)
+        self.wanted = wanted
+        """The values that the key accepts, if that is known."""
+
 
 @frozen
 class Key:
@@ -89,7 +94,7 @@ class Key:
             raise self._wrong(text, f"one of {', '.join(self.choices)}")
 
     def _wrong(self, text: str, wanted: str) -> ConfigError:
-        return ConfigError(f"{self.name}={text}: expected {wanted}")
+        return ConfigError(f"{self.name}={text}: expected {wanted}", wanted)
 
 
 def _span(least: float | None, most: float | None) -> str:

@@ -33,7 +33,7 @@ def topic_setting(name: str) -> Convert:
         try:
             row.value(value)
         except ConfigError as error:
-            raise ValueError(str(error).partition(f"{name}={value.strip()}: ")[2].removeprefix("expected ")) from None
+            raise ValueError(error.wanted) from None
         return value
 
     return convert

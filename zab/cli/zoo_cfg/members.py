@@ -41,7 +41,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
                 groups += found_groups
                 weights |= found_weights
         except ConfigError as error:
-            source.problem(entry.key, f"{error}".rpartition("': ")[2] or str(error))
+            source.problem(entry.key, error.why)
     if not any(entry.key.startswith("server.") for entry in lines):
         for entry in lines:
             source.problem(entry.key, "it belongs to no server.N line")
