@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from attrs import asdict
 
+from harness.exceptions import described
 from harness.faults import Script
 from harness.history import History
 from harness.history_rows import to_rows
@@ -53,7 +54,7 @@ def run_row(outcome: Outcome, *, world: str, core_seconds: float, stored: int = 
 def error_row(script: Script, error: BaseException, *, world: str, core_seconds: float) -> Row:
     """The harness itself failed: what it said, and where."""
     row = _blank(script, world)
-    row |= {"outcome": "error", "what": f"{type(error).__name__}: {error}{_place(error)}"}
+    row |= {"outcome": "error", "what": described(error)}
     return _finished(row, script, None, core_seconds, 0)
 
 
@@ -84,15 +85,6 @@ def _finished(row: Row, script: Script, trace: Trace | None, core_seconds: float
     row["script"] = None if row["outcome"] == "held" else json.dumps(to_json(script))
     row["core_seconds"] = core_seconds
     return row
-
-
-def _place(error: BaseException) -> str:
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None:
-        return ""
-    return f" (line {last.tb_lineno} of {last.tb_frame.f_globals.get('__name__')})"
 
 
 def result_hash(row: Row) -> str:

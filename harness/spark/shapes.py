@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 VALUE: Final = "#"
-_PLACE: Final = re.compile(r"\(line \d+ of ([\w.]+)\)$")
-"""Where an error of the harness came from is what it is known by."""
+_PLACE: Final = re.compile(r"^(\w+) in ([\w<>]+) \((\w+)\.py:\d+\): ")
+"""The beginning of a described exception. The function and its file stay."""
 _INSIDE: Final = re.compile(r"\w*(\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\})")
 _STEPS: Final = (
     (re.compile(r"""(?<!\w)b?(?P<q>['"])(?:\\.|(?!(?P=q)).)*(?P=q)"""), VALUE),  # what is quoted
@@ -25,7 +25,7 @@ _STEPS: Final = (
 
 def shape(what: str) -> str:
     """The sentence without names, paths, numbers, lists and values."""
-    text, before = _PLACE.sub(r"in \1", what), None
+    text, before = _PLACE.sub(r"\1 in \2 of \3: ", what), None
     text = _STEPS[0][0].sub(_STEPS[0][1], text)
     while text != before:
         before, text = text, _INSIDE.sub(VALUE, text)

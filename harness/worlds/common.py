@@ -5,18 +5,17 @@ The nemesis, the workload and the oracle of liveness ask little of a world, and 
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
-from pathlib import Path
 from random import Random
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
 from harness.checkers import Checker, Ghost, Judge, Violation
 from harness.checkers.service import NoCrash
+from harness.exceptions import described
 from harness.faults import Script
 from harness.history import History
 from harness.oracle import Oracle, timeline
@@ -91,11 +90,7 @@ def unexpected(error: BaseException) -> Violation:
     """Return the violation of a run that an exception ended, of the product or of the harness."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, Violation):
-        return error
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{place.name} ({Path(place.filename).name}:{place.lineno})"
-    return Violation(NoCrash.promise, f"{type(error).__name__} in {where}: {error}")
+    return error if isinstance(error, Violation) else Violation(NoCrash.promise, described(error))
 
 
 def founders_of(script: Script) -> Ensemble:

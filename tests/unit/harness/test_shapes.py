@@ -69,5 +69,5 @@ def test_what_a_client_asked_and_was_told_is_left_out() -> None:
 
 
 def test_an_error_of_the_harness_is_known_by_where_it_came_from() -> None:
-    words = shape("KeyError: 'b-7' (line 12 of harness.worlds.cores.world)")
-    assert words == "KeyError: # in harness.worlds.cores.world"
+    words = shape("KeyError in _loop (world.py:12): 'b-7'")
+    assert words == "KeyError in _loop of world: #"
