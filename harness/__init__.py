@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.embed.model import Model
     from harness.embed.report import Report
-    from harness.embed.runs import campaign
+    from harness.embed.runs import campaign, replay
 
-__all__ = ["Model", "Report", "campaign"]
+__all__ = ["Model", "Report", "campaign", "replay"]
 
 
 def __getattr__(name: str) -> object:

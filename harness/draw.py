@@ -72,6 +72,7 @@ from harness.script.kinds import (
     TOPICS_MAX,
     Kind,
 )
+from harness.script.names import is_users
 
 JOINERS: Final = 2
 """How many servers a script may add to those that it begins with."""
@@ -439,7 +440,7 @@ def script_from_seed(
 
     `together`: of the transactions of a list at most so many are asked for at one moment; what is drawn as more stays.
     """
-    random = Random(f"script/{seed}/{voters}" + ("" if machine == MACHINES[0] else f"/{machine}"))
+    random = Random(f"script/{seed}/{voters}" + ("" if machine == MACHINES[0] or is_users(machine) else f"/{machine}"))
     if observers is None:
         observers = int(random.random() < 0.2)
     draw = Draw(random, voters, observers)
@@ -450,7 +451,8 @@ def script_from_seed(
         )  # brokers would not come to their work between two epochs
     if machine == "store":
         knobs = evolve(knobs, counter_max=max(knobs.counter_max, COUNTER_OF_CLIENTS_MIN))
-    ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops, "partitions": _partition_ops}[machine]
+    drawn_as = MACHINES[0] if is_users(machine) else machine
+    ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops, "partitions": _partition_ops}[drawn_as]
     brokers = draw.upto(BROKERS_MIN, BROKERS_MAX) if machine == "controller" else 0
     if machine == "partitions":
         brokers = draw.upto(BROKERS_MIN, BROKERS_MIN + 1)

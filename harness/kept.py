@@ -24,7 +24,7 @@ from harness.rerun import rerun, terse
 from harness.script import as_json
 from harness.script.script import Script
 from harness.scripts import ScriptError
-from harness.worlds import WORLDS, world
+from harness.worlds import WORLDS, world_for
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -116,7 +116,7 @@ def objection(path: Path) -> str | None:
 
 def _run(kept: Kept, mutant: str | None) -> Outcome:
     with nullcontext() if mutant is None else planted(BY_NAME[mutant].edits):
-        return world(kept.world).run(kept.script)
+        return world_for(kept.script.machine, kept.world).run(kept.script)
 
 
 def code_version() -> str:

@@ -9,12 +9,12 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing, contextmanager
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import field, frozen
 
@@ -24,8 +24,9 @@ from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.profiles import drawn
 from harness.watchdog import watchdog
-from harness.worlds import world
+from harness.worlds import world_for
 
+Failed = TypeVar("Failed")
 CHUNK: Final = 25
 """So many runs travel to another process at a time."""
 
@@ -128,6 +129,14 @@ class Tally:
         )
 
 
+def grouped(failures: Iterable[Failed], violated: Callable[[Failed], Hashable]) -> list[tuple[Failed, int]]:
+    """Group failures by what they violated: the first failure of each group, and the size of the group."""
+    groups: dict[Hashable, list[Failed]] = {}
+    for each in failures:
+        groups.setdefault(violated(each), []).append(each)
+    return [(group[0], len(group)) for group in groups.values()]
+
+
 def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
     failures: tuple[Failure, ...] = ()
     if outcome.promise is not None:
@@ -159,7 +168,7 @@ def run_some(plan: Plan, numbers: Sequence[int], stop_after: int = 0, until: flo
 def _one_by_one(
     plan: Plan, numbers: Sequence[int], stop_after: int, until: float | None
 ) -> Generator[Tally, None, None]:
-    where, failed = world(plan.world), 0
+    where, failed = world_for(plan.machine, plan.world), 0
     try:
         with planted(() if plan.mutant is None else BY_NAME[plan.mutant].edits):
             for number in numbers:

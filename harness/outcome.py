@@ -62,6 +62,8 @@ class Outcome:
     """What the clients of brokers saw; None where there were none."""
     undecided: bool = False
     """It was given up before it had come to its end, with no promise broken by then. `what` says what was spent."""
+    explanation: str = ""
+    """The history of the clients and the objection of the checker, if a user's own machine violated an invariant."""
     place: str | None = None
     """Where logs and data of the run are kept, when something is to be looked at."""
 

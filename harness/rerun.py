@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from harness.script.names import is_users
 from harness.script.script import Script
 from harness.scripts import VERSION
 from harness.worlds import WORLDS
@@ -30,7 +31,8 @@ def rerun(
     beside: Path | None = None,
 ) -> str:
     """`file` has the script already. `beside` is where it is put if it is too long for a line."""
-    how = f"{f' --world {world}' if world != WORLDS[0] else ''}{f' --mutant {mutant}' if mutant else ''}"
+    usual = world == WORLDS[0] or is_users(script.machine)
+    how = f"{'' if usual else f' --world {world}'}{f' --mutant {mutant}' if mutant else ''}"
     line = f"echo {shlex.quote(terse(script))} | {COMMAND} -{how}"
     if file is None and len(line) <= LINE_MAX:
         return line

@@ -57,6 +57,7 @@ examples:
   zab-harness fuzz --runs 10000 --jobs 2         search; each failure prints the line that repeats it
   zab-harness fuzz --runs 100000 --output found  the same with Spark, and every run becomes a row
   zab-harness analyze found                      what the rows say, as a page and as tables
+  zab-harness fuzz --machine examples.bank:Bank --runs 200   a state machine of your own, under all faults
   zab-harness shrink --seed 42                   the smallest script that fails in the same way
   zab-harness crash-points --machine store       crash before each write, sync and rename in turn
   zab-harness mutants                            put known bugs back, one at a time: does anybody notice?

@@ -22,6 +22,7 @@ from harness.outcome import Outcome
 from harness.profiles import ALL, drawn
 from harness.profiles import BY_NAME as PROFILES
 from harness.script.checks import SERVERS_MAX
+from harness.script.names import is_users
 from harness.scripts import ScriptError, from_json, loads, to_json
 from harness.worlds import WORLDS
 from zab.core.plurals import counted
@@ -68,9 +69,14 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ops", type=natural, default=100, help="at most so many operations (default 100)")
     parser.add_argument(
         "--machine",
-        choices=MACHINES,
+        type=_machine,
         default=MACHINES[0],
-        help="what is replicated: a list (default), the store, or the store with brokers: controller, partitions",
+        metavar="NAME",
+        help=f"the system under test: {', '.join(MACHINES)} (default {MACHINES[0]}), or a state machine of your own as "
+        "module:Class, imported from the working directory or from what is installed, such as examples.bank:Bank. "
+        "The class needs prepare, apply, snapshot and restore (see zab.Machine); its model is its attribute `model`, "
+        "or the only class of its module with initial and step; its requests are drawn by `requests` of the class, of "
+        "the model or of the module",
     )
     parser.add_argument(
         "--together",
@@ -96,8 +102,7 @@ def world_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--world",
         choices=WORLDS,
-        default=WORLDS[0],
-        help="where to run it (default cores); `zab-harness worlds` says what they are",
+        help=f"where to run it (default {usual_worlds()}); `zab-harness worlds` says what they are",
     )
     parser.add_argument(
         "--scale",
@@ -137,6 +142,17 @@ def whole(text: str) -> int:
 
 def mutant_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mutant", type=_mutant, metavar="NAME", help="with this bug put back (see `mutants --list`)")
+
+
+def usual_worlds() -> str:
+    return f"{WORLDS[0]}; stack for a machine of your own"
+
+
+def _machine(text: str) -> str:
+    if text in MACHINES or is_users(text):
+        return text
+    known = f"{', '.join(MACHINES)}, and your own as module:Class, such as examples.bank:Bank"
+    raise argparse.ArgumentTypeError(f"there is no {text!r}{near(text, MACHINES)}; there are {known}")
 
 
 def _mutant(text: str) -> str:
@@ -271,7 +287,7 @@ def with_mutant(arguments: argparse.Namespace, act: Callable[[], int]) -> int:
         return act()
     try:
         with planted(BY_NAME[arguments.mutant].edits):
-            if arguments.world != "processes":
+            if getattr(arguments, "world", None) != "processes":
                 return act()
     except Stale as stale:
         raise Misuse(f"{arguments.mutant} does not fit the code any more: {stale}") from stale
@@ -290,7 +306,8 @@ def verdict(outcome: Outcome) -> str:
         return f"held: {numbers}; all equal {outcome.recovered_ms} ms after the last fault"
     if outcome.undecided:
         return f"UNDECIDED after {outcome.at_ms} ms: {outcome.what}\n{numbers}"
-    return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{numbers}"
+    told = f"\n\n{outcome.explanation}" if outcome.explanation else ""
+    return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{numbers}{told}"
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, object]:
@@ -299,6 +316,7 @@ def outcome_as_json(outcome: Outcome) -> dict[str, object]:
         "undecided": outcome.undecided,
         "promise": outcome.promise,
         "what": outcome.what,
+        "explanation": outcome.explanation,
         "at_ms": outcome.at_ms,
         "events": outcome.events,
         "committed": outcome.committed,

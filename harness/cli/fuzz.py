@@ -12,9 +12,8 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -31,20 +30,21 @@ from harness.cli.common import (
     size_arguments,
     sizes,
     too_many_servers,
+    usual_worlds,
     with_mutant,
 )
-from harness.cli.show import draw, must_be_recorded
+from harness.cli.playing import draw, must_be_recorded
 from harness.cli.shrink import in_words, keep_script
 from harness.draw import JOINERS
 from harness.faults import Script
-from harness.many import Plan, Tally, campaign
+from harness.many import Plan, Tally, campaign, grouped
 from harness.points import Point, missed, points_of
 from harness.points.table import PREFIX
 from harness.rerun import rerun
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
-from harness.worlds import WORLDS, world
+from harness.worlds import WORLDS, world_for
 from zab.core.plurals import counted, noun
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stop-after", type=natural, default=10, metavar="N", help="end after N failures (default 10; 0: never)"
     )
-    parser.add_argument("--world", choices=WORLDS, default=WORLDS[0], help="where to run them (default cores)")
+    parser.add_argument("--world", choices=WORLDS, help=f"where to run them (default {usual_worlds()})")
     mutant_argument(parser)
     parser.add_argument(
         "--output",
@@ -107,7 +107,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         arguments.faults,
         arguments.ops,
         arguments.length_ms,
-        arguments.world,
+        world_for(arguments.machine, arguments.world).name,
         arguments.machine,
         arguments.mutant,
         arguments.together,
@@ -119,7 +119,7 @@ def act(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments)
     must_fit(plan.profile, plan.machine)
     if arguments.diagram is not None:
-        must_be_recorded(world(plan.world))
+        must_be_recorded(world_for(plan.machine, plan.world))
     if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
         raise Misuse(too_many_servers(max(plan.voters), plan.observers))
     if arguments.output is not None and arguments.seconds is not None:
@@ -208,22 +208,25 @@ def _overdue(plan: Plan, total: Tally) -> list[Point]:
 def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, diagram: Path | None) -> int:
     """Shrink, keep and draw the first failure. In the world of processes this would take hours."""
     wanted = not arguments.no_shrink and not arguments.json
-    if arguments.world == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
+    there = world_for(script.machine, arguments.world)
+    if there.name == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
         return VIOLATED
 
     def act() -> int:
-        run = world(arguments.world).run
+        run = there.run
         found = None if arguments.no_shrink else shrink(script, same_promise(run, promise), runs_max=300)
         last = run(script if found is None else found.script, trace=True)
         path = None
         if arguments.keep is not None:
-            path = keep_script(arguments.keep, last, arguments.world, arguments.mutant)
+            path = keep_script(arguments.keep, last, there.name, arguments.mutant)
         if diagram is not None:
-            draw(diagram, last, arguments.world, arguments.mutant)
+            draw(diagram, last, there.name, arguments.mutant)
         if wanted and found is not None:
             print(f"\nthe first of them, made smaller:\n{in_words(script, found)}\n\n{describe(found.script)}\n")
+            if last.explanation:
+                print(f"{last.explanation}\n")
             beside = None if diagram is None else diagram.with_suffix(".json")
-            print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path, beside=beside))
+            print(rerun(found.script, world=there.name, mutant=arguments.mutant, file=path, beside=beside))
             if diagram is not None:
                 print(f"drawn in {diagram}")
         return VIOLATED
@@ -251,14 +254,10 @@ def failures_by_kind(table: Path) -> list[FailureKind]:
 
     columns = ["seed", "voters", "outcome", "promise", "what", "script"]
     rows = [row for path in table.glob("*.parquet") for row in pq.read_table(path, columns=columns).to_pylist()]
-    first: dict[tuple[str, str | None], dict[str, Any]] = {}
-    runs: Counter[tuple[str, str | None]] = Counter()
-    for row in sorted(rows, key=lambda row: int(row["seed"])):
-        kind = row["outcome"], row["promise"]
-        if row["outcome"] in ("violated", "error"):
-            runs[kind] += 1
-            first.setdefault(kind, row)
-    return [FailureKind(**row, runs=runs[kind]) for kind, row in first.items()]
+    failed = [row for row in rows if row["outcome"] in ("violated", "error")]
+    failed.sort(key=lambda row: int(row["seed"]))
+    kinds = grouped(failed, lambda row: (row["outcome"], row["promise"]))
+    return [FailureKind(**row, runs=runs) for row, runs in kinds]
 
 
 # -- a campaign that is kept -----------------------------------------------------------------------------

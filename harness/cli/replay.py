@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Any
-
-from attrs import evolve
 
 from harness import history_json
 from harness.checkers import records
@@ -24,9 +20,9 @@ from harness.cli.common import (
     verdict,
     with_mutant,
 )
+from harness.cli.playing import chosen_world, draw, must_be_recorded
 from harness.faults import Script
 from harness.scripts import describe, dumps
-from harness.worlds import World, world
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -42,24 +38,6 @@ def act(arguments: argparse.Namespace) -> int:
     return with_mutant(arguments, lambda: _run_script(arguments, script))
 
 
-def chosen_world(arguments: argparse.Namespace) -> World:
-    found = world(arguments.world)
-    if arguments.world != "processes":
-        if arguments.netns:
-            raise Misuse("--netns is for the world of processes: nowhere else is there a network")
-        return found
-    run: Any = found.run
-    if not arguments.netns:
-        return evolve(found, run=partial(run, scale=arguments.scale, mutant=arguments.mutant))
-    from harness.worlds.processes import netns
-    from harness.worlds.processes.world import WITH_SPACES
-
-    why = netns.can_make()
-    if why is not None:
-        raise Misuse(f"--netns: {why}")
-    return evolve(WITH_SPACES, run=partial(run, scale=arguments.scale, mutant=arguments.mutant, spaces=True))
-
-
 def _can_be_stored(path: Path, script: Script) -> None:
     if script.machine == "list":
         raise Misuse("--history: a list has no clients that see anything; --machine store has")
@@ -68,10 +46,8 @@ def _can_be_stored(path: Path, script: Script) -> None:
 
 
 def _run_script(arguments: argparse.Namespace, script: Script) -> int:
-    there = chosen_world(arguments)
+    there = chosen_world(arguments, script.machine)
     if arguments.diagram is not None:
-        from harness.cli.show import draw, must_be_recorded
-
         must_be_recorded(there)
     can = there.playable(script)
     script, skipped = can.script, can.skipped
@@ -83,9 +59,9 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     elif arguments.history is not None and outcome.history is not None:
         arguments.history.write_text(history_json.dumps(outcome.history))
     if arguments.diagram is not None:
-        draw(arguments.diagram, outcome, arguments.world, arguments.mutant)
+        draw(arguments.diagram, outcome, there.name, arguments.mutant)
     if arguments.json:
-        made = {**outcome_as_json(outcome), "world": arguments.world, "skipped": skipped}
+        made = {**outcome_as_json(outcome), "world": there.name, "skipped": skipped}
         if arguments.hash and outcome.trace is not None:
             made["hash"] = outcome.trace.hash()
         print(json.dumps(made))

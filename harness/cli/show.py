@@ -12,7 +12,6 @@ from pathlib import Path
 from harness.cli.common import (
     HELD,
     VIOLATED,
-    Misuse,
     chosen,
     outcome_as_json,
     script_arguments,
@@ -20,12 +19,8 @@ from harness.cli.common import (
     with_mutant,
     world_arguments,
 )
-from harness.cli.replay import chosen_world
+from harness.cli.playing import chosen_world, draw, must_be_recorded
 from harness.faults import Script
-from harness.outcome import Outcome
-from harness.report.diagram import page
-from harness.rerun import rerun
-from harness.worlds import World
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -43,33 +38,15 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, script: Script) -> int:
-    there = chosen_world(arguments)
+    there = chosen_world(arguments, script.machine)
     must_be_recorded(there)
     can = there.playable(script)
     outcome = there.run(can.script, trace=True)
-    draw(arguments.output, outcome, arguments.world, arguments.mutant)
+    draw(arguments.output, outcome, there.name, arguments.mutant)
     if arguments.json:
         page = str(arguments.output.resolve())
-        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": arguments.world, "skipped": can.skipped}))
+        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": there.name, "skipped": can.skipped}))
     else:
         print(verdict(outcome))
         print(f"drawn in {arguments.output}")
     return HELD if outcome.held else VIOLATED
-
-
-def must_be_recorded(there: World) -> None:
-    """Said before anything runs: a picture of what nobody has written down would show servers that do nothing."""
-    if not there.recorded:
-        raise Misuse(
-            f"the world {there.name} records no acts, so there is nothing to draw; "
-            "the worlds of cores and stack keep one"
-        )
-
-
-def draw(path: Path, outcome: Outcome, world: str, mutant: str | None, script_file: Path | None = None) -> None:
-    assert outcome.trace is not None
-    line = rerun(outcome.script, world=world, mutant=mutant, file=script_file)
-    try:
-        path.write_text(page(outcome, line))
-    except OSError as error:
-        raise Misuse(f"{path}: {error.strerror}") from error

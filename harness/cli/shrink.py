@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 from attrs import evolve
@@ -24,19 +24,18 @@ from harness.cli.common import (
     outcome_as_json,
     positive,
     script_arguments,
+    seconds,
     verdict,
     with_mutant,
     world_arguments,
 )
-from harness.cli.replay import chosen_world
-from harness.cli.show import draw, must_be_recorded
+from harness.cli.playing import chosen_world, draw, must_be_recorded
 from harness.faults import Script
 from harness.kept import Kept, code_version, keep
 from harness.outcome import Outcome
 from harness.rerun import rerun
 from harness.scripts import describe, dumps
 from harness.shrink import Shrunk, same_promise, shrink
-from harness.worlds import WORLDS, Run, world
 from zab.core.plurals import counted
 
 
@@ -44,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     script_arguments(parser)
     world_arguments(parser)
     parser.add_argument("--runs", type=positive, default=400, help="run no more scripts than this (default 400)")
+    parser.add_argument("--seconds", type=seconds, default=inf, metavar="S", help="end after so many seconds")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the script there, as JSON")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="store it there, with what is known of it, for tests")
     diagram_argument(parser)
@@ -57,7 +57,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
-    there = chosen_world(arguments)
+    there = chosen_world(arguments, script.machine)
     if arguments.diagram is not None:
         must_be_recorded(there)
     script = there.playable(script).script
@@ -66,16 +66,21 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
         print(verdict(outcome))
         return HELD if outcome.held else VIOLATED
     with Progress(arguments.runs, "scripts tried") as progress:
-        found = smaller(script, outcome.promise, arguments.runs, progress.step, run=there.run)
+        found = shrink(
+            outcome.script,
+            same_promise(there.run, outcome.promise, progress.step),
+            runs_max=arguments.runs,
+            seconds_max=arguments.seconds,
+        )
     last = there.run(found.script, trace=True)
     path: Path | None = arguments.output
     if path is not None:
         path.write_text(dumps(found.script))
     if arguments.keep is not None:
-        path = keep_script(arguments.keep, evolve(outcome, script=found.script), arguments.world, arguments.mutant)
+        path = keep_script(arguments.keep, evolve(outcome, script=found.script), there.name, arguments.mutant)
     if arguments.diagram is not None:
-        draw(arguments.diagram, last, arguments.world, arguments.mutant)
-    line = rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path)
+        draw(arguments.diagram, last, there.name, arguments.mutant)
+    line = rerun(found.script, world=there.name, mutant=arguments.mutant, file=path)
     if arguments.json:
         proof = {
             "needed": [type(item).__name__ for item in found.proof.needed],
@@ -122,14 +127,3 @@ def keep_script(folder: Path, outcome: Outcome, world: str, mutant: str | None) 
     assert outcome.promise is not None
     today = dt.date.today().isoformat()
     return keep(folder, Kept(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what))
-
-
-def smaller(
-    script: Script,
-    promise: str | None,
-    runs: int,
-    step: Callable[[], None] = lambda: None,
-    *,
-    run: Run | None = None,
-) -> Shrunk:
-    return shrink(script, same_promise(world(WORLDS[0]).run if run is None else run, promise, step), runs_max=runs)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.draw import JOINERS
-from harness.faults import MACHINES, Script
+from harness.faults import Script
 from harness.script.checks import SERVERS_MAX, check
 
 VOTERS_MAX: Final = SERVERS_MAX - JOINERS
@@ -49,20 +49,28 @@ def check_keep(given: object) -> None:
         raise ValueError(f"keep={str(given)!r}: this is there, and is no folder")
 
 
+def check_file(given: object) -> None:
+    if given is None:
+        return
+    if not isinstance(given, str | Path):
+        raise TypeError(f"diagram={given!r}: expected the path of a file")
+    if not Path(given).absolute().parent.is_dir():
+        raise ValueError(f"diagram={str(given)!r}: there is no folder {Path(given).absolute().parent}")
+
+
+def check_seconds(given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"shrink_seconds={given!r}: expected a number of seconds")
+    if not given >= 0:
+        raise ValueError(f"shrink_seconds={given!r}: expected 0 or more")
+
+
 def check_script(given: object) -> None:
     """What a file says is looked at when it is read."""
     if isinstance(given, Script):
         check(given)
     elif given is not None and not isinstance(given, str | Path):
         raise TypeError(f"script={given!r}: expected a Script, or the path of a file with one")
-
-
-def check_machine(script: Script) -> None:
-    if script.machine != MACHINES[0]:
-        raise ValueError(
-            f"script: its machine is {script.machine!r}; what is asked of a machine of your own is in "
-            f"scripts for {MACHINES[0]!r}"
-        )
 
 
 def _number(name: str, value: object, least: int, most: int | None = None) -> None:

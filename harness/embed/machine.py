@@ -6,21 +6,25 @@ traced back to who asked for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from harness.checkers import Violation
+from harness.embed.state import States
 from harness.worlds.stack.machine import ToldMachine
 from zab.core.errors import Refused
-from zab.core.zxid import Zxid
+from zab.core.zxid import ServerId, Zxid
 from zab.service.replicated_machine import Machine, View
 
 if TYPE_CHECKING:
-    from harness.embed.world import EmbedWorld
     from harness.worlds.stack.server import Life
 
 RAISES = "the machine raises nothing"
+Applied: TypeAlias = Callable[[ServerId, Zxid, int, object], None]
+"""Called with the server, the zxid, the number of the request and its result."""
 
 
 class Answer(NamedTuple):
@@ -64,9 +68,10 @@ class Outstanding(Sequence[tuple[Zxid, bytes]]):
 
 
 class TheirMachine(ToldMachine):
-    def __init__(self, life: Life, world: EmbedWorld, theirs: Machine) -> None:
+    def __init__(self, life: Life, theirs: Machine, states: States, applied: Applied) -> None:
         super().__init__(life)
-        self._world = world
+        self._states = states
+        self._applied = applied
         self._theirs = theirs
         self.last: Zxid | None = None
         """The zxid of the last transaction that `theirs` applied; None after a restore."""
@@ -74,7 +79,7 @@ class TheirMachine(ToldMachine):
     def compare(self) -> None:
         """Compare the final state with that of the other servers."""
         if self.last is not None:
-            self._world.states.compare(self._life.server.id, self.last, self._theirs)
+            self._states.compare(self._life.server.id, self.last, self._theirs)
 
     def prepare(self, request: bytes, view: View) -> bytes:
         number, body = number_of(request), body_of(request)
@@ -97,8 +102,8 @@ class TheirMachine(ToldMachine):
             result = self._theirs.apply(zxid, body)
         except Exception as error:
             raise self._raised("apply", body, error) from error
-        self._world.applied(self._life.server.id, zxid, number, body, result)
-        self._world.states.applied(self._life.server.id, zxid, self._theirs)
+        self._applied(self._life.server.id, zxid, number, result)
+        self._states.applied(self._life.server.id, zxid, self._theirs)
         self.last = zxid
         return Answer(zxid, result)
 
@@ -119,6 +124,9 @@ class TheirMachine(ToldMachine):
         self._life.restored()
 
     def _raised(self, what: str, body: bytes, error: Exception) -> Violation:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"in {place.name} ({Path(place.filename).name}:{place.lineno})"
         return Violation(
-            RAISES, f"{what}({repr(body) if body else 'chunks'}) at server {self._life.server.id} raises {error!r}"
+            RAISES,
+            f"{what}({repr(body) if body else 'chunks'}) at server {self._life.server.id} raises {error!r} {where}",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from zab.service.replicated_machine import Machine
 
@@ -24,14 +24,20 @@ class Model(Protocol):
 
 Make: TypeAlias = Callable[[], Machine]
 Draw: TypeAlias = Callable[[Random], bytes]
+MACHINE_METHODS: Final = ("prepare", "apply", "snapshot", "restore")
+MODEL_METHODS: Final = ("initial", "step")
+
+
+def lacks(made: object, methods: Sequence[str]) -> list[str]:
+    return [name for name in methods if not callable(getattr(made, name, None))]
 
 
 def check_makes(make: object) -> Make:
-    """What is wrong with a machine is said before anything is run."""
+    """Refuse what is no machine before anything is run."""
     if not callable(make):
         raise TypeError(f"the machine is made anew for each life of a server: give its class, not {make!r}")
     made: Any = make()
-    missing = [name for name in ("prepare", "apply", "snapshot", "restore") if not callable(getattr(made, name, None))]
+    missing = lacks(made, MACHINE_METHODS)
     if missing:
         raise TypeError(f"{type(made).__name__} is no machine: it has no {', '.join(missing)}; see zab.Machine")
     return make
@@ -39,7 +45,7 @@ def check_makes(make: object) -> Make:
 
 def check_model(model: object) -> Model:
     made: Any = model() if isinstance(model, type) else model
-    missing = [name for name in ("initial", "step") if not callable(getattr(made, name, None))]
+    missing = lacks(made, MODEL_METHODS)
     if missing:
         raise TypeError(f"{type(made).__name__} is no model: it has no {', '.join(missing)}")
     found: Model = made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from attrs import frozen
 
@@ -24,6 +25,14 @@ class Failure:
     runs: int = 1
     shrunk: bool = False
     """True after the search for a smaller script. If the campaign was interrupted before it, the script is as drawn."""
+    explanation: str = ""
+    """The history of the clients in the run of the script, and the objection of the checker."""
+    replay: str = ""
+    """The line that replays the script, of the shell or of Python."""
+    kept: Path | None = None
+    """The file of the script, if it is kept."""
+    diagram: Path | None = None
+    """The picture of the run."""
 
 
 @frozen
@@ -72,6 +81,10 @@ class Report:
                 "seed": each.seed,
                 "runs": each.runs,
                 "script": None if each.script is None else to_json(each.script),
+                "explanation": each.explanation,
+                "replay": each.replay,
+                "kept": None if each.kept is None else str(each.kept),
+                "diagram": None if each.diagram is None else str(each.diagram),
             }
             for each in self.failures
         ]
@@ -114,13 +127,22 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
     if failure.script is None:
         yield "No fault is needed to see it: two machines and some requests, in one process, suffice."
         return
+    if failure.explanation:
+        yield ""
+        yield failure.explanation
     if failure.shrunk:
         yield ""
         yield "The smallest script that shows it:"
         yield from ("  " + line for line in describe(failure.script).splitlines())
         yield ""
+    if failure.replay:
+        yield f"Replay it: {failure.replay}"
+    if failure.kept is not None:
+        yield f"The script is kept: {failure.kept}"
+    if failure.diagram is not None:
+        yield f"The picture: {failure.diagram.resolve().as_uri()}"
     yield _again(failure.seed)
 
 
 def _again(seed: int | None) -> str:
-    return f"Again, with the same arguments: campaign(..., seed={seed}, runs=1)"
+    return f"The whole run again, with the same arguments: campaign(..., seed={seed}, runs=1)"

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
@@ -19,15 +19,20 @@ from attrs import evolve, frozen
 from harness.checkers import Violation
 from harness.draw import script_from_seed
 from harness.embed import elsewhere, roundtrip
-from harness.embed.arguments import check_keep, check_machine, check_numbers, check_script, check_servers
-from harness.embed.model import Draw, Make, Model, check_makes, check_model, drawing
+from harness.embed.arguments import check_file, check_keep, check_numbers, check_script, check_seconds, check_servers
+from harness.embed.model import Make, Model
+from harness.embed.named import name_of, parts_of, shell_prefix, without_model
 from harness.embed.report import Failure, Report, Undecided
-from harness.embed.state import State, check_state
+from harness.embed.system import MODEL, REQUESTS, STATE, SystemUnderTest, system_of
 from harness.embed.there import CHILD, Called
 from harness.embed.world import run
-from harness.faults import Script
-from harness.many import workers
+from harness.faults import MACHINES, Script
+from harness.many import grouped, workers
 from harness.outcome import Outcome
+from harness.report.diagram import page, read
+from harness.report.story import story
+from harness.rerun import rerun, written
+from harness.script.names import is_users
 from harness.scripts import dumps, loads
 from harness.shrink import same_promise, shrink
 
@@ -42,12 +47,36 @@ class _Ran:
     undecided: bool
     promise: str | None
     what: str
+    explanation: str
+
+
+@frozen
+class _Given:
+    """The system under test, and the arguments from which it was made: they stand in the line that replays a run."""
+
+    system: SystemUnderTest
+    machine: object
+    parts: dict[str, object]
+
+    def line(self, script: Script, file: Path | None) -> str:
+        """Return the line that replays the script: of the shell if it finds the machine there, or of Python."""
+        prefix = shell_prefix(self.machine, **self.parts)
+        if prefix is not None:
+            return prefix + rerun(script, file=file or written(script))
+        words = [_named(self.machine), repr(str(file or written(script)))]
+        words += [f"{part}={_named(value)}" for part, value in self.parts.items() if value is not None]
+        return f"harness.replay({', '.join(words)})"
+
+
+def _named(value: object) -> str:
+    name = getattr(value, "__name__", None)
+    return "..." if name is None or "<" in name else str(name)
 
 
 def campaign(
     machine: Make,
     *,
-    model: Model | type,
+    model: Model | type | None = None,
     requests: object = None,
     state: object = None,
     runs: int = 50,
@@ -58,29 +87,34 @@ def campaign(
     length_ms: int = 2_000,
     script: Script | str | Path | None = None,
     keep: str | Path | None = None,
+    diagram: str | Path | None = None,
     shrink_runs: int = 150,
+    shrink_seconds: float = 60.0,
     jobs: int = 1,
     stop_after: int = 1,
 ) -> Report:
     """Run `machine` on simulated servers under faults, and compare its results with those of `model`.
 
     machine     its class, or whatever makes a new one; as it is given to `zab.open_member`
-    model       `initial()`, and `step(state, request) -> (state, result)`
+    model       `initial()`, and `step(state, request) -> (state, result)`; by default the attribute `model` of the
+                class, or the only class of its module with these methods
     requests    a function of a `random.Random`, a list to choose from, or a strategy of Hypothesis; by default
-                the model's own `requests(random)`
+                `requests` of the class (a static method), the model's own `requests(random)`, or that of the module
     state       a function of a machine that returns its state as a value; servers that have applied the same
-                must have the same. By default it is what `snapshot()` returns
+                must have the same. By default it is `state` of the class (a static method), or what `snapshot()`
+                returns
     runs, seed  the seeds `seed`, `seed + 1`, ... are run; the same seed is the same run
     servers     how many there are, in turn
     faults, operations, length_ms  at most so many in a run, and its length before all is healed
     script      run only this one: a `Script`, or the path of a file with one
-    keep        a folder in which the smallest failing script is stored
-    shrink_runs  the most runs that are spent to make a failure small
+    keep        a folder in which the smallest failing scripts are stored
+    diagram     a file, as HTML: the picture of the smallest run of the first failure; of others beside it
+    shrink_runs, shrink_seconds  the most that is spent to make a failure small
     jobs        the number of processes; the report is the same for any number
     stop_after  end after this number of failing runs; 0: after all runs. Failures are grouped by the broken promise
 
     A wrong argument is a `TypeError` or a `ValueError` that names it, before anything runs. Ctrl-C prints the report of
-    the runs so far.
+    the runs so far; while a failure is made small, it ends that search with the smallest script so far.
     """
     if os.environ.get(CHILD):
         raise Called
@@ -88,50 +122,102 @@ def campaign(
         runs=runs, seed=seed, faults=faults, operations=operations, length_ms=length_ms, shrink_runs=shrink_runs,
         jobs=jobs, stop_after=stop_after,
     )  # fmt: skip
+    check_seconds(shrink_seconds)
     check_servers(servers)
     check_keep(keep)
+    check_file(diagram)
     check_script(script)
-    given = None if script is None else _given(script)
-    make = check_makes(machine)
-    theirs = check_model(model)
-    look = check_state(state)
-    draw = drawing(requests if requests is not None else getattr(theirs, "requests", None))
+    if script is None:
+        scripts = _drawn(seed, runs, servers, faults, operations, length_ms, name_of(machine))
+    else:
+        one = _loaded(script, name_of(machine))
+        scripts = [(one.seed, one)]
+    given = _system(machine, model, requests, state)
+    system = given.system
     name = getattr(machine, "__name__", type(machine).__name__)
     began = time.monotonic()
     notes: list[str] = []
     try:
-        done = roundtrip.check(make, draw, look, str(seed))
-        if not elsewhere.check(make, done, look):
+        life = roundtrip.check(system.make, system.draw, system.state, str(seed))
+        if not elsewhere.check(system.make, life, system.state):
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
         alone = Failure(violation.promise, violation.what, None, None)
         return Report(name, 0, 0, time.monotonic() - began, (alone,), tuple(notes))
-    scripts = given or _drawn(seed, runs, servers, faults, operations, length_ms)
-    play = partial(_play, make=make, model=theirs, draw=draw, state=look)
     ran: list[_Ran] = []
     failed = 0
     try:
-        with closing(_each(scripts, play, jobs)) as results:
-            for one in results:
-                ran.append(one)
+        with closing(_each(scripts, partial(run, system=system), jobs)) as results:
+            for done in results:
+                ran.append(done)
                 _progress(began, f"{len(ran)} of {len(scripts)} runs")
-                failed += one.promise is not None
+                failed += done.promise is not None
                 if stop_after and failed >= stop_after:
                     break
     except KeyboardInterrupt:
         _progress(began, "")
         print(f"interrupted after {len(ran)} of {len(scripts)} runs", file=sys.stderr)
-        print(_report(name, ran, _grouped(ran), notes, began), file=sys.stderr)
+        print(_report(name, ran, _failures(ran), notes, began), file=sys.stderr)
         raise
-    failures = [_made_small(each, play, shrink_runs, began) for each in _grouped(ran)]
+    failures = [_made_small(each, system, shrink_runs, shrink_seconds, began) for each in _failures(ran)]
     _progress(began, "")
-    if keep is not None:
-        notes += [f"kept as {_kept(Path(keep), name, each.script)}" for each in failures if each.script is not None]
+    pictures = _numbered(diagram, len(failures))
+    failures = [_stored(each, given, name, keep, picture) for each, picture in zip(failures, pictures, strict=True)]
     return _report(name, ran, failures, notes, began)
 
 
-def _play(script: Script, *, make: Make, model: Model, draw: Draw, state: State) -> Outcome:
-    return run(script, make, model, draw, state)
+def replay(
+    machine: Make,
+    script: Script | str | Path,
+    *,
+    model: Model | type | None = None,
+    requests: object = None,
+    state: object = None,
+    diagram: str | Path | None = None,
+) -> Report:
+    """Run one script again, and report on it. The arguments are those of `campaign`.
+
+    The script is not made smaller. `diagram` is drawn also if every promise holds.
+    """
+    if os.environ.get(CHILD):
+        raise Called
+    check_file(diagram)
+    check_script(script)
+    given = _system(machine, model, requests, state)
+    system = given.system
+    name = getattr(machine, "__name__", type(machine).__name__)
+    began = time.monotonic()
+    outcome = run(_loaded(script, system.name), system, trace=diagram is not None)
+    one = _as_ran(outcome.script.seed, outcome)
+    file = None if isinstance(script, Script) else Path(script)
+    failures = [evolve(each, replay=given.line(outcome.script, file)) for each in _failures([one])]
+    if diagram is not None:
+        _draw(Path(diagram), outcome, name, given.line(outcome.script, file))
+        failures = [evolve(each, diagram=Path(diagram)) for each in failures]
+    return _report(name, [one], failures, [], began)
+
+
+def _system(machine: Make, model: object, requests: object, state: object) -> _Given:
+    usual = parts_of(machine)
+    parts = {MODEL: model, REQUESTS: requests, STATE: state}
+    chosen = {
+        part: usual[part] if value is None and (part != REQUESTS or model is None) else value
+        for part, value in parts.items()
+    }
+    if chosen[MODEL] is None:
+        raise TypeError(f"model=None: {getattr(machine, '__name__', machine)} {without_model(machine)}")
+    return _Given(system_of(machine, name_of(machine), **chosen), machine, parts)
+
+
+def _loaded(script: Script | str | Path, name: str) -> Script:
+    """Return the script for this machine. One for another machine of a user is accepted: its requests may fit."""
+    one = script if isinstance(script, Script) else loads(Path(script).read_text())
+    if one.machine != MACHINES[0] and not is_users(one.machine):
+        raise ValueError(
+            f"script: its machine is {one.machine!r}; a machine of your own is invoked in scripts for {MACHINES[0]!r}"
+            " or for module:Class"
+        )
+    return evolve(one, machine=name)
 
 
 def _report(name: str, ran: Sequence[_Ran], failures: Sequence[Failure], notes: Sequence[str], began: float) -> Report:
@@ -146,14 +232,13 @@ def _report(name: str, ran: Sequence[_Ran], failures: Sequence[Failure], notes: 
     )
 
 
-def _grouped(ran: Sequence[_Ran]) -> list[Failure]:
+def _failures(ran: Sequence[_Ran]) -> list[Failure]:
     """Return a failure for each broken promise, with the script of its first run."""
-    times = Counter(each.promise for each in ran)
-    first: dict[str, _Ran] = {}
-    for each in ran:
-        if each.promise is not None:
-            first.setdefault(each.promise, each)
-    return [Failure(promise, one.what, one.script, one.number, times[promise]) for promise, one in first.items()]
+    failed = [each for each in ran if each.promise is not None]
+    return [
+        Failure(one.promise or "", one.what, one.script, one.number, runs, explanation=one.explanation)
+        for one, runs in grouped(failed, lambda each: each.promise)
+    ]
 
 
 # -- processes -------------------------------------------------------------------------------------------
@@ -166,8 +251,19 @@ _play_in_child: Play
 
 def _ran(numbered: Numbered, play: Play) -> _Ran:
     number, script = numbered
-    outcome = play(script)
-    return _Ran(number, outcome.script, outcome.acknowledged, outcome.undecided, outcome.promise, outcome.what)
+    return _as_ran(number, play(script))
+
+
+def _as_ran(number: int, outcome: Outcome) -> _Ran:
+    return _Ran(
+        number,
+        outcome.script,
+        outcome.acknowledged,
+        outcome.undecided,
+        outcome.promise,
+        outcome.what,
+        outcome.explanation,
+    )
 
 
 def _ran_in_child(numbered: Numbered) -> _Ran:
@@ -197,8 +293,8 @@ def _each(scripts: Sequence[Numbered], play: Play, jobs: int) -> Generator[_Ran,
 
 
 def _drawn(
-    seed: int, runs: int, servers: Sequence[int], faults: int, operations: int, length_ms: int
-) -> list[tuple[int, Script]]:
+    seed: int, runs: int, servers: Sequence[int], faults: int, operations: int, length_ms: int, machine: str
+) -> list[Numbered]:
     return [
         (
             number,
@@ -209,29 +305,61 @@ def _drawn(
                 faults=faults,
                 ops=operations,
                 length_ms=length_ms,
+                machine=machine,
             ),
         )
         for number in range(seed, seed + runs)
     ]
 
 
-def _given(script: Script | str | Path) -> list[tuple[int, Script]]:
-    one = script if isinstance(script, Script) else loads(Path(script).read_text())
-    check_machine(one)
-    return [(one.seed, one)]
+# -- a failure -----------------------------------------------------------------------------------------
 
 
-def _made_small(failure: Failure, play: Play, runs_max: int, began: float) -> Failure:
+def _made_small(failure: Failure, system: SystemUnderTest, runs_max: int, seconds_max: float, began: float) -> Failure:
+    """Return the failure of the smallest script that was found in time."""
     tried = 0
+    last: dict[Script, Outcome] = {}
 
-    def seen() -> None:
+    def play(script: Script) -> Outcome:
         nonlocal tried
         tried += 1
         _progress(began, f"making the failure small, {tried} tries")
+        outcome = run(script, system=system)
+        if outcome.promise == failure.promise:
+            last[script] = outcome
+        return outcome
 
     assert failure.script is not None
-    small = shrink(failure.script, same_promise(play, failure.promise, seen), runs_max=runs_max).script
-    return evolve(failure, what=play(small).what, script=small, shrunk=True)
+    found = shrink(failure.script, same_promise(play, failure.promise), runs_max=runs_max, seconds_max=seconds_max)
+    outcome = last.get(found.script)
+    if outcome is None:
+        return evolve(failure, shrunk=True)
+    return evolve(failure, what=outcome.what, script=found.script, explanation=outcome.explanation, shrunk=True)
+
+
+def _stored(failure: Failure, given: _Given, name: str, keep: str | Path | None, picture: Path | None) -> Failure:
+    """Keep the script and draw the run, if that is wanted, and say how to replay it."""
+    assert failure.script is not None
+    file = None if keep is None else _kept(Path(keep), name, failure.script)
+    line = given.line(failure.script, file)
+    if picture is not None:
+        _draw(picture, run(failure.script, system=given.system, trace=True), name, line)
+    return evolve(failure, replay=line, kept=file, diagram=picture)
+
+
+def _draw(path: Path, outcome: Outcome, name: str, line: str) -> None:
+    assert outcome.trace is not None
+    lines = story(outcome, read(outcome.trace, outcome.script.servers))
+    title = f"{name} holds" if outcome.held else f"{name}: {outcome.promise or 'not decided'}"
+    path.write_text(page(outcome, line, title=title, story=tuple(each.strip() for each in lines)))
+
+
+def _numbered(path: str | Path | None, count: int) -> list[Path | None]:
+    """run.html, run-2.html, ..."""
+    if path is None:
+        return [None] * count
+    first = Path(path)
+    return [first if number == 1 else first.with_stem(f"{first.stem}-{number}") for number in range(1, count + 1)]
 
 
 def _kept(folder: Path, name: str, script: Script) -> Path:

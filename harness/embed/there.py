@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from zab.core.zxid import Zxid
@@ -23,6 +25,20 @@ CHILD: Final = "ZAB_HARNESS_ELSEWHERE"
 
 class Called(BaseException):
     """The file runs a campaign when it is loaded. All that stands above is defined by then."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Let a campaign at the top of a file raise `Called`, as in the other process."""
+    before = os.environ.get(CHILD)
+    os.environ[CHILD] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CHILD]
+        else:
+            os.environ[CHILD] = before
 
 
 def shown(result: object) -> str | None:

@@ -24,11 +24,12 @@ from harness.script.names import (
     MOMENTS,
     SHAPES,
     WITH_BROKERS,
+    is_users,
 )
 from harness.script.partitions import ACKS, DURABILITIES, ENDS, FATES, LIBRARIES, PARTS, READS, TRUNCATIONS, UNCLEAN
 from harness.script.process import Setting
 from harness.script.script import Fault, Knobs, Script
-from harness.script.workload import Op, Reconfigure, Step, Write
+from harness.script.workload import Invoke, Op, Reconfigure, Step, Write, request_bytes
 from zab.core.ensemble import Group, Role, Server, faults
 from zab.core.zxid import COUNTER_MAX, ServerId
 
@@ -123,8 +124,9 @@ def check(script: Script) -> None:
     if not 1 <= script.voters <= script.servers <= SERVERS_MAX:
         raise Senseless("script.voters", f"from 1 to {SERVERS_MAX} servers, at least one of them a voter")
     _check_groups(script)
-    if script.machine not in MACHINES:
-        raise Senseless("script.machine", f"{script.machine!r} is none of {', '.join(MACHINES)}")
+    if script.machine not in MACHINES and not is_users(script.machine):
+        known = f"{', '.join(MACHINES)}, and no class of your own as module:Class"
+        raise Senseless("script.machine", f"{script.machine!r} is none of {known}")
     if (script.machine in WITH_BROKERS) != (0 < script.brokers <= BROKERS_MAX):
         machines = " or ".join(WITH_BROKERS)
         raise Senseless("script.brokers", f"from 1 to {BROKERS_MAX} where the machine is {machines}, else none")
@@ -139,19 +141,20 @@ def check(script: Script) -> None:
         least, most = (getattr(getattr(script, place), name) for name in (small, large))
         if least > most:
             raise Senseless(f"script.{place}.{small}", f"{least} is more than {large}, which is {most}")
-    known = {*range(1, script.servers + 1), *_added(script)}
+    servers = {*range(1, script.servers + 1), *_added(script)}
     for kind, items in (("ops", script.ops), ("faults", script.faults)):
         for number, item in enumerate(items):
             if item.at > script.length_ms:
                 raise Senseless(f"script.{kind}[{number}].at", f"the run ends at {script.length_ms}")
             check_item(item, f"script.{kind}[{number}]")
-            _check_servers(item, known, f"script.{kind}[{number}]")
+            _check_servers(item, servers, f"script.{kind}[{number}]")
             target = getattr(item, "target", None)
             if target is not None and target == getattr(item, "source", None) and script.servers > 1:
                 raise Senseless(
                     f"script.{kind}[{number}].target", f"{target} is the source, too; nothing is between it and itself"
                 )
     asked = sum(op.count * (op.size + 16) for op in script.ops if isinstance(op, Write))
+    asked += sum(len(op.request) for op in script.ops if isinstance(op, Invoke))
     if asked > BYTES_MAX:
         raise Senseless("script.ops", f"all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
 
@@ -218,6 +221,14 @@ def _words(known: set[int]) -> str:
     return ", ".join(map(str, sorted(known)))
 
 
+def _is_request(text: str) -> bool:
+    try:
+        request_bytes(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_sound(script: Script) -> bool:
     try:
         check(script)
@@ -259,6 +270,8 @@ def _trouble(name: str, value: Any) -> str | None:
         return lists.trouble(value)
     if name == "limits":
         return None if LIMITS.fullmatch(value) else f"{value!r} is not like countHardLimit=4,byteHardLimit=100"
+    if name == "request":
+        return None if _is_request(value) else f"{value!r} is not the text of any bytes"
     if name == "path":
         return None if not value or value.startswith("/") else f"{value!r} does not begin with /"
     if type(value) is not int or name in SIGNED:

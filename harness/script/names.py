@@ -59,3 +59,8 @@ MACHINES: Final = ("list", "store", "controller", "partitions")
 brokers for clients, of which one is the controller, or these with the partitions that they replicate."""
 
 WITH_BROKERS: Final = ("controller", "partitions")
+
+
+def is_users(machine: str) -> bool:
+    """Return whether the machine is a class of the user's own, named as `module:Class`."""
+    return ":" in machine

@@ -195,7 +195,7 @@ def _topology(line: Line, first: Token, given: dict[str, Any]) -> None:
     if first.text == "length":
         given["length_ms"] = line.time()
     elif first.text == "machine":
-        given["machine"] = line.take(" or ".join(MACHINES)).text
+        given["machine"] = line.take(f"{', '.join(MACHINES)} or module:Class").text
     elif first.text == "groups":
         given["groups"] = _groups(line)
     elif first.text == "weights":
@@ -314,6 +314,8 @@ def _value(line: Line, name: str) -> Any:
         if token.text not in CHOICES[name]:
             raise token.error(_unknown(token.text, CHOICES[name]))
         return token.text
+    if name == "request":
+        return line.take('a request, like "ann 5"').text
     if name == "acl":
         return line.take('a list, like "u1:rwcda, world:r"').text
     if name == "limits":

@@ -22,6 +22,16 @@ class Write:
 
 
 @frozen
+class Invoke:
+    """A request to a user's own machine, at this server. One at the end of the script is asked after the healing."""
+
+    at: int
+    request: str = ""
+    """Its bytes as UTF-8. A byte that is none is a surrogate, as `surrogateescape` has it."""
+    server: int = LEADER
+
+
+@frozen
 class Barrier:
     """Asked of one server, whatever it is at that moment."""
 
@@ -106,10 +116,20 @@ class Vanish:
     client: int = 1
 
 
-Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish | BrokerOp | PartitionOp
+Op: TypeAlias = (
+    Write | Invoke | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish | BrokerOp | PartitionOp
+)
 OPS: Final[tuple[type[Op], ...]] = (
-    Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS, *PARTITION_OPS,
+    Write, Invoke, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS, *PARTITION_OPS,
 )  # fmt: skip
+
+
+def request_text(request: bytes) -> str:
+    return request.decode("utf-8", "surrogateescape")
+
+
+def request_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def has_lists(ops: Iterable[Op]) -> bool:

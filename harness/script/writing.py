@@ -80,6 +80,8 @@ def _words(item: Any) -> str:
             named.append(f"server {who}") if hasattr(item, "client") else named.insert(0, who)
         elif name in CHOICES:
             named.append(quoted(value))
+        elif name == "request":
+            rest.append(f"request {json.dumps(value)}")
         elif name == "groups":
             named.append(" | ".join(" ".join(NAMES.get(sid, str(sid)) for sid in group) for group in value))
         elif name == "steps":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final
 
 from attrs import frozen
@@ -44,12 +45,14 @@ def same_promise(
     return broke
 
 
-def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX) -> Shrunk:
+def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX, seconds_max: float = inf) -> Shrunk:
     """`broke` says whether, and when, a script breaks the promise. The given one does.
+
+    The search ends after so many runs or seconds, whichever comes first.
 
     Ctrl-C ends the search; the smallest script so far is the result.
     """
-    trials = Trials(broke, runs_max)
+    trials = Trials(broke, runs_max, seconds_max)
     script = _cut(script, trials)
     trials.step = "calm"
     script = _ended(plainer.calm(script, trials), trials)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from math import inf
 from typing import NewType, TypeAlias
 
 from harness.faults import Script
@@ -14,9 +16,10 @@ Broke: TypeAlias = Callable[[Script], Moment | None]
 
 
 class Trials:
-    def __init__(self, broke: Broke, runs_max: int) -> None:
+    def __init__(self, broke: Broke, runs_max: int, seconds_max: float = inf) -> None:
         self._broke = broke
         self._runs_max = runs_max
+        self._until = time.monotonic() + seconds_max
         self._known: dict[str, Moment | None] = {}
         self.runs: dict[str, int] = {}
         """Executions, by the step that asked for them."""
@@ -30,7 +33,7 @@ class Trials:
 
     @property
     def over(self) -> bool:
-        return self.interrupted or self.spent >= self._runs_max
+        return self.interrupted or self.spent >= self._runs_max or time.monotonic() >= self._until
 
     def broke(self, script: Script) -> Moment | None:
         """None also when it may not be tried any more: what was not seen to fail is not believed to."""

@@ -27,7 +27,7 @@ from harness.spark.layout import Chunk, Layout, appearing
 from harness.spark.rows import Row, act_rows, error_row, history_rows, run_row
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, Table
 from harness.watchdog import watchdog
-from harness.worlds import World, world
+from harness.worlds import World, world_for
 
 SECONDS_MAX: Final = 60.0
 """Of processor time. A run that needs more is broken off, and fails."""
@@ -146,7 +146,7 @@ def _repeat(work: Work, chunk: Chunk) -> Done:
 def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
     """Its row; and with a trace what became of it, if that is to be stored. A failure is run once more to have one."""
     plan = work.plan
-    where = world(plan.world)
+    where = world_for(plan.machine, plan.world)
     script = where.playable(plan.script(seed - plan.base)).script
     sampled = work.sample > 0 and share(seed, "sample", work.sample) == 0
     outcome, row = _timed(where, script, trace=sampled or is_repeated(seed))

@@ -15,6 +15,7 @@ from harness.faults import (
     Ask,
     Connect,
     Fault,
+    Invoke,
     Leave,
     Op,
     Reconfigure,
@@ -24,15 +25,18 @@ from harness.faults import (
 )
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
+from harness.script.names import is_users
 
 OF_CLIENTS: Final = (Connect, Ask, Leave, Vanish)
 ALIEN: Final = {
-    "list": (*OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS),
-    "store": (Write, *BROKER_OPS, *PARTITION_OPS),
-    "controller": (Write, *OF_CLIENTS, *PARTITION_OPS),
-    "partitions": (Write, *OF_CLIENTS),
+    "list": (Invoke, *OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS),
+    "store": (Invoke, Write, *BROKER_OPS, *PARTITION_OPS),
+    "controller": (Invoke, Write, *OF_CLIENTS, *PARTITION_OPS),
+    "partitions": (Invoke, Write, *OF_CLIENTS),
 }
 """By the machine of a script: what can only be asked of another one."""
+ALIEN_TO_USERS: Final = (*OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS)
+"""The same for a machine of the user's own."""
 
 
 class Run(Protocol):
@@ -63,7 +67,7 @@ class World:
             where = f"the world of {self.name}"
             raise ScriptError(f"script.machine: {where} has {', '.join(self.machines)}, and no {script.machine}")
         items = (*script.faults, *script.ops)
-        alien: tuple[type, ...] = ALIEN[script.machine]
+        alien: tuple[type, ...] = ALIEN.get(script.machine, ALIEN_TO_USERS)
         if script.groups and not self.regroups:
             alien = (*alien, Reconfigure)
 
@@ -94,5 +98,19 @@ WORLDS: Final = ("cores", "stack", "processes")
 def world(name: str) -> World:
     """Loaded when asked for: the real runtime is not needed to turn the cores, nor Trio to read a script."""
     found: Any = import_module(f"harness.worlds.{name}.world").WORLD
+    assert isinstance(found, World)
+    return found
+
+
+def world_for(machine: str, name: str | None = None) -> World:
+    """Return the world of this name, or the usual one, for a script of the machine.
+
+    A machine of the user's own, `module:Class`, is imported here. It runs in the stack only.
+    """
+    if not is_users(machine):
+        return world(name or WORLDS[0])
+    if name not in (None, "stack"):
+        raise ScriptError(f"the world {name} cannot run {machine}: your own machine runs in the world stack")
+    found: Any = import_module("harness.embed.named").world_of(machine)
     assert isinstance(found, World)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, Final
 
+from harness.embed.client_history import Invoked, Returned
 from harness.history import Asked, Became, Fired, Lost, Told
 from harness.report.diagram.faults import Faults
 from harness.report.diagram.picture import Band, Event, Lane, Message, Picture, Saving
@@ -148,6 +149,11 @@ class _Reader:
                 self._calls[call] = (len(self.events), server - 1)
             case Told(call=call, reply=reply):
                 words = reply.error or "done"
+            case Invoked(call=call, server=server):
+                words = f"invoke {what.words}"
+                self._calls[call] = (len(self.events), server - 1)
+            case Returned(call=call):
+                words = f"{what.type} {what.words}"
             case Lost():
                 words = "no answer"
             case Fired(event=event, path=path):
@@ -158,9 +164,9 @@ class _Reader:
                 words = type(what).__name__
         self.events.append(Event(at, lane, "clients", words, f"client {client}: {brief(what)}"))
         number = len(self.events) - 1
-        if isinstance(what, Asked):
+        if isinstance(what, Asked | Invoked):
             self.messages.append(Message(lane, what.server - 1, number, number, False, "clients", words))
-        elif isinstance(what, Told) and what.call in self._calls:
+        elif isinstance(what, Told | Returned) and what.call in self._calls:
             _, server_lane = self._calls.pop(what.call)
             self.messages.append(Message(server_lane, lane, number, number, False, "clients", words))
 

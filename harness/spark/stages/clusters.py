@@ -28,7 +28,7 @@ from harness.shrink import same_promise, shrink
 from harness.spark.layout import appearing
 from harness.spark.shapes import shape
 from harness.watchdog import watchdog
-from harness.worlds import world
+from harness.worlds import world_for
 
 SEEDS: Final = 5
 """So many seeds of a cluster are named."""
@@ -75,7 +75,8 @@ _SCHEMA: Final = pa.schema(
 
 
 def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, diagrams: Path | None) -> dict[str, Any]:
-    there = world(where)
+    script = loads(row["script"])
+    there = world_for(script.machine, where)
 
     def run(script: Script) -> Outcome:
         with watchdog():
@@ -84,7 +85,7 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
     with ExitStack() as stack:
         if mutant is not None:
             stack.enter_context(planted(BY_NAME[mutant].edits))
-        found = shrink(loads(row["script"]), same_promise(run, row["promise"]), runs_max=tries)
+        found = shrink(script, same_promise(run, row["promise"]), runs_max=tries)
         if diagrams is not None and there.recorded:
             _draw(diagrams / f"{row['seed']}.html", there.run(found.script, trace=True), where, mutant)
     needed = sorted({type(item).__name__ for item in (*found.script.faults, *found.script.ops)})

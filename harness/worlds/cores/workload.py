@@ -56,13 +56,16 @@ class Workload:
             for _ in range(op.count):
                 self._number += 1
                 payloads.append(self.payload(self._number, server.id, op.size))
-            self._world.record(server.id, "is asked to write", 0, str(op.count))
-            try:
-                server.submit(payloads)
-            except ZabError as error:
-                self._refused(server, error)
-            else:
-                self.submitted += op.count
+            self.submit(server, payloads)
+
+    def submit(self, server: Server, payloads: list[bytes]) -> None:
+        self._world.record(server.id, "is asked to write", 0, str(len(payloads)))
+        try:
+            server.submit(payloads)
+        except ZabError as error:
+            self._refused(server, error)
+        else:
+            self.submitted += len(payloads)
 
     def payload(self, number: int, server: ServerId, size: int) -> bytes:
         return b"%d/%d" % (number, server) + b"." * size

@@ -204,7 +204,7 @@ def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
         return run(script, trace=trace)
 
     broken = evolve(world("cores"), run=sometimes)
-    monkeypatch.setattr(chunk_module, "world", lambda _: broken)
+    monkeypatch.setattr(chunk_module, "world_for", lambda *_: broken)
     assert counted(made.run(here)) == Done(4, errors=1)
     by_seed = {row["seed"]: row for row in rows(made.layout, "runs")}
     assert [by_seed[seed]["outcome"] for seed in range(4)] == ["held", "held", "error", "held"]
@@ -237,7 +237,7 @@ def test_kept_campaign_stops_after_failures_and_lists_each_kind(
             raise Wrong("this is not how it should be")
         return evolve(outcome, promise=f"promise {script.seed % 2}", what=f"seed {script.seed}")
 
-    monkeypatch.setattr(chunk_module, "world", lambda _: evolve(world("cores"), run=broken))
+    monkeypatch.setattr(chunk_module, "world_for", lambda *_: evolve(world("cores"), run=broken))
     monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
     command = ["fuzz", "--runs", "6", "--ops", "8", "--length-ms", "300", "--output", str(tmp_path), "--no-shrink"]
     command += ["--master", "none"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harness.faults import FAULTS, OPS, Fault, Knobs, Op, Replication, Script, Timing
 from harness.script.checks import CHOICES, SIGNED, WHO
 from harness.script.kinds import KINDS
+from harness.script.workload import request_text
 from harness.script.writing import phrase
 from harness.scripts import ScriptError, check, describe, dumps, from_json, loads, to_json
 from harness.strategies import scripts
@@ -38,6 +39,8 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.integers(-1, 1_000)
     if name == "user":
         return st.integers(0, 9)
+    if name == "request":
+        return st.binary(max_size=8).map(request_text)
     if name == "acl":
         return st.sampled_from(["", "auth:rwcda", "u1:r, world:rc"])
     if name == "limits":
