@@ -66,10 +66,12 @@ exit status: 0 every promise was kept; 1 one was broken; 2 misused
 """
 
 
-_EXTRA_OF: Final = dict.fromkeys(
-    ("hypothesis", "matplotlib", "pandas", "pyarrow", "pyspark"), "harness"
-) | dict.fromkeys(("cramjam", "google_crc32c", "prometheus_client"), "harness,broker")
-"""What is not there in an installation that only looks, by the module that is missed."""
+_EXTRA_OF: Final = (
+    {"hypothesis": "harness"}
+    | dict.fromkeys(("matplotlib", "pandas", "py4j", "pyarrow", "pyspark"), "spark")
+    | dict.fromkeys(("cramjam", "google_crc32c", "prometheus_client"), "harness,broker")
+)
+"""The extra that installs a module, by the module that is missing."""
 
 
 def _overview() -> Parser:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from harness.cli import main
@@ -14,7 +20,15 @@ def lacks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cli.import_module", imported)
 
 
-@pytest.mark.parametrize(("missing", "extra"), [("pyarrow.parquet", "harness"), ("google_crc32c", "harness,broker")])
+@pytest.mark.parametrize(
+    ("missing", "extra"),
+    [
+        ("pyarrow.parquet", "spark"),
+        ("pyspark.sql", "spark"),
+        ("hypothesis", "harness"),
+        ("google_crc32c", "harness,broker"),
+    ],
+)
 def test_what_is_not_installed_is_named_and_where_to_get_it(
     missing: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -29,3 +43,23 @@ def test_a_module_of_its_own_that_is_not_there_is_a_mistake(monkeypatch: pytest.
     lacks("harness.cli.analyze", monkeypatch)
     with pytest.raises(ModuleNotFoundError):
         main(["analyze", "nowhere"])
+
+
+OF_SPARK = {"matplotlib", "pandas", "py4j", "pyarrow", "pyspark"}
+
+
+def test_runs_load_nothing_of_spark() -> None:
+    """A campaign of a user's machine, and every command but those on stored campaigns."""
+    commands = ("drill", "run", "replay", "show", "shrink", "check", "worlds", "fuzz", "mutants")
+    names = ", ".join(f"harness.cli.{name}" for name in commands)
+    code = f"import harness, json, sys, {names}; harness.campaign; print(json.dumps(list(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not OF_SPARK & {name.partition(".")[0] for name in json.loads(ran.stdout)}
+
+
+def test_spark_is_an_extra_of_its_own() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = {name: " ".join(needs) for name, needs in project["optional-dependencies"].items()}
+    assert {name for name, needs in extras.items() if "pyspark" in needs} == {"spark"}
+    assert all(package in extras["spark"] for package in OF_SPARK)
+    assert not any(package in extras["harness"] for package in OF_SPARK)
