@@ -13,7 +13,7 @@ from heapq import heappop
 from typing import Any, Final
 
 from harness import worlds
-from harness.budgets import MESSAGES, SYNCS
+from harness.budgets import COMMITTED, MESSAGES, SYNCS
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import BROKER_OPS, JOINING, PARTITION_OPS, JoinGroup, Reconfigure, Script, Transact
@@ -179,7 +179,7 @@ class World(Common[Server]):
     def spent(self) -> dict[str, int]:
         calls = [server.disk.counts for server in self.servers[1:]]
         syncs = sum(counts.get("sync", 0) + counts.get("sync_dir", 0) for counts in calls)
-        return {**super().spent(), MESSAGES: self.network.messages, SYNCS: syncs}
+        return {**super().spent(), MESSAGES: self.network.messages, SYNCS: syncs, COMMITTED: len(self.ghost.canon)}
 
     def activated(self, server: Server, ensemble: Ensemble) -> None:
         self.counted("activated")
