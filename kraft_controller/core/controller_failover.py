@@ -73,7 +73,7 @@ class ControllerFailover:
         batch.mark_full(context.brokers)
         offline = self._start_replicas()
         yield from self._start_partitions()
-        # After the elections, because a partition with a new leader has a shrunk ISR and needs no second write.
+        # After the elections: a partition with a new leader already has a shrunk ISR.
         yield from self._replicas.take_offline(_restarted_last(offline, restarted))
         if restarted:
             # Before administrators' requests, which may concern these brokers.

@@ -39,10 +39,10 @@ _ASKING: Final = """\
 # Clients of the brokers
 
 These commands use Kafka's protocol, so they also work with Kafka's own brokers. A temporary failure, during an
-election or after the loss of a broker, is retried for the time of `--within`. A permanent failure, such as a
+election or after the loss of a broker, is retried for up to `--within` seconds. A permanent failure, such as a
 missing topic, ends the command at once.
 
-All of them take these options; `consume` prints one JSON object a line:
+With `--json`, `consume` prints one JSON object a line. All of these commands take these options:
 """
 _WRITING: Final = """\
 # Work in the store

@@ -120,7 +120,7 @@ async def _abort(client: Client, arguments: Arguments) -> int:
             progress(f"there is no transactional id {name}" if gone else f"not aborted: {error}")
             code = FAILED
         else:
-            say(arguments.json, f"fenced; it has no open transaction: {name}", aborted=name)
+            say(arguments.json, f"{name}: the producer is fenced, and no transaction is open any more", aborted=name)
     return code
 
 

@@ -409,7 +409,7 @@ class ReplicaManager:
     def look_up(
         self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False, search: Search = search
     ) -> OffsetAnswer:
-        """Find an offset by time. `search` replaces the slow search of the log if the caller has already done it."""
+        """Answer ListOffsets for one partition. `search` returns the result if a thread has searched the log."""
         try:
             return self.find(asked.where).look_up(asked, replica, committed, search)
         except KafkaError as error:

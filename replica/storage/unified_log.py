@@ -416,7 +416,8 @@ class UnifiedLog:
     def _readable_times(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
         """Yield the offset and timestamp of each record of the batch, from the log start on.
 
-        If unpacking fails, end with the base offset of the batch, at least the log start, and its largest timestamp.
+        If the batch cannot be decompressed or parsed, yield one last pair: its base offset, or the log start if that is
+        greater, and the batch's largest timestamp.
         """
         start = self._start
         try:

@@ -48,7 +48,7 @@ class MembershipFollower:
         )
         self._activated = Wakeup()
         self._nursery: trio.Nursery | None = None
-        """Holds the listeners, and the tasks that part from servers. None before `bind`."""
+        """Runs the listeners, and the tasks that disconnect removed servers. None before `bind`."""
 
     def activate(self, ensemble: Ensemble) -> None:
         """Follow a membership that has come into force."""

@@ -1,7 +1,7 @@
 """Read the log for a peer that is far behind, in another thread than the one that appends.
 
-The reader opens the files itself and stops at the durable end of the log at its start. So it never reads a record that
-is being written. If a file is purged or cut meanwhile, it raises `Purged`, and the peer gets a snapshot.
+The reader opens the files itself. It stops at `until`, which must be durable when the read begins, so it never reads a
+record that is being written. If a file is purged or cut meanwhile, it raises `Purged`, and the peer gets a snapshot.
 """
 
 from __future__ import annotations

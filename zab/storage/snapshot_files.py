@@ -302,7 +302,7 @@ def kept(disk: Disk) -> SnapHeld | None:
         while isinstance(_parse_chunk(reader), bytes):
             found = SnapHeld(zxid, reader.position, reader.checksum())
     except DamagedError:
-        return found  # the file ends in the middle of a chunk, by an interruption or a crash
+        return found  # an incomplete or damaged chunk, after an interruption or a crash
     finally:
         file.close()
     return None

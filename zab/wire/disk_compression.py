@@ -75,7 +75,7 @@ def unsnappy_block(block: bytes) -> bytes:
     """
     size, at = _varint(block)
     if size > SNAPPY_BLOCK_BYTES_MAX:
-        raise DamagedError(f"a Snappy block of {size} bytes is too large")
+        raise DamagedError(f"a Snappy block of {size} bytes; at most {SNAPPY_BLOCK_BYTES_MAX} are allowed")
     out = bytearray()
     try:
         while at < len(block):

@@ -68,7 +68,7 @@ class LearnerSynchronization(LearnerPhase):
         newer.
         """
         self._sync_progress: SyncProgress | None = None
-        """The log lines about this synchronization; None until bytes arrive, and again when a snapshot resumes."""
+        """Decides when a progress line is logged. None until bytes arrive, and again None when a snapshot resumes."""
         self._resumed: tuple[int, ...] = ()
         """If a snapshot resumes: the bytes that this server held, and the bytes of the whole snapshot. Else empty."""
         self._commit_seen = NOTHING

@@ -333,7 +333,7 @@ METRICS: Final = (
         "zab_outstanding_submits", "requests of this server whose outcome is open", lambda seen: seen.status.outstanding
     ),
     _gauge(
-        "zab_rotten_files", "damaged files found at the start that were not needed", lambda seen: len(seen.disk.rotten)
+        "zab_rotten_files", "damaged files that the recovery found and did not need", lambda seen: len(seen.disk.rotten)
     ),
     _summary(
         "zab_loop_lag",

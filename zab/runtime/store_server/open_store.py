@@ -123,7 +123,7 @@ async def run_server(
     """
     check_port("client_port", client_port)
     check_port("secure_client_port", secure_client_port)
-    # The client ports first: an unreadable key store is reported before anything begins.
+    # Load the TLS keys before any port opens, so that a bad key store is reported before the member starts.
     secure, both = _tls_acceptors(server, secure_client_port)
     audit = server.audit
     try:

@@ -92,8 +92,8 @@ class DiskStatus:
     path       the directory; None for a disk without one
     log_path   the directory of the log: the same one, unless the log has its own
     fsyncs_us  the times of the last fsyncs in microseconds, the oldest first
-    writes     records handed to the disk, most of them of the log
-    rotten     sentences about files that were damaged at the start and not needed: the disk is failing
+    writes     records handed to the disk, mostly log records
+    rotten     warnings of the recovery: damaged files that were not needed, so the disk is failing
     """
 
     path: str | None
