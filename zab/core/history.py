@@ -60,7 +60,7 @@ class History:
         self._batches: list[Batch] = []
         """The batches in memory, `(base, last]` without a gap."""
         self._digests: list[int] = []
-        """The digests at the ends of the first `len(_digests)` batches. Extended when that of a later batch is needed."""
+        """The digests at the ends of the first `len(_digests)` batches. Extended when a later one is needed."""
         self._ends: list[Zxid] = []
         """The last zxid of each epoch with transactions in `(outlined, last]`, ascending."""
         self._entries = self._bytes = 0
