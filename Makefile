@@ -13,7 +13,7 @@ SEED ?= 1
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential mutate-checkers drill kill9 kill9-controller bench bench-gate
+.PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -28,6 +28,7 @@ help:
 	@echo 'make differential  run $(OPERATIONS) random operations on Apache ZooKeeper and on ours, and compare (OPERATIONS=n, SEED=n)'
 	@echo 'make mutate-checkers  mutate the checkers of histories for $(SECONDS) s; list the mutations that no test history notices (SECONDS=n, SEED=n)'
 	@echo 'make drill   cut off the leader of three servers and draw the outcome in drill.html'
+	@echo 'make explore visit the states of three servers with 2 transactions, 2 crashes and 1 partition, for $(SECONDS) s (SECONDS=n)'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make kill9-controller  kill -9 the controller of three brokers while it works, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   benchmark side by side with other systems, in one run'
@@ -66,6 +67,9 @@ mutate-checkers: $(VENV)/.with-dev
 
 drill: $(VENV)/.with-cli
 	@$(BIN)/zab-harness drill --output drill.html
+
+explore: $(VENV)/.with-dev
+	@$(BIN)/zab-harness explore --transactions 2 --crashes 2 --cuts 1 --leaders 3 --stalls 1 --seconds $(SECONDS)
 
 kill9: $(VENV)/.with-dev
 	@$(BIN)/python -m bench kill9 --rounds $(ROUNDS)

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "compare": "say what changed between two campaigns",
     "crash-points": "crash at each call to a disk in turn, and check every history",
     "mutants": "put known bugs back and see whether the checkers notice",
+    "explore": "visit every state of three servers within small bounds",
 }
 
 _DESCRIPTION: Final = """\
@@ -61,6 +62,7 @@ examples:
   zab-harness shrink --seed 42                   the smallest script that fails in the same way
   zab-harness crash-points --machine store       crash before each write, sync and rename in turn
   zab-harness mutants                            put known bugs back, one at a time: does anybody notice?
+  zab-harness explore --transactions 1           every order of events of three servers, within small bounds
 
 exit status: 0 every promise was kept; 1 one was broken; 2 misused
 """
