@@ -1,7 +1,7 @@
 """The cost of a recovery without faults: epochs, elections, changes of ISRs, messages and syncs.
 
 A protocol may recover and still be wrong, if it recovers by electing one leader after the other. So what happens after
-the last fault has a budget. Each bound is about twice what 2,400 healthy runs needed at most.
+the last fault has a budget. Each bound is about twice what 3,000 healthy runs needed at most.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Recovery:
 
 
 _BUDGETS: Final[Mapping[str, tuple[str, Callable[[Recovery], int]]]] = {
-    "established": ("epochs established", lambda recovery: 2),
-    "elected": ("servers that found a leader", lambda recovery: 3 * recovery.servers),
+    "established": ("epochs established", lambda recovery: 3),
+    "elected": ("servers that found a leader", lambda recovery: 6 * recovery.servers),
     "controller elected": ("controllers elected", lambda recovery: 2),
     "isr written": ("ISRs written", lambda recovery: 60),
     "replica isr_changed": ("ISRs changed", lambda recovery: 20),

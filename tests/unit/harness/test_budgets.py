@@ -21,8 +21,8 @@ def test_recovery_with_one_election_is_within_its_budget() -> None:
 @pytest.mark.parametrize(
     ("counter", "most"),
     [
-        ("established", 2),
-        ("elected", 9),
+        ("established", 3),
+        ("elected", 18),
         ("controller elected", 2),
         ("isr written", 60),
         ("replica isr_changed", 20),
