@@ -1,8 +1,11 @@
-"""The report: one page that stands alone, for a person. Machines read the tables beside it."""
+"""The report: one page that stands alone, for a person. Machines read the tables beside it.
+
+It begins with the verdict. Failures are open, and everything else is folded, so a healthy campaign fits on one screen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +20,17 @@ from zab.core.plurals import noun
 Columns = dict[str, str]
 """By a name in a row, what stands above it."""
 LINES_MAX: Final = 60
+FAILURES_OPEN: Final = 8
+"""The number of failures that are shown without a click."""
+_OPEN: Final = frozenset({"Failures", "Unknown", "Rejected rows"})
+_ABOUT: Final = {
+    "Faults": "how often each kind struck, and in which phase",
+    "Unavailability": "how long no quorum served",
+    "Recovery": "how long a recovery took, by the kind of the fault",
+    "Coverage": "how many kinds of runs and situations occurred",
+    "Cost": "runs, messages and synchronizations",
+}
+"""The sections that are folded, each with what it shows."""
 LIKELIER: Final = (
     "Which fault makes which failure likelier. Lines are 95 % intervals of each pair by itself. Red is what is chance "
     "with less than 5 %, by Holm's correction for all pairs of a fault and a promise: even one red line that is chance "
@@ -26,23 +40,27 @@ LIKELIER: Final = (
 
 def page(made: Analysis, folder: Path) -> str:
     """`folder` is where it will lie: what is linked from it must be there."""
-    name = str(made.meta.get("campaign", ""))
+    kind, verdict = _verdict(made)
+    sections = {
+        "Failures": _failures(made, folder),
+        "Unknown": _unsure(made),
+        "Rejected rows": _rejected(made),
+        "Faults": _faults(made),
+        "Unavailability": _availability(made),
+        "Recovery": _recoveries(made),
+        "Coverage": _discovery(made),
+        "Cost": _work(made),
+    }
+    shown = {title: inside for title, inside in sections.items() if inside}
     parts = [
-        f"<h1>{escape(name)}</h1>",
-        _verdict(made),
-        _tiles(made),
-        _failures(made, folder),
-        _unsure(made),
-        _faults(made),
-        _availability(made),
-        _recoveries(made),
-        _discovery(made),
-        _work(made),
-        _put_aside(made),
+        f'<h1 class="{kind}">{escape(verdict)}.</h1>',
         _about(made),
+        _tiles(made),
+        _contents(shown),
+        *(_section(title, inside) for title, inside in shown.items()),
     ]
     text = Template(files("harness.spark").joinpath("page.html").read_text())
-    return text.substitute(title=escape(name), body="\n".join(part for part in parts if part))
+    return text.substitute(title=escape(verdict), body="\n".join(part for part in parts if part))
 
 
 # -- pieces --------------------------------------------------------------------------------------------
@@ -78,9 +96,25 @@ def _right(numeric: bool) -> str:
     return ' class="n"' if numeric else ""
 
 
-def section(title: str, *parts: str) -> str:
-    inside = "\n".join(part for part in parts if part)
-    return f"<section><h2>{escape(title)}</h2>\n{inside}</section>" if inside else ""
+def _together(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
+
+
+def _section(title: str, inside: str) -> str:
+    """Return an open section for what is wrong, and a folded one for everything else."""
+    at = f'id="{_anchor(title)}"'
+    if title in _OPEN:
+        return f"<section {at}><h2>{escape(title)}</h2>\n{inside}</section>"
+    return f"<details {at}><summary><h2>{escape(title)}</h2> {_ABOUT[title]}</summary>\n{inside}</details>"
+
+
+def _contents(sections: Mapping[str, str]) -> str:
+    links = "".join(f'<li><a href="#{_anchor(title)}">{escape(title)}</a></li>' for title in sections)
+    return f"<nav><ol>{links}</ol></nav>" if sections else ""
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
 
 
 def figure(svg: str, caption: str) -> str:
@@ -94,25 +128,26 @@ def _runs(number: int) -> str:
     return f"{number:,} {noun(number, 'run')}"
 
 
-def _verdict(made: Analysis) -> str:
+def _verdict(made: Analysis) -> tuple[str, str]:
+    """Return the class of the verdict for the style sheet, and the sentence without its full stop."""
     runs, violated, errors = (made.count(name) for name in ("runs", "violated", "error"))
     others = sum(not row["same"] for row in made.tables["again"])
     again = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "violated")
     if not runs:
-        return '<p class="verdict odd">There is no run in here.</p>'
+        return "odd", "No runs"
     if made.held:
-        return f'<p class="verdict good">Every promise was kept in all {_runs(runs)}.</p>'
+        return "good", f"Valid: every invariant held in all {_runs(runs)}"
     unsure = f"{made.undecided:,} could not be decided" if made.undecided else ""
     if not made.violated:
-        return f'<p class="verdict odd">No promise was broken in {_runs(runs)}, but {unsure}.</p>'
+        return "odd", f"Unknown: no invariant was broken in {_runs(runs)}, but {unsure}"
     words = [
-        f"{violated:,} of {_runs(runs)} broke a promise" if violated else "",
+        f"{violated:,} of {_runs(runs)} broke an invariant" if violated else "",
         f"the harness itself failed in {errors:,}" if errors else "",
         f"{others:,} were not the same when they were run twice" if others else "",
         f"{again:,} stored histories fail when they are judged again" if again else "",
         unsure,
     ]
-    return f'<p class="verdict bad">{"; ".join(word for word in words if word)}.</p>'
+    return "bad", f"Invalid: {'; '.join(word for word in words if word)}"
 
 
 def _tiles(made: Analysis) -> str:
@@ -123,12 +158,12 @@ def _tiles(made: Analysis) -> str:
     tiles = {
         "runs": number(made.count("runs")),
         "violated": number(made.count("violated")),
-        "undecided": number(made.undecided),
+        "unknown": number(made.undecided),
         "errors of the harness": number(made.count("error")),
         "runs a core-minute": number(60 * made.count("runs") / seconds if seconds else None),
         "next run is of a new kind": "-" if chance is None else f"{100 * chance:.1f} %",
         "run twice, and the same": f"{sum(row['same'] for row in twice):,} of {len(twice):,}",
-        "bad rows put aside": number(sum(row["count"] for row in made.tables["quarantine"])),
+        "rejected rows": number(sum(row["count"] for row in made.tables["quarantine"])),
     }
     inside = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
     return f'<dl class="tiles">{inside}</dl>'
@@ -147,12 +182,19 @@ def _failures(made: Analysis, folder: Path) -> str:
     if not lines:
         return ""
     head = (
-        '<th class="n">runs</th><th>what was broken, and how to see it again</th><th>needed for it</th><th>seeds</th>'
+        '<th class="n">runs</th><th>invariant, failure, and how to replay it</th><th>needed for it</th><th>seeds</th>'
     )
-    body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    words = "Failures of one promise that need the same faults and operations are one line."
+    bodies = [
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(some)}</tbody></table>"
+        for some in (lines[:FAILURES_OPEN], lines[FAILURES_OPEN:])
+        if some
+    ]
+    rest = len(lines) - FAILURES_OPEN
+    if rest > 0:
+        bodies[1] = f"<details><summary>{rest} more kinds of failures</summary>{bodies[1]}</details>"
+    words = "Failures of one invariant that need the same faults and operations are one line."
     likely = plots.odds(corrected(made.tables["odds"]))
-    return section("What failed", f'<p class="faint">{words}</p>', body, figure(likely, LIKELIER))
+    return _together(f'<p class="faint">{words}</p>', *bodies, figure(likely, LIKELIER))
 
 
 def _seed(seed: int, folder: Path) -> str:
@@ -163,8 +205,7 @@ def _seed(seed: int, folder: Path) -> str:
 
 def _unsure(made: Analysis) -> str:
     columns = {"seed": "seed", "what": "why", "steps": "steps spent", "core_seconds": "core seconds"}
-    return section(
-        "What could not be decided",
+    return _together(
         table(made.tables["given_up"], {"seed": "seed", "voters": "voters", "what": "why"}, "Runs that were given up"),
         table(made.tables["undecided"], columns, "Stored histories, within their budget"),
         '<p class="faint">None of these has passed.</p>' if made.undecided else "",
@@ -178,8 +219,7 @@ def _faults(made: Analysis) -> str:
         "elections": "elections in such a run",
         "elections_per_fault": "elections a fault",
     }
-    return section(
-        "What struck, and when",
+    return _together(
         figure(
             plots.strikes(made.tables["strikes"]),
             "Times that a kind of fault struck while the ensemble, or what it struck, was in a phase",
@@ -199,8 +239,7 @@ def _availability(made: Analysis) -> str:
         "recovered_p99": "99 %",
         "recovered_max": "longest",
     }
-    return section(
-        "How long nobody served",
+    return _together(
         figure(plots.outages(made.tables["outages"]), "By the last fault before; in brackets, how many outages"),
         table(made.tables["waiting"], columns, "Whole runs"),
     )
@@ -218,7 +257,7 @@ def _recoveries(made: Analysis) -> str:
         "sessions and watches again."
     )
     lines = table(made.tables["recoveries"], columns, "By the kind of the fault")
-    return section("How long until all was well again", f'<p class="faint">{words}</p>' if lines else "", lines)
+    return _together(f'<p class="faint">{words}</p>' if lines else "", lines)
 
 
 def _discovery(made: Analysis) -> str:
@@ -233,8 +272,7 @@ def _discovery(made: Analysis) -> str:
     )
     columns = {"name": "situation", "times": "times", "runs": "runs", "first_seed": "first seed"}
     situations = table(made.tables["probes"], columns, "Situations that occurred")
-    return section(
-        "How much was explored",
+    return _together(
         f"<p>{words}</p>",
         figure(
             plots.discovery(made.tables["curve"], made.count("runs"), POINTS),
@@ -262,8 +300,7 @@ def _work(made: Analysis) -> str:
         "per_operation": "for each operation asked, in runs that held",
         "per_transaction": "for each transaction",
     }
-    return section(
-        "What it took",
+    return _together(
         table(made.tables["totals"], totals, "Runs"),
         table(made.tables["messages"], words, "Messages between servers"),
         table(
@@ -279,12 +316,13 @@ def _work(made: Analysis) -> str:
     )
 
 
-def _put_aside(made: Analysis) -> str:
+def _rejected(made: Analysis) -> str:
     columns = {"source": "where", "reason": "why", "count": "rows"}
-    return section("What was put aside", table(made.tables["quarantine"], columns, "Not counted anywhere above"))
+    return table(made.tables["quarantine"], columns, "Not counted anywhere else on this page")
 
 
 def _about(made: Analysis) -> str:
     meta = made.meta
-    words = f"code {meta.get('code')}, settings {meta.get('config')}, Python {meta.get('python')}"
+    code = f"code {meta.get('code')}, settings {meta.get('config')}, Python {meta.get('python')}"
+    words = f"Campaign {meta.get('campaign', 'without a name')}: {code}"
     return f'<p class="faint">{escape(words)}. The tables are beside this page, as Parquet and in analysis.json.</p>'

@@ -137,7 +137,7 @@ def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> 
     made = analysis(**UNSURE)
     assert (made.undecided, made.held, analysis(**GOOD).held) == (3, False, True)
     shown = page(made, tmp_path)
-    assert "No promise was broken in 100 runs, but 3 could not be decided" in shown
+    assert "Unknown: no invariant was broken in 100 runs, but 3 could not be decided" in shown
     assert "300000 events are as many as a run may have" in shown
     said = summary(made)
     assert "0 violated, 2 undecided, 0 errors" in said
@@ -155,22 +155,26 @@ def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "diagrams").mkdir()
     (tmp_path / "diagrams/7.html").touch()
     shown = page(analysis(), tmp_path)
-    assert "3 of 100 runs broke a promise" in shown
+    assert "Invalid: 3 of 100 runs broke an invariant" in shown
     assert "zab-harness replay --seed 4 --servers 3</code>" in shown
     assert "server 2 applies &lt;b&gt;1/1&lt;/b&gt;" in shown
     assert '4 <a href="diagrams/7.html">7</a> 9' in shown, "a diagram is linked where there is one"
     assert "seed is missing" in shown
-    assert "How long until all was well again" in shown
+    assert re.findall('<(section|details) id="(.+?)"', shown) == [
+        ("section", "failures"),
+        ("section", "rejected-rows"),
+        *(("details", name) for name in ("faults", "unavailability", "recovery", "coverage", "cost")),
+    ]
     assert shown.count("<svg") == 4
     assert not re.findall(r"<script|<image|data:|@import|(?:src|href)=\"(?:https?:)?//", shown)
     assert page(analysis(), tmp_path) == shown, "the same numbers are the same page"
 
 
 def test_a_page_of_nothing_and_of_all_that_held(tmp_path: Path) -> None:
-    assert "Every promise was kept in all 100 runs" in page(analysis(**GOOD), tmp_path)
+    assert '<h1 class="good">Valid: every invariant held in all 100 runs.</h1>' in page(analysis(**GOOD), tmp_path)
     empty: dict[str, list[dict[str, Any]]] = {name: [] for name in analysis().tables}
     shown = page(analysis(**empty), tmp_path)
-    assert "There is no run in here" in shown
+    assert "No runs" in shown
     assert "<svg" not in shown
 
 
