@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 from attrs import frozen
 
+from harness import scripts
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
@@ -84,6 +85,15 @@ def loads(text: str) -> Kept:
 
 def is_kept(data: object) -> bool:
     return isinstance(data, dict) and "script" in data and "promise" in data
+
+
+def script_in(text: str) -> Script:
+    """Return the script in a file: alone, or kept with the facts about its failure."""
+    try:
+        data = json.loads(text)
+    except ValueError:  # it is text, or it is no JSON, and then the reader of scripts says where
+        return scripts.loads(text)
+    return as_json.from_json(data["script"]) if is_kept(data) else scripts.loads(text)
 
 
 def keep(folder: Path, kept: Kept) -> Path:

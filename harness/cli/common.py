@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -15,7 +14,7 @@ from attrs import asdict
 
 from harness.draw import JOINERS
 from harness.faults import MACHINES, Script
-from harness.kept import is_kept
+from harness.kept import script_in
 from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
@@ -23,7 +22,7 @@ from harness.profiles import ALL, drawn
 from harness.profiles import BY_NAME as PROFILES
 from harness.script.checks import SERVERS_MAX
 from harness.script.names import is_users
-from harness.scripts import ScriptError, from_json, loads, to_json
+from harness.scripts import ScriptError, to_json
 from harness.worlds import WORLDS
 from zab.core.plurals import counted
 
@@ -240,7 +239,7 @@ def chosen(arguments: argparse.Namespace) -> Script:
     if path is not None:
         text = text_of(path, SCRIPT_BYTES_MAX)
         try:
-            return script_of_kept(text) or loads(text)
+            return script_in(text)
         except ScriptError as error:
             raise Misuse(f"{path}: {error}") from error
         except RecursionError as error:
@@ -270,15 +269,6 @@ def must_fit(profile: str, machine: str) -> None:
 def too_many_servers(voters: int, observers: int | None) -> str:
     most = SERVERS_MAX - JOINERS
     return f"{voters + (observers or 0)} servers are too many to draw a script for; there may be {most} at most"
-
-
-def script_of_kept(text: str) -> Script | None:
-    """Of a file in which a failing script is kept with what is known of it, the script."""
-    try:
-        data = json.loads(text)
-    except ValueError:  # it is said elsewhere what is wrong with it
-        return None
-    return from_json(data["script"]) if is_kept(data) else None
 
 
 def with_mutant(arguments: argparse.Namespace, act: Callable[[], int]) -> int:

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from harness.checkers import Violation
 from harness.embed.held import Call, Objection, Verdict
-from harness.faults import Script
+from harness.faults import Reconfigure, Script
 from harness.script.writing import describe_item
 from zab.core.plurals import counted
 from zab.core.zxid import show
@@ -45,7 +45,7 @@ class Returned:
 
 @frozen
 class Happening:
-    """A line of the history. `process` is a client, the nemesis or a leader."""
+    """A line of the history. `process` is a client, the nemesis, an operator or a leader."""
 
     at: int
     process: str
@@ -78,6 +78,11 @@ def happenings(
         Happening(fault.at * 1_000, "nemesis", "start", describe_item(fault))
         for fault in script.faults
         if fault.at * 1_000 <= (healed or end)
+    ]
+    found += [
+        Happening(op.at * 1_000, "operator", "invoke", describe_item(op))
+        for op in script.ops
+        if isinstance(op, Reconfigure) and op.at * 1_000 <= (healed or end)
     ]
     found += [Happening(at, "leader", "", f"server {server} leads epoch {epoch}") for at, server, epoch in led]
     if healed:

@@ -21,7 +21,7 @@ class Failure:
     script: Script | None
     """None if no fault is needed."""
     seed: int | None
-    """The first run that failed."""
+    """The first run that failed; None if its script was not generated from a seed here."""
     runs: int = 1
     shrunk: bool = False
     """True after the search for a smaller script. If the campaign was interrupted before it, the script is as drawn."""
@@ -141,8 +141,9 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
         yield f"The script is kept: {failure.kept}"
     if failure.diagram is not None:
         yield f"The picture: {failure.diagram.resolve().as_uri()}"
-    yield _again(failure.seed)
+    if failure.seed is not None:
+        yield _again(failure.seed)
 
 
-def _again(seed: int | None) -> str:
+def _again(seed: int) -> str:
     return f"The whole run again, with the same arguments: campaign(..., seed={seed}, runs=1)"

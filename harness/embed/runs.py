@@ -27,13 +27,14 @@ from harness.embed.system import MODEL, REQUESTS, STATE, SystemUnderTest, system
 from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
+from harness.kept import script_in
 from harness.many import grouped, workers
 from harness.outcome import Outcome
 from harness.report.diagram import page, read
 from harness.report.story import story
 from harness.rerun import rerun, written
 from harness.script.names import is_users
-from harness.scripts import dumps, loads
+from harness.scripts import dumps
 from harness.shrink import same_promise, shrink
 
 
@@ -161,6 +162,8 @@ def campaign(
         raise
     failures = [_made_small(each, system, shrink_runs, shrink_seconds, began) for each in _failures(ran)]
     _progress(began, "")
+    if script is not None:
+        failures = [evolve(each, seed=None) for each in failures]
     pictures = _numbered(diagram, len(failures))
     failures = [_stored(each, given, name, keep, picture) for each, picture in zip(failures, pictures, strict=True)]
     return _report(name, ran, failures, notes, began)
@@ -190,9 +193,10 @@ def replay(
     outcome = run(_loaded(script, system.name), system, trace=diagram is not None)
     one = _as_ran(outcome.script.seed, outcome)
     file = None if isinstance(script, Script) else Path(script)
-    failures = [evolve(each, replay=given.line(outcome.script, file)) for each in _failures([one])]
+    line = given.line(outcome.script, file)
+    failures = [evolve(each, seed=None, replay=line) for each in _failures([one])]
     if diagram is not None:
-        _draw(Path(diagram), outcome, name, given.line(outcome.script, file))
+        _draw(Path(diagram), outcome, name, line)
         failures = [evolve(each, diagram=Path(diagram)) for each in failures]
     return _report(name, [one], failures, [], began)
 
@@ -211,7 +215,7 @@ def _system(machine: Make, model: object, requests: object, state: object) -> _G
 
 def _loaded(script: Script | str | Path, name: str) -> Script:
     """Return the script for this machine. One for another machine of a user is accepted: its requests may fit."""
-    one = script if isinstance(script, Script) else loads(Path(script).read_text())
+    one = script if isinstance(script, Script) else script_in(Path(script).read_text())
     if one.machine != MACHINES[0] and not is_users(one.machine):
         raise ValueError(
             f"script: its machine is {one.machine!r}; a machine of your own is invoked in scripts for {MACHINES[0]!r}"

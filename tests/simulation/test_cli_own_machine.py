@@ -138,6 +138,13 @@ def test_fuzz_keeps_a_failure_that_replay_show_and_shrink_find_again(app: Path) 
     shrunk = command(app, "shrink", "--script", str(kept), "--seconds", "20", "--output", "small.json", "--trace", "0")
     assert shrunk.returncode == 1, shrunk.stderr
     assert command(app, "replay", "--script", "small.json").returncode == 1
+    code = (
+        "import harness; from bank_app.accounts.plain import Bank, Right\n"
+        f"print(harness.replay(Bank, {str(kept)!r}))\nharness.replay(Right, {str(kept)!r}).check()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=app, env=env, capture_output=True, text=True, check=True)
+    assert f"zab-harness replay --script {kept}" in ran.stdout
 
 
 def test_printed_line_of_a_run_replays_it(app: Path) -> None:
