@@ -124,12 +124,12 @@ class Report:
 
 
 def _how_to_see(failure: Failure) -> Iterator[str]:
-    if failure.script is None:
-        yield "No fault is needed to see it: two machines and some requests, in one process, suffice."
-        return
     if failure.explanation:
         yield ""
         yield failure.explanation
+    if failure.script is None:
+        yield "No fault is needed to see it: two machines and some requests, in one process, suffice."
+        return
     if failure.shrunk:
         yield ""
         yield "The smallest script that shows it:"

@@ -5,25 +5,32 @@ The faults find these mistakes, too, but here they are told in one sentence.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harness.checkers import Violation
 from harness.embed.held import SAME, same
 from harness.embed.machine import RAISES
 from harness.embed.model import Draw, Make
 from harness.embed.state import SAME_STATE, State, difference
+from harness.shrink.delta import ddmin
 from zab.core.errors import Refused
+from zab.core.plurals import counted
 from zab.core.zxid import Epoch, Zxid
 from zab.service.replicated_machine import Machine, View
 
 SNAPSHOTS: Final = "restore(snapshot()) is the same machine"
 STEPS: Final = 200
+STEPS_SHOWN: Final = 40
 BETWEEN: Final = 20
 """Requests from one snapshot to the next, at most."""
+
+
+SHRINK_SECONDS_MAX: Final = 10.0
 
 
 @frozen
@@ -34,42 +41,126 @@ class Life:
     state: object
 
 
+@frozen
+class Step:
+    """A request, and the machine into which a snapshot is restored behind it: "new", "used", or "" for no snapshot."""
+
+    request: bytes
+    snapshot: str = ""
+
+
+class Alone(Violation):
+    """A violation that needs no ensemble, with the fewest steps that show it."""
+
+    def __init__(self, violation: Violation, steps: Sequence[str]) -> None:
+        super().__init__(violation.promise, violation.what)
+        self.explanation = "\n".join(
+            [
+                "History: one process, no faults. Two machines apply the same, a third one is restored from snapshots.",
+                *(f"    {step}" for step in steps[-STEPS_SHOWN:]),
+                "",
+                f"Checker: {violation.promise}",
+                f"  {violation.what}",
+            ]
+        )
+
+
 def check(make: Make, draw: Draw, state: State, seed: str) -> Life:
-    """Return a life without faults, or raise a `Violation` if something is not as it should be."""
+    """Return a life without faults, or raise a violation with the fewest steps that show it."""
     random = Random(f"{seed}/roundtrip")
-    original, twin, restored = make(), make(), make()
-    since = ""
-    done: list[tuple[bytes, object]] = []
+    machines = _Machines(make, state)
+    steps: list[Step] = []
     left = 0
-    for number in range(1, STEPS + 1):
-        zxid = Zxid(1 << 32 | number)
-        request = draw(random)
+    try:
+        for _ in range(STEPS):
+            steps.append(Step(draw(random)))
+            if not machines.request(steps[-1].request):
+                continue
+            if left := max(left - 1, 0):
+                continue
+            left = 1 + int(random.random() * BETWEEN)
+            steps[-1] = evolve(steps[-1], snapshot="used" if random.random() < 0.5 else "new")
+            machines.snapshot(steps[-1].snapshot)
+        machines.end()
+    except Violation as violation:
+        raise _smallest(make, state, steps, violation, machines) from violation
+    return Life(machines.done, state(machines.original))
+
+
+def _smallest(make: Make, state: State, steps: Sequence[Step], violation: Violation, machines: _Machines) -> Alone:
+    """Take steps out while the same promise is violated. A machine that depends on chance may not repeat it."""
+    until = time.monotonic() + SHRINK_SECONDS_MAX
+    last = Alone(violation, machines.told)
+
+    def fails(chosen: Sequence[Step]) -> bool:
+        nonlocal last
+        if time.monotonic() > until:
+            return False
+        again = _Machines(make, state)
         try:
-            txn = original.prepare(request, View(zxid, Epoch(1), 1_700_000_000_000 + number, ()))
-        except Refused:
-            continue
-        result = _apply(original, zxid, txn)
-        if not same(_apply(twin, zxid, txn), result):
+            for step in chosen:
+                if again.request(step.request) and step.snapshot:
+                    again.snapshot(step.snapshot)
+            again.end()
+        except Violation as found:
+            if found.promise == violation.promise:
+                last = Alone(found, again.told)
+                return True
+        return False
+
+    ddmin(steps, fails)
+    return last
+
+
+class _Machines:
+    """A machine, its twin that applies the same, and one that is restored from its snapshots."""
+
+    def __init__(self, make: Make, state: State) -> None:
+        self._make, self._state = make, state
+        self.original, self._twin, self._restored = make(), make(), make()
+        self._number = 0
+        self._since = ""
+        """From when the last snapshot is, in words."""
+        self.done: list[tuple[bytes, object]] = []
+        self.told: list[str] = []
+        """The steps so far, in words."""
+
+    def request(self, request: bytes) -> bool:
+        """Prepare and apply it everywhere; return False if it is refused."""
+        self._number += 1
+        zxid = Zxid(1 << 32 | self._number)
+        self.told.append(f"#{self._number} {request!r}")
+        try:
+            txn = self.original.prepare(request, View(zxid, Epoch(1), 1_700_000_000_000 + self._number, ()))
+        except Refused as refused:
+            self.told[-1] += f" -> fail: {refused}"
+            return False
+        result = _apply(self.original, zxid, txn)
+        self.told[-1] += f" -> {result!r}"
+        if not same(_apply(self._twin, zxid, txn), result):
             raise Violation(SAME, f"two machines were told the same, and make different things of {txn!r}")
-        answer = _apply(restored, zxid, txn)
+        answer = _apply(self._restored, zxid, txn)
         if not same(answer, result):
-            raise Violation(
-                SNAPSHOTS, f"{txn!r} gives {result!r}; at a machine restored from a snapshot{since} {answer!r}"
-            )
-        done.append((txn, result))
-        if left := max(left - 1, 0):
-            continue
-        _compare(state, original, twin, f"after {number} requests two machines that were told the same differ")
-        what = f"after {number} requests a machine restored from a snapshot{since} differs"
-        _compare(state, original, restored, what, SNAPSHOTS)
-        left = 1 + int(random.random() * BETWEEN)
-        used = random.random() < 0.5
-        if not used:
-            restored = make()
-        _copy(original, restored)
-        since = f" taken after {number} requests" + (", which had another state before" if used else "")
-    _compare(state, original, twin, "two machines that were told the same differ")
-    return Life(done, state(original))
+            self.told[-1] += f"; the restored machine: {answer!r}"
+            what = f"{txn!r} gives {result!r}; at a machine restored from a snapshot{self._since} {answer!r}"
+            raise Violation(SNAPSHOTS, what)
+        self.done.append((txn, result))
+        return True
+
+    def snapshot(self, into: str) -> None:
+        after = f"after {counted(self._number, 'request')}"
+        _compare(self._state, self.original, self._twin, f"{after} two machines that were told the same differ")
+        what = f"{after} a machine restored from a snapshot{self._since} differs"
+        _compare(self._state, self.original, self._restored, what, SNAPSHOTS)
+        if into == "new":
+            self._restored = self._make()
+        where = "a new machine" if into == "new" else "the machine that was restored before"
+        self.told.append(f"restore(snapshot()) into {where}")
+        _copy(self.original, self._restored)
+        self._since = f" taken {after}" + ("" if into == "new" else ", which had another state before")
+
+    def end(self) -> None:
+        _compare(self._state, self.original, self._twin, "two machines that were told the same differ")
 
 
 def _compare(state: State, one: Machine, other: Machine, what: str, promise: str = SAME_STATE) -> None:

@@ -143,7 +143,8 @@ def campaign(
         if not elsewhere.check(system.make, life, system.state):
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
-        alone = Failure(violation.promise, violation.what, None, None)
+        explanation = violation.explanation if isinstance(violation, roundtrip.Alone) else ""
+        alone = Failure(violation.promise, violation.what, None, None, explanation=explanation)
         return Report(name, 0, 0, time.monotonic() - began, (alone,), tuple(notes))
     ran: list[_Ran] = []
     failed = 0

@@ -105,6 +105,16 @@ def test_a_snapshot_that_forgets() -> None:
     assert "restore(snapshot()) is the same machine" in said(ForgetsTheRich)
 
 
+def test_requests_that_need_no_ensemble_are_few_and_told() -> None:
+    """Three deposits make somebody rich at most; the snapshot forgets the rich."""
+    lines = said(ForgetsTheRich).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("History: one process, no faults."))
+    steps = lines[first + 1 : lines.index("", first)]
+    assert sum("restore(snapshot())" in step for step in steps) <= 1
+    assert len(steps) <= 6
+    assert re.search(r"#\d+ b'\w+ \d' -> \d+", steps[0])
+
+
 def test_a_restore_that_is_not_the_snapshot() -> None:
     assert "restore(snapshot()) is the same machine" in said(KeepsTheOld)
 
