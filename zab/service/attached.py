@@ -76,6 +76,6 @@ class Traffic:
     """The counts of connections that are closed."""
 
     received = 0
-    """Requests received."""
+    """The number of requests received."""
     sent = 0
-    """Replies and events sent."""
+    """The number of replies and events sent."""

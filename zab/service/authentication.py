@@ -90,7 +90,7 @@ class ClientAuthentication:
         proved: Iterable[Identity] = (),
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
-        """`proved` are the identities of its certificate. `random_bytes` makes nonces; without it SASL is refused."""
+        """`proved`: the identities of the certificate. `random_bytes` makes nonces; without it SASL is refused."""
         self.identities: tuple[Identity, ...] = (("ip", host_id(host)), *proved)
         """All identities that the client has proved on this connection, beginning with its address."""
         self.encoded = encode_identities(self.identities)

@@ -23,9 +23,9 @@ from zab.service.replicated_machine import Describes, Machine
 from zab.wire.relay_messages import TAG, TAG_BYTES
 
 APPLY_S: Final = 0.02
-"""A turn applies committed transactions for this long before other tasks run."""
+"""The time for which a turn applies committed transactions before other tasks run."""
 SLOW_APPLY_S: Final = 0.2
-"""A transaction that takes longer is reported."""
+"""The longest time of a transaction that is not reported."""
 
 _unpack_tag: Final = TAG.unpack_from
 

@@ -180,7 +180,7 @@ class ClientService:
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
         """Handle a session that is about to close, with its ephemeral nodes."""
-        if self.audit is not None and self.ready:  # before, the log on the disk is only replayed
+        if self.audit is not None and self.ready:  # before that, the log on the disk is only replayed
             self.audit.session_ended(session, owned)
 
     # -- periodic work -------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ class ClientSessions:
         return sessions.password(session) if sessions.secret else self.local.password(session)
 
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. Do not ask the leader."""
+        """Return the timeout of a session that this server knows with this password, or None. Do not ask the leader."""
         if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
             return None
         known = self.table.get(session)

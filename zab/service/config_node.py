@@ -39,11 +39,12 @@ Answer: TypeAlias = tuple[int, Znode | None]
 ReconfigurationSteps: TypeAlias = Generator[Ensemble | SessionStep, None, Answer]
 
 ATTEMPTS_MAX: Final = 10
-"""Attempts of one request, if other changes come first. After the last one the client gets an error."""
+"""The number of attempts of one request, if other changes come first. After the last one the client gets an error."""
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
-"""The length of each list of servers. The lists are parsed before the client's permission is checked."""
+"""The largest length of each list of servers. The lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
-"""Servers that join in one request. The addresses of each are compared with those of all others."""
+"""The largest number of servers that join in one request. The addresses of each are compared with those of all others.
+"""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _RETRY: Final = (NotLeader, Overloaded, ChangeLost, WrongVersion)

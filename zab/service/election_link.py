@@ -20,7 +20,7 @@ from zab.core.zxid import ServerId
 from zab.service.limits import Limits
 
 SETTLED_S: Final = 0.5
-"""A knock that arrives so soon after a connection opened was sent before, and needs no other answer."""
+"""The time after a connection opened in which a knock needs no answer: it was probably sent before."""
 Address: TypeAlias = tuple[str, int]
 
 

@@ -20,7 +20,7 @@ class LocalSessions:
         self.timeouts: dict[int, int] = {}
         """session -> its timeout in milliseconds"""
         self._upgrading: dict[int, None] = {}
-        """The sessions among them that are being upgraded. The leader decides about their expiry."""
+        """The sessions in `timeouts` that are being upgraded. The leader decides about their expiry."""
         self._expiry = ExpiryQueue(tick_ms)
         self._secret = secret
 

@@ -74,7 +74,10 @@ class PeerDirectory:
         return hosts or [introduced]
 
     def must_part(self, peer: ServerId, now: float) -> bool:
-        """Return whether to cut the link of a server that left: its time is over, and it has not joined again."""
+        """Return whether to cut the link of a server that left the membership.
+
+        This is so if its time is over, it has not joined again, and non-members are not admitted.
+        """
         return not self._admit_non_members and not self._member_hosts(peer, now)
 
     def _member_hosts(self, peer: ServerId, now: float) -> Collection[str]:

@@ -1,9 +1,8 @@
 """The order of the requests of an in-process session, which has no connection and so no `RequestPipeline`.
 
 It follows the rule of a connection, with the same queue. Writes are posted at once. A read is carried out as soon as
-all
-earlier writes are answered, and only while the state may be read. The calls of one session may come from many tasks, so
-a write's result goes to its caller at once.
+all earlier writes are answered, and only while the state may be read. The calls of one session may come from many
+tasks, so a write's result goes to its caller at once.
 
 The module is pure: the session in `zab.runtime.store_server.in_process_session` does the waiting.
 """

@@ -1,6 +1,6 @@
 """Track the activity of sessions: the only part of a session's state that is not in the history.
 
-The leader records the time at which it last heard of each session; the other servers report the active sessions of
+The leader records the time of each session's last activity; the other servers report the active sessions of
 their clients twice a tick. A new leader grants every session its full timeout again.
 
 A server that cannot reach a leader must not keep a client until its session has expired elsewhere. If the server
@@ -29,7 +29,7 @@ ALIVE: Final = b"a"
 """The first byte of a message to the leader. The ids of the active sessions follow."""
 REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
-"""Ticks for which a server without a quorum keeps its clients."""
+"""The number of ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
 """After this many missed checks the process counts as suspended: it may have missed requests and pings of clients."""
 PATIENCE: Final = 3

@@ -121,9 +121,9 @@ class RequestTotals:
 
     def __init__(self) -> None:
         self.open_requests = 0
-        """Unanswered requests."""
+        """The number of unanswered requests."""
         self.large_bytes = 0
-        """Bytes of the large unanswered requests."""
+        """The number of bytes of the large unanswered requests."""
         self.latency = Latency()
         """The latencies since the start, or since the last reset of the statistics."""
 
@@ -138,7 +138,7 @@ class RequestThrottle:
         self._settings = settings
         self._totals = totals
         self._since_ms: int | None = None
-        """The time since which requests of this connection wait."""
+        """The time since which requests of this connection wait; None if none waits."""
         self._large_bytes = 0
         """This connection's part of `totals.large_bytes`."""
         self._stalled = False

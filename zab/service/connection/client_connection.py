@@ -60,7 +60,7 @@ class ClientConnection:
         self.send_buffer = SendBuffer()
         """The frames that wait to be sent, in order: the greeting, replies and events."""
         self.received = 0
-        """Requests received."""
+        """The number of requests received."""
         self.session = 0
         """The id of its session; 0 before SERVING."""
         self.timeout_ms = 0
@@ -308,7 +308,7 @@ class ClientConnection:
 
     @property
     def sent(self) -> int:
-        """Replies and events sent."""
+        """The number of replies and events sent."""
         return self.send_buffer.sent
 
     @sent.setter
@@ -321,10 +321,10 @@ class ClientConnection:
 
     @property
     def unsent(self) -> int:
-        """Bytes of replies and events that wait to be sent."""
+        """The number of bytes of replies and events that wait to be sent."""
         return self.send_buffer.bytes
 
     @property
     def unfinished(self) -> int:
-        """Bytes of a request that has not arrived completely."""
+        """The number of bytes of a request that has not arrived completely."""
         return self._reader.held_bytes

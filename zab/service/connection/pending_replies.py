@@ -38,7 +38,7 @@ Read = TypeVar("Read")
 class PendingReplies(deque[tuple[int, int, Read | PendingReply | None]], Generic[Read]):
     """The requests that are not answered yet, oldest first: replies leave in the order of the requests.
 
-    Each is (op, xid, reason why the reply is pending): a read, a pending reply, or None for a write that is under way.
+    Each is (op, xid, awaited). `awaited` is a read that waits, a `PendingReply`, or None for a write that is under way.
 
     `due` never returns the reply to a write. `RequestPipeline.written` takes it from the front when its transaction is
     applied.
@@ -67,7 +67,7 @@ class SendBuffer:
         self.bytes = 0
         """The bytes of `frames`, and of frames that the transport has taken and not yet sent."""
         self.sent = 0
-        """Replies and events taken since the connection began."""
+        """The number of replies and events taken since the connection began, or since the count was set to 0."""
         self.taken_bytes = 0
         """The bytes of these replies and events."""
 

@@ -39,7 +39,7 @@ class ConnectionPhase(IntEnum):
     LEAVING = 3
     """The client's last request was taken: earlier ones and pings are still answered, nothing more is taken."""
     CLOSING = 4
-    """The send buffer is emptied, then the connection is closed. No more requests are answered."""
+    """The frames in the send buffer are sent, then the connection is closed. No more requests are answered."""
     OVER = 5
     """The connection is closed, or about to be: no more bytes are sent."""
 
@@ -115,7 +115,7 @@ class Sessions(Protocol):
     def knows(self, session: int) -> bool: ...
     def password(self, session: int) -> bytes: ...
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. Do not ask the leader."""
+        """Return the timeout of a session that this server knows with this password, or None. Do not ask the leader."""
 
     def attach(self, client: Any) -> None:
         """Report the session's events to this connection; an older connection of the session ends."""

@@ -14,7 +14,7 @@ from zab.wire.client.requests import RejectedRequest, decode_request
 from zab.wire.jute import buffer
 
 SCHEME_CHARS_SHOWN: Final = 100
-"""The characters of a client's scheme in the audit log."""
+"""The largest number of characters of a client's scheme in the audit log."""
 
 
 class LoginClient(Protocol):
@@ -45,7 +45,7 @@ class Login:
         self._client = client
 
     def authenticate(self, op: int, xid: int, body: bytes, now_ms: int) -> LoginOutcome:
-        """Check the credentials of an auth request. The reply is sent at once, ahead of pending replies."""
+        """Check the credentials of an auth request. The reply does not wait for the replies to earlier requests."""
         proof, fields = self._client.authentication, decode_request(op, body)
         verdict = Verdict.REFUSED
         if not isinstance(fields, RejectedRequest):
@@ -86,7 +86,7 @@ class Login:
         return LoginOutcome(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH), ends=True)
 
     def _may_try(self, now_ms: int) -> bool:
-        """Return whether the proof may be checked. If not, cut the connection."""
+        """Return whether the proof may be checked. If not, the caller must cut the connection."""
         proof = self._client.authentication
         if self._server.throttles.logins.may_try(proof.host, now_ms):
             return True

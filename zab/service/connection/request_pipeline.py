@@ -6,8 +6,8 @@ that write has been applied, before any later transaction. Events are sent when 
 always precedes any reply that shows its change.
 
 Some requests cannot be taken yet, and are held: while there is no leader, after a sync, while the throttle is closed,
-or while the client does not read its replies. Pings are never held, because a client whose writes wait for an election
-would conclude that the server is dead.
+or while the client does not read its replies. Pings are never held: without an answer to them, a client whose writes
+wait for an election would conclude that the server is dead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ _CLOSING: Final = ConnectionPhase.CLOSING
 _OVER: Final = ConnectionPhase.OVER
 
 READ_WORK_MAX: Final = 20_000
-"""The nodes and names that the reads of one pass may visit before other tasks run: some milliseconds of work."""
+"""The number of nodes and names that the reads of one pass may visit before other tasks run: some milliseconds of work.
+"""
 SCANS_BEHIND_MAX: Final = 4
 _SCANS: Final = {
     **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
@@ -143,7 +144,7 @@ class RequestPipeline:
         self._counted = 0
         """This connection's part of the server's `open_requests`."""
         self._arrived_at: float | None = None
-        """The time at which the oldest unanswered request was taken."""
+        """The time of the first request taken since all requests were last answered; None if none was taken since."""
         self._done: Done = self.written if server.audit is None else self._audit_and_answer
         """The callback of every write."""
         self._audits: deque[Done | None] = deque()
@@ -284,7 +285,10 @@ class RequestPipeline:
                 self._put(op, xid, PendingReply(ErrorCode.THROTTLED_OP, done=True))
 
     def _take_of_local(self, requests: list[Request]) -> None:
-        """Take the requests of a local session, up to one that needs a session of the ensemble, or a close."""
+        """Take the requests of a local session, up to a close.
+
+        If upgrades are enabled, the session is upgraded before the first request that creates an ephemeral node.
+        """
         server, client = self._server, self._client
         upgrading = server.settings.local_sessions_upgrading_enabled
         for index, (xid, op, body) in enumerate(requests):
@@ -308,7 +312,7 @@ class RequestPipeline:
         self._take_all(requests)
 
     def _take_all(self, requests: list[Request]) -> None:
-        """Submit the writes, answer the reads or let them wait for a write, and dispatch the others.
+        """Submit the writes, answer the reads or queue them behind a write, and dispatch the others.
 
         The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
         So a read waits for the writes before it. Writes are submitted together, except if a special request is between
@@ -316,7 +320,7 @@ class RequestPipeline:
         pings are answered.
 
         Stop early, and hold the rest, after a sync or another request that pauses the pipeline, and at the bounds for
-        unsent bytes, for the work of reads, and for scans that wait for a write.
+        unsent bytes, for the work of reads, and for scans that are queued behind a write.
         """
         server, client, replies = self._server, self._client, self.replies
         if self._arrived_at is None:
@@ -490,7 +494,7 @@ class RequestPipeline:
         self._client.send(error_reply(PING_XID, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:
-        """Ask for a barrier, and hold later requests until it is passed: a later write could overtake it."""
+        """Ask for a barrier, and hold later requests until it is passed: otherwise a later write could overtake it."""
         fields = decode_request(op, body)
         if isinstance(fields, RejectedRequest):
             self._put(op, xid, PendingReply(fields.code, done=True))
@@ -510,7 +514,7 @@ class RequestPipeline:
         self._proceed()
 
     def _reconfigure(self, op: int, xid: int, body: bytes) -> None:
-        """Let the leader check the request, as any write, then ask the consensus. Hold later requests meanwhile."""
+        """Let the leader check the request like any write, then request the change. Hold later requests meanwhile."""
         client, identified = self._client, self._client.authentication.encoded
         self.replies.append((op, xid, None))
         self._pause = PipelinePause.ANSWER
@@ -610,7 +614,7 @@ class RequestPipeline:
     # -- counts ------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Update this connection's part of the server's `open_requests`."""
+        """Update this connection's part of the server's totals: open requests, large requests and latency."""
         waiting = len(self.replies)
         if waiting != self._counted:
             self._totals.open_requests += waiting - self._counted

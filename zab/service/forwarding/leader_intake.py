@@ -46,7 +46,7 @@ class LeaderIntake:
     ) -> None:
         self.queue = queue
         self.refused = 0
-        """Requests refused since the start."""
+        """The number of requests refused since the start."""
         self._node = node
         self._barriers = barriers
         self._pending = pending
@@ -54,7 +54,7 @@ class LeaderIntake:
         self._wall_ms = wall_ms
         body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._refusals_max = max(1, min(REQUESTS_MAX, body_bytes_max // REFUSAL_BYTES_MAX))
-        """Refusals in one frame: as many as fit even with the longest reasons."""
+        """The largest number of refusals in one frame: as many as fit even with the longest reasons."""
         self._leadership: Leadership | None = None
         """The leadership of this server; None while it does not lead."""
         self._catch_ups: list[tuple[LearnerLink, int]] = []
@@ -81,7 +81,7 @@ class LeaderIntake:
             self.queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
 
     def turn(self, now: Millis) -> None:
-        """Propose the queued requests. Cheap if there is nothing to do."""
+        """Propose the queued requests, have refusals confirmed, and answer catch-up requests. Cheap without work."""
         queue, node = self.queue, self._node
         if queue.busy:
             queue.turn(node, now, self._wall_ms())
@@ -121,7 +121,7 @@ class LeaderIntake:
             link.cut("more requests than a member may have outstanding")
 
     def on_catch_up_request(self, link: LearnerLink, message: CatchUpRequest) -> None:
-        """Note the request. It is answered at the end of the turn, when all prepared transactions are in the log."""
+        """Note the request. It is answered at the end of a turn after which no prepared transaction waits."""
         self._catch_ups.append((link, message.number))
 
     def reconfigure(self, request: ReconfigureRequest, now: Millis) -> ReconfigureReply:

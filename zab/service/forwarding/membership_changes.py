@@ -62,7 +62,7 @@ class MembershipChanges:
         self._asked: dict[int, _Change] = {}
         """number -> a change that was sent to the leader and has no reply yet"""
         self._proposed: dict[Zxid, ChangeDone] = {}
-        """zxid -> a change that the leader has proposed and that is not active here yet"""
+        """zxid -> the callback of a change that the leader has proposed and that is not active here yet"""
 
     def add(self, request: ReconfigureRequest, done: ChangeDone) -> None:
         if len(self.waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:

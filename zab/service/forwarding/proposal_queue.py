@@ -34,7 +34,7 @@ PREPARE_S: Final = 0.02
 There is a limit because large failing requests may take seconds.
 """
 SLOW_REQUEST_S: Final = 0.2
-"""A request whose preparation takes longer is reported."""
+"""The longest preparation of a request that is not reported."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
@@ -101,7 +101,7 @@ class ProposalQueue:
         self.refusals: list[RefusedRequest] = []
         """Refusals for the leader's intake to take."""
         self.proposed = self.batches = 0
-        """Transactions proposed since the start, and the batches that held them."""
+        """The numbers of transactions proposed since the start, and of the batches that held them."""
         self.cut = False
         """True if this turn has prepared for `PREPARE_S`. The rest waits for the next turn."""
         self._cut_at = inf
@@ -166,7 +166,7 @@ class ProposalQueue:
     # -- requests ----------------------------------------------------------------------------------
 
     def put(self, batch: ForwardedBatch) -> bool:
-        """Queue a batch. Return False if the link has more requests queued than its member may have outstanding."""
+        """Queue a batch. Return False if its link would have more than twice `submits_max` requests in the queue."""
         if self._batches and self._batches[-1].epoch != batch.epoch:
             self.close()
         link = batch.link
@@ -242,7 +242,7 @@ class ProposalQueue:
         return len(prepared)
 
     def _prepare(self, node: Proposer, now_ms: int) -> None:
-        """Prepare the requests of at most one batch.
+        """Prepare requests for one batch of proposals.
 
         The zxid of each transaction is known in advance, because nothing else is proposed in between. A request whose
         preparation fails, or whose transaction does not fit into a frame, is refused; the leader continues. Stop early

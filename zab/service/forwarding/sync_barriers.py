@@ -25,7 +25,7 @@ _Waiting: TypeAlias = tuple[BarrierDone, bytes]
 class SyncBarriers:
     def __init__(self, node: Node) -> None:
         self.completed = 0
-        """Barriers that were passed since the start, without those of `confirm`."""
+        """The number of barriers that were passed since the start, without those of `confirm`."""
         self.waiting: list[_Waiting] = []
         """Callers for which no barrier is under way."""
         self._node = node

@@ -31,7 +31,7 @@ class LeaderContact:
         self.lost_ms: Millis | None = clock_ms()
         """The time since which this server knows no leader; None while it knows one."""
         self.leads: Epoch | None = None
-        """The epoch that this server leads, or None. It leads only while there is a leader."""
+        """The epoch that this server leads; None while it does not lead, or does not serve."""
         self._settings = settings
         self._clock_ms = clock_ms
         self._cut_off_since = cut_off_since

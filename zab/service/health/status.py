@@ -130,7 +130,7 @@ class Status:
     responsive: frozenset[ServerId]
     """This server, and the servers that have sent a vote since it began to look for a leader."""
     outstanding: int
-    """Submissions of this member whose outcome is open."""
+    """The number of submissions of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
     election_failures: Mapping[ServerId, str]
