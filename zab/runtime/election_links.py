@@ -159,7 +159,7 @@ class PeerConnection:
             await trio.aclose_forcefully(old)
 
     def renew(self) -> None:
-        """Close the connection. To send, the server with the larger id dials again, and the other one knocks."""
+        """Close the connection. A new one is opened when a vote is to be sent: see `ElectionLink`."""
         self._serving.cancel()
 
     async def close(self) -> None:

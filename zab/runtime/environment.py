@@ -1,4 +1,4 @@
-"""The parts of the machine that a member or a store uses, except its disk and the network to its peers.
+"""The parts of its environment that a member or a store uses, except its disk and the network to its peers.
 
 These are threads, random bytes, the wall clock, the client port, and two more parts that a simulation replaces: the
 writer, which has a thread of its own, and the node, of which a simulation observes every step. All other times on this

@@ -29,7 +29,7 @@ from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
 from zab.wire.snapshot_pieces import cut_chunk
 
 PIECE_BYTES: Final = 256 << 10
-"""Frames are read and sent in pieces of about this size."""
+"""The approximate size of the pieces in which frames are read and sent."""
 
 STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot, SendRest)
 

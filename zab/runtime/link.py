@@ -26,14 +26,15 @@ from zab.wire.relay_messages import SnapPiece
 from zab.wire.snapshot_pieces import SnapshotPieces
 
 RECEIVE_BYTES = 64 << 10
-"""The buffer of a receive. With a larger one, every receive asks the system for new pages, at six times the cost."""
+"""The size of a receive's buffer. With a larger one, each receive asks the system for new pages, at six times the cost.
+"""
 
 DRAIN_BYTES: Final = 64 << 10
-"""Bulk data is written, and counted as progress, in pieces of this size."""
+"""The size of the pieces in which bulk data is written, and counted as progress."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 BulkSender: TypeAlias = Callable[[Send], Awaitable[None]]
-"""Sends bulk data piece by piece, each when the stream has room for it. Called when the queue has reached it."""
+"""Sends bulk data piece by piece, each when the stream has room for it. Called when it is first in the queue."""
 
 
 class MessageSink(Protocol):
@@ -68,7 +69,7 @@ class Link:
         """
         self.queued_bytes = 0
         self.queued_frames = 0
-        """Frames of `send` that were not passed to the system yet, without bulk data."""
+        """The number of frames of `send` that were not passed to the system yet. Bulk data does not count."""
         self.sent_bytes = self.received_bytes = 0
         """The bytes that the system has accepted from this link, and delivered to it."""
         self._drained_bytes = 0
@@ -79,7 +80,7 @@ class Link:
         self._queue: list[bytes | BulkSender] = []
         """Frames and bulk senders in their order. `flush` writes it, or the sender task takes it whole."""
         self._bulk_queued = 0
-        """Bulk senders in `_queue`."""
+        """The number of bulk senders in `_queue`."""
         self._wakeup = Wakeup()
         self._opened_at: float | None = None
         """The time at which the greeting was complete; None before. Only an open link sends its queue at `hang_up`."""
@@ -132,7 +133,7 @@ class Link:
             self._bulk_queued += 1
 
     def flush(self) -> None:
-        """Write the queue to the socket, or wake the sending task if the socket has no room.
+        """Write the queue to the socket. Wake the sending task for the rest, and for all that only this task can send.
 
         A write from here saves three task switches, and the socket almost always has room.
         """

@@ -98,7 +98,7 @@ class Links:
             del table[link.peer]
 
     def act(self, action: Dial | HangUp) -> Link | None:
-        """Carry out `Ready.links`. Return the link that was hung up, if any."""
+        """Carry out one action of `Ready.links`. Return the link that was hung up, if any."""
         if isinstance(action, Dial):
             self._dial(action.to)
             return None

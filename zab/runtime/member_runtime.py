@@ -47,7 +47,7 @@ from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 
 COMMITTED_S: Final = 1.0
-"""The interval at which the committed zxid is saved. A killed server may forget the commits of this time."""
+"""The interval at which the committed zxid is saved. A killed server may forget the commits of one interval."""
 
 
 class MemberRuntime:
@@ -199,7 +199,7 @@ class MemberRuntime:
         self._snapshots.schedule.stop(error)
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
-        """Give the history up in the next turn. `done` receives the veto that it ends, or an error."""
+        """Give the history up in the next turn. `done` receives the veto that ends with it, or an error."""
 
         def give_up(now: Millis) -> None:
             try:

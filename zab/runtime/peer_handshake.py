@@ -37,7 +37,10 @@ def described(error: BaseException) -> str:
 
 
 _TLS: Final = (b"\x15", b"\x16")
-"""The first byte of TLS alerts and handshakes. With the version after it, a frame would have hundreds of megabytes."""
+"""The first bytes of TLS alerts and handshakes.
+
+No greeting begins with one of them and the first byte of TLS's version: it would have hundreds of megabytes.
+"""
 
 
 class PeerHandshake:

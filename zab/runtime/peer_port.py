@@ -87,7 +87,7 @@ class PeerPort:
         self._welcomed = welcomed
         self._lives_at = lives_at
         self._strangers, self._known = HalfOpen(), HalfOpen()
-        """Connections without a hello. Known are those from addresses of present or former members."""
+        """Connections without a hello. Known are those from addresses in `_welcome` or of a known membership."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
         self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
         self._welcome: dict[str, None] = {}

@@ -60,7 +60,7 @@ class SnapshotRestorer:
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         self.restores = 0
-        """The restores since the start of this member."""
+        """The number of restores since the start of this member."""
         self._node = node
         self._machine = machine
         self._storage = storage

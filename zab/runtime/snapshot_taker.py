@@ -1,4 +1,4 @@
-"""Snapshots of the member's machine, written while turns continue. After each, the log before it is purged."""
+"""Snapshots of the member's machine, written while turns continue. After each, old snapshots and old log are purged."""
 
 from __future__ import annotations
 

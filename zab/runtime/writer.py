@@ -25,7 +25,7 @@ T = TypeVar("T")
 QUICK_WRITES: Final = 8
 """The number of quick writes that the thread must make after a slow write in the loop, before the loop writes again."""
 RECENT_MAX: Final = 512
-"""Writes whose times are kept for the status."""
+"""The number of last writes whose times are kept for the status."""
 
 
 class WriteTarget(Protocol):
@@ -75,7 +75,7 @@ class Writer:
         self._quick_required = 0
         """The number of quick writes of the thread that are still required before a write in the loop."""
         self._in_thread = 0
-        """Writes that the thread has received and not reported. While there are any, only the thread uses the disk."""
+        """The number of writes and calls that the thread has not reported. Above 0, only the thread uses the disk."""
         self._queue: SimpleQueue[tuple[Sequence[Write], int] | Callable[[], None] | None] = SimpleQueue()
 
     def put(self, writes: Sequence[Write]) -> bool:

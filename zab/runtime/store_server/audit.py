@@ -157,7 +157,7 @@ class Audit:
 
 
 def _line(text: str) -> str:
-    """Escape tabs and line ends, so that a client can neither forge nor hide a line."""
+    """Escape all characters that are not printable, such as tabs and line ends: no client can forge or hide a line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,8 +1,8 @@
-"""The shell of one client connection: it moves the bytes of a `ClientConnection`, and waits for it.
+"""The shell of one client connection: it moves the bytes of a `ClientConnection`, and carries out its effects.
 
 Most clients read their replies at once. So a connection begins as a single task that reads. A nursery with more tasks
-costs a tenth of a session. It is opened only when bytes wait to be sent, a deadline has to be kept, or a job takes
-longer.
+would take a tenth of a session's time. It is opened only when bytes wait to be sent, a deadline has to be kept, or a
+job takes longer.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ConnectionShell:
         self._scope = trio.CancelScope()
         """Ends reading and sending, but not the linger and the close that follow."""
         self._changed = Wakeup()
-        """Rung when bytes were sent, and when `wake` was called."""
+        """Rung when bytes were sent, and to wake the task in `_may_read`."""
         self._unsent = Wakeup()
-        """Rung when the socket had no room for all bytes."""
+        """Rung when bytes are left for the sending task: the socket had no room, or only this task writes (TLS)."""
         self._deadline_set = Wakeup()
         """Rung when the connection has set a deadline."""
         self._sending = False

@@ -44,7 +44,7 @@ HERE: Final = "127.0.0.1"
 """The address of a session in this process, as of a client on this machine."""
 
 HEAD_BYTES: Final = 8
-"""The header of a request over a connection."""
+"""The size of the header of a request over a connection."""
 NARROW: Final = 8
 """A request of at most 1/NARROW of the limit, in our own format, fits into a frame of the client protocol."""
 
@@ -86,7 +86,7 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """The time of the last proof that a leader exists. The server may follow a deposed leader without noticing."""
+        """The start of the last request that a leader certainly answered. The server may follow a deposed leader."""
         return self._heard_at
 
     @property
@@ -184,7 +184,7 @@ class InProcessSession(Session):
             return
         try:
             waiter.done(job())
-        except Exception as mistake:  # of this read: the turn of the member continues
+        except Exception as mistake:  # it concerns this read only: the turn of the member continues
             waiter.done(None, mistake)
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:

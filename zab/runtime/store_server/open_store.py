@@ -34,7 +34,7 @@ from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 
 PORT_MAX: Final = 65_535
 BESIDE_A_FRAME_BYTES = 64 << 10
-"""The bytes that a server adds to a client's request when it forwards it: session and identities."""
+"""The largest number of bytes that a server adds to a client's request to forward it: session and identities."""
 
 
 class MemberOptions(TypedDict, total=False):
