@@ -43,7 +43,10 @@ class Owner(AuthOwner, Protocol):
         """Called when there are bytes to `take`."""
 
     def opened(self) -> None:
-        """Called when the server has accepted the session and its identities: requests are sent from now on."""
+        """Called when the server has accepted the session, and its SASL login if there is one.
+
+        Requests are sent from now on, after the identities.
+        """
 
 
 class CallQueue(deque[Call]):
@@ -79,7 +82,7 @@ class ClientProtocol:
         self.last_zxid = 0
         """The newest zxid that this session has seen. Only a server that is as new accepts the session."""
         self.open = False
-        """True if a connection exists and the server has received the identities: requests may be sent."""
+        """True if requests may be sent: a connection exists, and the identities were put in front of them."""
         self.read_only = False
         """True if the present server has no quorum."""
         self.setup = SessionSetup(owner, watches, settings.watch_bytes_max)

@@ -17,7 +17,7 @@ from zab.host.logs import RateLimit
 REPEATED_S: Final = 60.0
 """The shortest time between two log lines with the same outcome of the same server."""
 OUTCOMES_MAX: Final = 1_000
-"""Outcomes that are remembered as logged. Beyond this number an outcome may be logged twice."""
+"""The number of outcomes that are remembered as logged. Beyond it an outcome may be logged twice."""
 
 _log: Final = logging.getLogger("zab.client")
 

@@ -15,7 +15,7 @@ from zab.core.errors import ZabError, present_as
 CAUSES_MAX: Final = 10
 """The maximum number of chained exceptions that are searched."""
 SHOWN_BYTES: Final = 40
-"""Bytes of an unexpected answer that a message quotes."""
+"""The largest number of bytes of an unexpected answer that a message quotes."""
 
 _BEGINNINGS: Final = {
     b"HTTP": "that looks like HTTP",

@@ -29,7 +29,7 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""The shortest attempt, even if many servers share the time for the first connection."""
+"""The shortest time for an attempt, even if many servers share the time for the first connection."""
 STEADY_S: Final = 1.0
 """A connection of at least this duration was a success: the next pause is a short one again."""
 
@@ -101,7 +101,7 @@ class Connector:
         self._read_only = read_only
         """True if the session accepts a server without a quorum."""
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
-        """The time for each server before the first connection, so that every one is tried; None afterwards."""
+        """The time for each server before the first connection, so that each is tried; None: no such limit."""
         self._better: Address | None = None
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None

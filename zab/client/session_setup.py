@@ -17,7 +17,7 @@ from zab.store.operations import Op
 from zab.wire.client.requests import AUTH_XID, SET_WATCHES_XID, encode_request
 
 KINDS_ONCE: Final = 3
-"""The kinds of watches that fire once. They come first in the lists of a `WatchManager`."""
+"""The number of kinds of watches that fire once. These kinds come first in the lists of a `WatchManager`."""
 
 
 class AuthOwner(Protocol):
@@ -51,7 +51,7 @@ class SessionSetup:
         self._auths_sent: deque[Auth] = deque()
         """Identities that are sent and not answered, in order."""
         self._rewatches = 0
-        """Requests to restore watches that are sent and not answered."""
+        """The number of requests to restore watches that are sent and not answered."""
 
     def frames(self, last_zxid: int) -> Iterator[bytes]:
         """Yield all frames for a new server: the identities, then the watches."""
