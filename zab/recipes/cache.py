@@ -162,7 +162,7 @@ class _Cache:
             await self._read(dirty)
 
     def _is_news(self, name: str, event: WatchEvent) -> bool:
-        """Return True if the event is newer than the node that was read. Events of old servers have no zxid."""
+        """Return False if the node was read as of the event or later. Events of old servers have no zxid and count."""
         cached = self._nodes.get(name)
         return cached is None or event.zxid < 0 or event.zxid > cached.stat.mzxid
 

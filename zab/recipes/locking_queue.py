@@ -132,7 +132,7 @@ class LockingQueue:
         await self.put_all([value], priority)
 
     async def put_all(self, values: Sequence[bytes], priority: int = PRIORITY) -> None:
-        """Add all entries, or none of them if the call fails."""
+        """Add all entries in one transaction. Raise `OutcomeUnknown` if the reply is lost."""
         path = child_of(self._entries, entry_of(priority))
         entries = Multi()
         for value in values:

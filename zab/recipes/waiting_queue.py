@@ -106,7 +106,7 @@ class Place:
             await events.take()
 
     async def leave(self) -> bool:
-        """Remove the node, and return whether it still existed."""
+        """Remove the node, if there is one. Return False only if it is certain that another client has removed it."""
         if self._name is None and self._asked:
             await self._find()
         return self._name is None or await remove(self._session, self.path)
