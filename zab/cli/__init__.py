@@ -1,4 +1,4 @@
-"""The command line. It needs click and rich, which `import zab` does not."""
+"""The command line. It needs click and rich; `import zab` does not need them."""
 
 from __future__ import annotations
 

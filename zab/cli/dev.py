@@ -155,7 +155,7 @@ class Layout:
 
 
 def layout_of(data: Path, servers: int | None, port_base: int | None) -> Layout:
-    """Return the layout of the data, or the requested one if there is no data yet. Raise `Misused` if they differ."""
+    """Return the stored layout. If none is stored yet, store the requested one. Raise `Misused` if the two differ."""
     kept = data / "dev.json"
     try:
         if kept.exists():

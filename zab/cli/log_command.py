@@ -163,10 +163,10 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
 
 
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
-    """Return the first transaction in a store's directory that was not written by a store.
+    """Return the zxid of the first transaction in a store's directory that was not written by a store, or None.
 
-    The directory names the kind of its machine. If it does not, a transaction that a store has written proves that it
-    belongs to a store.
+    The directory belongs to a store if it names this kind of machine. If it names no kind, one transaction that a store
+    has written proves it.
     """
     kind = None
     if IDENTITY in disk.list():

@@ -38,7 +38,7 @@ from zab.wire.disk_txn import FileTxn
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
-"""The largest number of consecutive transactions that leave no trace in a snapshot.
+"""The largest plausible number of transactions that leave no trace in a snapshot, after its newest known change.
 
 A date in a file's name, if it is taken for a zxid, is far larger.
 """
@@ -239,7 +239,7 @@ def _their_snapshot(
     progress: Progress,
     log_reaches: Callable[[int], bool] = lambda zxid: False,
 ) -> tuple[Store, int, bool]:
-    """Return the store, the zxid at which its content ends, and whether it matches the digest in the file.
+    """Return the store, the zxid at which its content ends, and False if the digest in the file is a different one.
 
     `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so the file may contain
     later changes. A zxid in the name that is later than the content is a mistake, because the log between the two would
@@ -276,9 +276,9 @@ def _newest_change(reader: SnapshotReader, store: Store) -> int:
 def _may_be_named(zxid: int, content: int, reader: SnapshotReader) -> bool:
     """Return whether a snapshot whose newest known change is `content` may have been named `zxid`.
 
-    If the file has a digest, its zxid is that of the last transaction. The name may then differ only by the beginning
-    of an epoch, which a leader counts as processed. Without a digest, transactions that change no stat may follow the
-    newest known change: those of sessions and ACLs, and failed requests.
+    If the file has a digest, the digest's zxid is that of the last transaction. The name may then differ only by the
+    beginning of an epoch, which a leader counts as processed. Without a digest, transactions that change no stat may
+    follow the newest known change: those of sessions and ACLs, and failed requests.
     """
     epochs = epoch_of(Zxid(zxid)) - epoch_of(Zxid(content))
     ahead = counter_of(Zxid(zxid)) if epochs else zxid - content

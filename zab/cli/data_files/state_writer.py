@@ -26,7 +26,10 @@ from zab.wire.disk_store import departure
 
 
 def check_new(target: Path) -> None:
-    """Raise if the directory is not empty. Call this first: a long import must not fail at its end."""
+    """Raise `ConfigError` if the target is a file, or a directory with files of another kind than `myid` and the lock.
+
+    Call this first: a long import must not fail at its end.
+    """
     if target.exists() and not target.is_dir():
         raise ConfigError(f"{target} is a file: name a directory that is empty or does not exist yet")
     inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []

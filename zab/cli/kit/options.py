@@ -47,7 +47,7 @@ def not_here(instead: str, *names: str) -> list[click.Parameter]:
 
 
 def check_exclusive(arguments: Arguments, *options: str, required: bool = False) -> None:
-    """Raise `click.UsageError` if more than one of the options is given, or none of those that are required."""
+    """Raise `click.UsageError` if more than one of the options is given, or if `required` and none is given."""
     given = [each for each in options if _is_given(getattr(arguments, each.removeprefix("--").replace("-", "_")))]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other")

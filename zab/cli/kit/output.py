@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 CELL_MAX: Final = 400
-"""Characters of a cell on a terminal; a list of thousands of replicas is cut."""
+"""The largest number of characters of a cell on a terminal; a longer cell, like a list of many replicas, is cut."""
 UNFOLDED: Final = 1_000_000
 """The width if stdout is not a terminal: scripts split the lines into columns, so none is folded or cut."""
 

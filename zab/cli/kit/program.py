@@ -57,7 +57,10 @@ class Program(click.Group):
 
 
 def run_program(program: click.Group, name: str, arguments: Sequence[str]) -> int:
-    """Run a command and return its exit status. Its failure is one line that begins with the name of the command."""
+    """Run a command and return its exit status.
+
+    Wrong usage is reported as click reports it; any other expected failure is one line that begins with the command.
+    """
     try:
         code = program.main(list(arguments), prog_name=name, standalone_mode=False)
         sys.stdout.flush()

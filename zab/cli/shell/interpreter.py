@@ -62,7 +62,7 @@ class Shell:
         self._session: Session | None = None
         self._watch: Watch | None = None
         self._leave: trio.CancelScope | None = None
-        """Ends the block of the session; None before the first session."""
+        """Ends the block of the session; None before the first session and after `close`."""
         self._left = trio.Event()
         """Set when the block of the session has ended."""
         self._nursery: trio.Nursery | None = None
@@ -88,7 +88,7 @@ class Shell:
             self._say(line)
 
     async def connect(self, servers: str | None) -> None:
-        """Replace the session by one with these servers, or with the same servers."""
+        """Replace the session by one with these servers, or with the same servers as before if `servers` is None."""
         await self.close()
         self.servers = servers or self.servers
         assert self._nursery is not None, "a shell connects only inside its block"

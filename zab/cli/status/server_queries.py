@@ -1,4 +1,4 @@
-"""Queries for the state of servers, at any of their ports: servers of zab and of ZooKeeper.
+"""Query the state of servers of zab and of ZooKeeper, at their admin ports or client ports.
 
 HTTP is tried first. The admin port of zab reports all members; ZooKeeper's reports its own server. A client port reads
 HTTP as a frame that is too long, and closes the connection; then four-letter words are tried.
@@ -30,7 +30,7 @@ SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 @frozen
 class ServerRow:
-    """The known state of one server. `problem` is empty if the server is healthy."""
+    """The known state of one server. `problem` is None if nothing is wrong with the server."""
 
     where: str
     id: int | None = None
@@ -54,7 +54,7 @@ class ServerRow:
 
 @frozen
 class Followers:
-    """The numbers of servers in the membership and of followers, as a leader reports them; None if it does not."""
+    """The counts of members and of synced followers, as a leader reports them. A count is None if it is not known."""
 
     voters: int | None = None
     synced_followers: int | None = None
@@ -63,7 +63,7 @@ class Followers:
 
     @property
     def missing(self) -> int | None:
-        """The number of members that do not follow; None if the leader does not report the voters."""
+        """The number of members that do not follow; None if the counts of voters or of followers are not known."""
         if self.voters is None or self.synced_followers is None:
             return None
         return max(0, self.voters - 1 - self.synced_followers) + max(
@@ -76,7 +76,7 @@ class Membership:
     """The members that a server's configuration names."""
 
     addresses: tuple[str, ...]
-    """The client addresses of those members that have one there."""
+    """The client addresses in the configuration. A member may have none."""
     voters: int
     observers: int
 
@@ -90,7 +90,7 @@ class ServerReport:
     by_words: bool = False
     """True if the report came from a client port, which reports one server only."""
     followers: Followers | None = None
-    """At a leader that reports its own row only: the counts of its followers."""
+    """The counts of a leader that reports only its own row; None in all other reports."""
 
     def with_members(self, members: Membership) -> ServerReport:
         """Add the numbers of voters and observers from the membership to a leader's counts."""

@@ -28,7 +28,7 @@ DEFAULT_SERVER: Final = "127.0.0.1:2181"
 LEFT_OUT_FIRST: Final = ("version", "latency", "req/s", "clients", "sessions", "behind")
 """The columns that are left out on a narrow terminal, in this order."""
 GAP: Final = 2
-"""The space between two columns."""
+"""The number of blanks between two columns."""
 WAIT_EVERY_S: Final = 0.5
 
 
@@ -40,7 +40,7 @@ class Health:
 
 
 def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
-    """Merge reports into one row a server, and name the problems. `newest`: a zxid that existed before the reports."""
+    """Merge reports into one row a server, and name the problems. `newest`: the newest zxid of an earlier query."""
     best: dict[object, ServerRow] = {}
     by_words: dict[object, ServerRow] = {}
     twice = []
@@ -87,7 +87,7 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
 
 
 def _unnamed(report: ServerReport, rows: Sequence[ServerRow]) -> str | None:
-    """Return a problem if members of a leader were not asked, because one of them may not follow.
+    """Return a problem if members that were not asked do not follow the leader, or if that is not known.
 
     Members that were asked are judged by their own rows, so only the others are counted.
     """

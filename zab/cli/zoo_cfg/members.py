@@ -75,7 +75,7 @@ def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
 
 
 def _version(source: ZooSource) -> int | None:
-    """Read the members from the file that dynamicConfigFile names; return the version in its name."""
+    """Read the members from the file that dynamicConfigFile names. Return the version in its name, or None."""
     entry = source.entries.get("dynamicConfigFile")
     if entry is None:
         return None

@@ -44,7 +44,7 @@ from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
-"""ZooKeeper's default."""
+"""ZooKeeper's default for `tickTime`."""
 _OF_AN_ENSEMBLE: Final = {
     "initLimit": ("ticks to find the leader", Settings().init_limit),
     "syncLimit": ("ticks to hear from the leader", Settings().sync_limit),
@@ -77,11 +77,11 @@ class ServerPlan:
     admit_non_members: bool
     warnings: tuple[str, ...]
     listens: tuple[ListenAddress, ...] = ()
-    """The server's ports for clients and operators."""
+    """The ports that this server listens on: for clients, for operators and for other servers."""
     replaces: bool = False
     """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """The keys that are not settings of one object, as lines for `--check`; passwords are masked."""
+    """The keys that set no field of a settings object, with their values for `--check`; passwords are masked."""
     lacks: tuple[str, ...] = ()
     """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
