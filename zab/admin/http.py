@@ -12,7 +12,7 @@ JSON: Final = "application/json"
 
 
 class HttpError(Exception):
-    """A refusal with this status. If the bytes are no valid request, the connection ends as well."""
+    """A request is refused with the HTTP status `status`. If it could not be read, the connection ends as well."""
 
     def __init__(self, status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(why)

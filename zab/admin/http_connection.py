@@ -30,7 +30,8 @@ _STATUSES: Final = frozenset(map(int, HTTPStatus))
 
 
 class HttpConnection:
-    """One connection. `feed` takes received bytes; `next` returns a complete request, or None. An `HttpError` ends it.
+    """One connection. `feed` takes received bytes; `next` returns a complete request, or None.
+    After `next` has raised `HttpError`, the connection must not be used for further requests.
 
     Each request has an `h11.Connection` of its own, which begins with the bytes left over from the previous request.
     """
@@ -39,7 +40,7 @@ class HttpConnection:
         self._head_bytes_max = head_bytes_max
         self._body_bytes_max = body_bytes_max
         self._fed = bytearray()
-        """Received bytes of the next head, or bytes that `h11` has not received yet."""
+        """Received bytes that were not passed to `h11` yet: the beginning of the next request."""
         self._parser = self._new_parser()
         """The parser of the current request."""
         self._head: AdminRequest | None = None

@@ -56,7 +56,7 @@ def _frame() -> str:
 
 
 def header(health: str, sentence: str, facts: Iterable[tuple[str, str]]) -> str:
-    """Return the top of a page: its health in one word, one sentence, and a few values with their names."""
+    """Return the top of a page: a headline for the health, one sentence, and a few values with their names."""
     return (
         f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
         f"<p>{sentence}</p><dl>"

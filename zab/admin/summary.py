@@ -11,7 +11,7 @@ QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)
 
 
 class Summary:
-    """A summary of values. Count and sum cover all values, the quantiles only the last ones."""
+    """A summary of values. Count and sum cover all values, the quantiles only the last `RECENT_MAX`."""
 
     __slots__ = ("count", "least", "most", "recent", "total")
 
