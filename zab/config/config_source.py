@@ -176,7 +176,7 @@ class ConfigSource:
     def blame(self, error: ConfigError) -> None:
         """Record an error about a value made of several keys.
 
-        Its text begins with `key=value: ` or with the name of a file.
+        The error's text begins with `key=value: ` or with the name of a file.
         """
         text = str(error)
         entry = next((each for each in self.entries.values() if text.startswith(f"{each.key}=")), None)
@@ -186,9 +186,9 @@ class ConfigSource:
             self.problems.append(f"{self.path if entry is None else entry.place}: {text}")
 
     def _entry_of_file(self, text: str) -> tuple[ConfigEntry | None, str]:
-        """Return the key that names the file at the beginning of an error's text.
+        """Return the entry that names the file at the beginning of an error's text, and the text with its key in front.
 
-        If several keys name the file, each gets one error.
+        The entry is None if no key names the file. If several keys name it, one without an error is preferred.
         """
         named = [
             (entry, file)

@@ -100,7 +100,7 @@ class KeyTable:
         return next((family for family in self.families if family.pattern.fullmatch(name)), None)
 
     def knows(self, name: str) -> bool:
-        """Return whether the table has this key.
+        """Return whether the table has this key, by its name or in a family of keys with an effect.
 
         Messages hide the value of an unknown key, because it may be a misspelt password key.
         """

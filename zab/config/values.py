@@ -140,7 +140,7 @@ def fraction(value: str) -> float:
 
 
 def in_ms(unit_ms: int = 1, *, unbounded: bool = False, least: int = 1, most: int = INT_MAX) -> Callable[[str], int]:
-    """Return milliseconds. `unbounded`: -1 means for ever."""
+    """Make a converter of a number of units to milliseconds. `unbounded`: accept -1, which means for ever."""
     read = unbounded_or(least, most) if unbounded else whole(least, most)
 
     def convert(value: str) -> int:
