@@ -1,6 +1,7 @@
-"""Replace a file of the machine so that a crash at any point leaves the old file or the new one.
+"""Replace a file so that a crash at any point leaves the old file or the new one.
 
-Files of a data directory go through `zab.storage.disk.write_atomically` instead: tests crash its disk at every call.
+A server writes its data directory with `zab.storage.disk.write_atomically` instead, on a disk that tests can crash at
+every call.
 """
 
 from __future__ import annotations

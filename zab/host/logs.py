@@ -16,7 +16,7 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggin
 QUIET_S: Final = 10.0
 """The minimum time between two lines about the same key."""
 KEYS_MAX: Final = 256
-"""The number of keys that are remembered."""
+"""The largest number of remembered keys; when it is reached, all of them are forgotten."""
 LINES_MAX: Final = 100
 """The number of lines, about different keys, that one cause may produce in `QUIET_S`."""
 
@@ -32,7 +32,7 @@ class TextFormatter(logging.Formatter):
 
 
 class RateLimit:
-    """A record of recent lines by key, and of the lines suppressed since. Its size is bounded."""
+    """Decides whether a log line is due, by the times of recent lines about the same key. Its memory is bounded."""
 
     def __init__(self, quiet_s: float = QUIET_S, keys_max: int = KEYS_MAX) -> None:
         self._quiet_s = quiet_s

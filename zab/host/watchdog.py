@@ -28,7 +28,7 @@ import trio
 from attrs import define, field, frozen
 
 STALL_S: Final = 0.2
-"""Clients notice a pause of this length, so a turn that takes longer is reported."""
+"""The longest turn that is not reported: clients notice a longer pause."""
 RECENT_S: Final = 60.0
 """How long health remembers a stall."""
 POKE_S: Final = 1.0
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @frozen
 class Stall:
-    """One piece of work that took longer than `STALL_S`. `at` is the time at which it ended."""
+    """One piece of work that took longer than `STALL_S`. `at`: the time of its end, or of the report if it goes on."""
 
     loop: str
     seconds: float
@@ -223,7 +223,7 @@ class LoopMonitor:
         self._over = threading.Event()
         self._thread_id = 0
         self._cause = ""
-        """The function in which the thread found the loop; empty while the loop runs freely."""
+        """The cause of a stall that the thread found, such as the function that runs; empty without a stall."""
 
     async def run(self) -> None:
         self._thread_id = threading.get_ident()
