@@ -1,4 +1,4 @@
-"""Limit password guessing per client address: delay the report of each failure, and limit the delays at a time.
+"""Limit password guessing per client address: delay each report of a failure, and limit the delays that run at once.
 
 Each failed login from an address doubles the pause after its next failure, up to a bound; each `forget_ms` without a
 failure halves it again. The pause belongs to the address and not to the connection: if the client hangs up before the
@@ -7,8 +7,8 @@ checks no credentials from that address. So an address makes at most `waiting_ma
 many connections it opens.
 
 A correct password costs no pause, and connections that are logged in are not affected. While all places of an address
-are occupied, the server closes a new login from it unchecked. The client takes that for a network error and tries
-again.
+are occupied, the server closes the connection of a new login without checking it. The client takes that for a network
+error and tries again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _Failures:
     """The failures of one address.
 
     places     the end times of the running pauses
-    doublings  the number of times that the pause had doubled at `at_ms`
+    at_ms      the time of the last failure
+    doublings  the number of doublings of the pause after that failure; a fraction once some are forgotten
     """
 
     places: deque[float]

@@ -23,7 +23,7 @@ _last: Callable[[Batch], Zxid] = attrgetter("last")
 
 
 BYTES_UNKNOWN: Final = 1 << 62
-"""The result of `bytes_behind` if it cannot be estimated: larger than any snapshot."""
+"""The result of `bytes_behind` if there is no basis for an estimate: larger than any snapshot."""
 
 
 class History:
@@ -60,11 +60,11 @@ class History:
         self._batches: list[Batch] = []
         """The batches in memory, `(base, last]` without a gap."""
         self._digests: list[int] = []
-        """The digests at the ends of the first `len(_digests)` batches. Extended when a later one is needed."""
+        """The digests at the ends of the first batches. More are computed when they are needed."""
         self._ends: list[Zxid] = []
         """The last zxid of each epoch with transactions in `(outlined, last]`, ascending."""
         self._entries = self._bytes = 0
-        """Transactions and bytes in `_batches`."""
+        """The number of transactions, and of bytes, in `_batches`."""
         for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
             if end:
                 self._note_end(end)
@@ -113,7 +113,7 @@ class History:
         self.configs = []
 
     def trim(self, applied: Zxid, settings: Settings) -> None:
-        """Drop old batches from memory, down to half of the window. Batches that are not applied stay."""
+        """Drop old batches from memory, down to half of the window, if they exceed it. Batches not yet applied stay."""
         if self._entries <= settings.window_entries and self._bytes <= settings.window_bytes:
             return
         # Removing the head of a list costs time in proportion to its length, so half of the window is removed at once.
@@ -179,7 +179,7 @@ class History:
         return found
 
     def digest_at(self, zxid: Zxid) -> int | None:
-        """Return the digest of the history up to `zxid`, or None if that part is not in memory."""
+        """Return the digest of the history up to `zxid`, or None if `zxid` is before `base` or after `last`."""
         if not self.base <= zxid <= self.last:
             return None
         whole = bisect_right(self._batches, zxid, key=_last)
@@ -196,12 +196,15 @@ class History:
         return digests[count - 1] if count else self._base_digest
 
     def bytes_behind(self, zxid: Zxid) -> int:
-        """Estimate the bytes of the transactions after `zxid`, from the mean size of the transactions in memory."""
+        """Estimate the bytes of the transactions after `zxid`, from the mean size of the transactions in memory.
+
+        Return BYTES_UNKNOWN if there are such transactions, but none in memory.
+        """
         count = self.entries_between(zxid, self.last)
         return 0 if not count else count * self._bytes // self._entries if self._entries else BYTES_UNKNOWN
 
     def entries_between(self, after: Zxid, until: Zxid) -> int:
-        """Return the number of transactions in `(after, until]`, both from this history."""
+        """Return the number of transactions in `(after, until]`; both zxids must be in this history."""
         count, start = 0, after
         for end in self._ends:
             if end <= start:

@@ -85,7 +85,7 @@ class Electorate:
 
 
 class ResendTimer:
-    """The time at which the proposal is sent to all voters again, in intervals that double up to a limit."""
+    """Decides when the proposal is sent to all voters again: in intervals that double up to a limit."""
 
     def __init__(self, settings: Settings, now: Millis, delay: Millis) -> None:
         """Start the timer. `delay`, unless it is 0, replaces the first interval."""
@@ -114,7 +114,7 @@ class PendingDecision(NamedTuple):
 
 
 class LeaderElection:
-    """One election. Feed it `handle` and `tick`; it fills `outgoing`, and finally sets `decision`."""
+    """One election. The node calls `handle` and `tick`; the election fills `outgoing`, and finally sets `decision`."""
 
     def __init__(
         self,
@@ -183,7 +183,10 @@ class LeaderElection:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """Handle a notification from a voter. Notifications about or from other servers are ignored."""
+        """Handle a notification from a voter: count its vote for a voter, or answer its request for a vote.
+
+        Other notifications are ignored.
+        """
         voters = self._electorate.voters
         if source not in voters:
             return
@@ -287,7 +290,10 @@ class LeaderElection:
         self._count(now)
 
     def _count(self, now: Millis) -> None:
-        """If a quorum agrees, wait a little for a better vote: deciding at once is safe, but may cost a round."""
+        """Decide if all voters agree with the proposal. If only a quorum agrees, wait a little for a better vote.
+
+        Deciding at once would be safe, too, but may cost a round.
+        """
         if not self._votes:
             return
         mine = ReceivedVote(self.proposal, self.round, _LOOKING)
@@ -313,7 +319,8 @@ class LeaderElection:
     def _leader_confirms(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether the leader itself has reported that it leads.
 
-        Otherwise servers would follow a dead leader because others still do.
+        Otherwise servers would follow a dead leader because others still do. If the leader is this server, the vote
+        must be of this round.
         """
         leader = received.vote.leader
         if leader == self._me:

@@ -1,4 +1,4 @@
-"""The state of a server that outlives its roles: epochs, membership, history, and how far that is durable and applied.
+"""The state of a server that outlives its roles: epochs, membership, and history with its durable and applied part.
 
 The roles decide. This module holds the positions and promises in which a mistake would lose data. Two rules hold by
 construction:
@@ -120,7 +120,8 @@ class LogState:
         """The end of the history that is known to be committed, now or from before a restart.
 
         The machine may be behind it, because a restarted server applies transactions only when a leader confirms them.
-        The active membership was committed: if the history contains its change, it is committed up to that change.
+        The active membership was committed, so a history that contains its change is committed up to that change.
+        NOTHING while the history is not `whole`.
         """
         if not self.whole:
             return NOTHING
@@ -244,7 +245,7 @@ class LogState:
         self.out.note("history_distrusted", "warning", why=why)
 
     def give_up(self, veto: Veto) -> None:
-        """Let the leader's history replace this server's, although it lacks transactions that were committed here."""
+        """Let the leader's history replace this server's, although the leader lacks transactions committed here."""
         self.whole = False
         self.save_epochs()
         self.out.note(

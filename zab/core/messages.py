@@ -1,6 +1,6 @@
 """The messages between servers. The set is closed, so mypy reports a `match` without a case for one of them.
 
-Three channels carry them. *Election* goes from any server to any voter, and may lose or reorder messages. *To the
+Three channels carry them. *Election* connects any two servers, and may lose or reorder messages. *To the
 leader* and *to the learner* are the two directions of the one link that a learner has dialled to its leader. A link
 delivers messages in order and without a gap. When it breaks, both ends get `LinkDown` and nothing more from it.
 """
@@ -142,7 +142,7 @@ class Veto:
 class SnapHeld:
     """Sent before `AckEpoch`: the learner's disk has the first `size` bytes of a snapshot file at `zxid`.
 
-    `checksum` is the checksum of these bytes. It is sent only to a leader that has sent `RESUMES`.
+    `checksum` is the checksum of these bytes. The message is sent only to a leader that has sent `RESUMES`.
     """
 
     zxid: Zxid

@@ -100,7 +100,7 @@ class Node:
         self._log_state = self.log_state_class(me, ensemble, recovered, settings)
         self._out = self._log_state.out
         self._round = 0
-        """The round of the last election. It never decreases, except to join the round of an invitation."""
+        """The round of the last election. The next election begins with the next round or that of an invitation."""
         self._vote = NO_VOTE
         """The vote that won the last election, sent to LOOKING servers. While LOOKING: this server's own vote."""
         self._role: LeaderElection | Leader | Learner
@@ -142,16 +142,16 @@ class Node:
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
     def silent_voters(self, now: Millis) -> frozenset[ServerId]:
-        """Return the other voters that have sent nothing since this election began.
+        """Return the other voters that have sent nothing since this server's election began.
 
-        The result is empty until the election has lasted for init_limit.
+        The result is empty outside of elections, and until the election has lasted for init_limit.
         """
         role = self._role
         return role.silent_peers(now) if isinstance(role, LeaderElection) else frozenset()
 
     @property
     def responsive_voters(self) -> frozenset[ServerId]:
-        """This server, and the voters that have sent a notification since it began to look for a leader."""
+        """This server, and the voters that have sent a notification since its election began; empty without one."""
         role = self._role
         return frozenset(role.sources if isinstance(role, LeaderElection) else ())
 
@@ -320,7 +320,7 @@ class Node:
             self._settle(now)
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose another membership; `expect` is the version that it replaces."""
+        """Propose another membership. `expect` is the version that it must replace, or None for any version."""
         role = self._role
         if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} does not lead: it is {self.state.name}")

@@ -65,7 +65,7 @@ class Outbox:
         self.links = [link for link in self.links if link != HangUp(peer, dialled)]
 
     def drain(self) -> Ready:
-        """Return all effects since the last call. Drivers call it until it returns none, so most calls return none."""
+        """Return all effects since the last call. Drivers repeat the call until it returns none."""
         save, send, apply = self.save, self.send_list, self.apply
         if self.notes or self.links or self.barriers or self.finds:
             rare = (tuple(self.barriers), tuple(self.notes), tuple(self.finds))

@@ -14,7 +14,7 @@ class PartialSnapshot:
     def __init__(self, out: Outbox, held: SnapHeld | None) -> None:
         """`held` is the part of a snapshot that the disk had at the start."""
         self.held = held
-        """The part of a snapshot that the disk last reported. Current whenever a later write is reported."""
+        """The part of a snapshot that the disk last reported. Up to date whenever `saved` reports a later write."""
         self.is_held = held is not None
         """True if the disk will hold part of a snapshot after all writes so far."""
         self._arrives = False

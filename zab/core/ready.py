@@ -209,7 +209,7 @@ class Restore:
 
 @frozen
 class Activate:
-    """Use the addresses of this membership, now in force. A server that left it may still follow, without a vote."""
+    """Use the addresses of this membership, now in force. A removed server may still follow, without a vote."""
 
     ensemble: Ensemble
 
@@ -272,7 +272,7 @@ class Recovered:
     """The content of the disk at the start. `Node` starts from it and from nothing else.
 
     snapshot       zxid of the newest good snapshot (NOTHING without one): the machine was restored from it
-    digest         of the history up to `snapshot`
+    digest         the digest of the history up to `snapshot`
     batches        everything logged after `snapshot`, in order, contiguous; committed or not
     log_start      the log on disk holds everything after this zxid, and it is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending

@@ -15,11 +15,11 @@ _SECRET: Final = (
 )  # fmt: skip
 """Parts of secret keys, written without separators."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""Ends of keys that are not secret: such a value is the place of a secret, its lifetime or the way to make it."""
+"""Endings of keys whose values are not secret: the place of a secret, its lifetime, or the way to make it."""
 
 
 def is_secret(key: str) -> bool:
-    """Return whether no output may show the value of this key."""
+    """Return whether the value of this key must be hidden in all output."""
     letters = "".join(filter(str.isalnum, key)).lower()
     return any(part in letters for part in _SECRET) and not letters.endswith(_ABOUT_SECRETS)
 

@@ -1,4 +1,4 @@
-"""Validate settings when they are created, so that a mistake is reported there and not hours later."""
+"""Validate settings when they are created, so that a mistake is reported at once and not hours later."""
 
 from __future__ import annotations
 

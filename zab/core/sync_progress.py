@@ -20,7 +20,7 @@ class SyncProgress:
         self._logged_at = now
         """The time of the last line; at first, the time of the beginning."""
         self._logged = 0
-        """The bytes that had moved at `_logged_at`."""
+        """The number of bytes that had moved at `_logged_at`."""
 
     def fields(self, moved: int, now: Millis) -> dict[str, Any]:
         """Return the fields of the line that is due now, or no fields. `moved`: the bytes that have moved so far.

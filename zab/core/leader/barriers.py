@@ -1,7 +1,7 @@
 """A leader's barriers. A barrier is a zxid at or after every write that was acknowledged before the request for it.
 
 A leader that was deposed without noticing must not answer. So the leader first proves its leadership: it sends a ping
-after the request, and a quorum has to answer it. All requests of one turn share a ping.
+after the request, and a quorum has to answer the ping. All requests of one turn share a ping.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Barriers:
         self.release()
 
     def release(self) -> None:
-        """Answer the barriers whose ping a quorum has answered.
+        """Answer the barriers whose ping a quorum has answered; the leader's own only once their zxids are applied.
 
         A pong proves that its sender still followed this leader after the request. A newer leader can commit only after
         a quorum has promised its epoch, and a server that has promised it answers no ping of this leader any more.

@@ -15,7 +15,7 @@ _SYNCED: Final = LearnerStep.SYNCED
 
 
 class CommitAccounting:
-    """Counts acknowledgements on disk, the leader's own included, and advances the committed zxid of one epoch.
+    """Counts the servers that have a transaction on disk, the leader included, and advances the committed zxid.
 
     Each zxid needs a quorum of every membership that applies to it:
 
@@ -40,8 +40,8 @@ class CommitAccounting:
 
         - A pending change is committed separately. Zxids before it need a quorum of the active membership only; the
           change and later zxids need quorums of both. Proposals after the change are committed once it is in force.
-        - No transaction has counter 0; that zxid is the beginning of an epoch. A result with counter 0 is before the
-          first proposal of this epoch, and acknowledgements alone never commit zxids of older epochs.
+        - A zxid with counter 0 begins an epoch and is no transaction. If the result has counter 0, no proposal
+          of this epoch can be committed, and acknowledgements alone never commit zxids of older epochs.
         """
         log_state = self._log_state
         # A comprehension instead of a call per learner, because this runs for each acknowledgement.

@@ -28,7 +28,7 @@ class Leader:
     def __init__(self, log_state: LogState, now: Millis) -> None:
         self.log_state = log_state
         self.over: str | None = None
-        """The reason for which the attempt has ended; the node leaves the role at once."""
+        """The reason why the attempt has ended, or None. Once it is set, the node leaves the role at once."""
         self.designated: ServerId | None = None
         """The server that leads next, if a membership change has removed this one. Set with `over`."""
         self.learners: dict[ServerId, LearnerState] = {}
@@ -42,9 +42,9 @@ class Leader:
         self._vote = log_state.epoch, log_state.last
         """The epoch and the end of the history with which this server was elected."""
         self._tick_at = now + self._settings.tick_ms // 2
-        """The time of the next ping."""
+        """The time of the next periodic ping; barriers send more."""
         self._odd_tick = False
-        """Toggled at each ping. When it becomes False, the leader checks that a quorum follows."""
+        """Toggled whenever `_tick_at` is reached. When it becomes False, the leader checks that a quorum follows."""
         self.enter(LeaderDiscovery(self, now))
 
     @property
@@ -197,7 +197,7 @@ class Leader:
     def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
         """Accept a learner, unless it has promised a newer epoch or has a newer membership.
 
-        A voter that has promised a newer epoch can never follow this leader, but a quorum may need it. So the attempt
+        A member that has promised a newer epoch can never follow this leader, but a quorum may need it. So the attempt
         to lead ends, and the next leader chooses a still newer epoch. A membership with a newer epoch proves that a
         newer epoch was promised.
 

@@ -59,9 +59,9 @@ class LeaderBroadcast(LeaderPhase):
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         """Proposals that are not committed: last zxid, transactions and bytes of each batch, in order."""
         self._outstanding_count = 0
-        """The transactions in `_outstanding`."""
+        """The number of transactions in `_outstanding`."""
         self._outstanding_bytes = 0
-        """The bytes in `_outstanding`."""
+        """The number of bytes in `_outstanding`."""
         self._may_readmit = any(learner.forgotten for learner in role.learners.values())
         """True if a learner that had lost promises has connected, and may wait to be readmitted."""
 
@@ -131,7 +131,7 @@ class LeaderBroadcast(LeaderPhase):
     # -- proposals -----------------------------------------------------------------------------------
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
-        """Propose all payloads, or none of them with an error. Return the first one's zxid."""
+        """Propose all payloads and return the zxid of the first, or raise an error and propose none."""
         settings = self._log_state.settings
         if not payloads:
             raise LocalProtocolError("nothing to propose")
@@ -231,7 +231,7 @@ class LeaderBroadcast(LeaderPhase):
         log_state = self._log_state
         before = log_state.committed
         observers = [learner for learner in self._learners.values() if learner.observer]
-        decided = log_state.history.after(before, zxid) if observers else []  # the commit may trim it from memory
+        decided = log_state.history.after(before, zxid) if observers else []  # the commit may trim them from memory
         activated = self._commits.commit(zxid)
         while self._outstanding and self._outstanding[0][0] <= zxid:
             _, count, size = self._outstanding.popleft()

@@ -44,7 +44,10 @@ class LeaderDiscovery(LeaderPhase):
             self._announce(learner)
 
     def _choose_epoch(self, now: Millis) -> None:
-        """Choose an epoch above every promise of a quorum, so that no earlier leader can complete another epoch."""
+        """Choose an epoch newer than every reported promise, and promise it, once a quorum has sent `FollowerInfo`.
+
+        When a quorum has promised the epoch, no leader of an older epoch can commit anything any more.
+        """
         infos = [sid for sid, learner in self._learners.items() if learner.info is not None]
         if not self._role.quorums.has(infos):
             return

@@ -38,7 +38,7 @@ class LeaderPhase:
     synchronizes: ClassVar[bool] = True
     """False in discovery: a learner that has promised the epoch waits there for a quorum of promises."""
     decided: ClassVar[bool] = False
-    """True once a quorum has adopted the initial history: no other transaction can have been committed before."""
+    """True once a quorum has adopted the initial history: older transactions outside of it cannot be committed."""
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
     """The handlers of the messages that only this phase accepts."""
 

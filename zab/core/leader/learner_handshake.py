@@ -100,7 +100,8 @@ class LearnerHandshake:
           file.
         - If the learner's history ends with transactions that the leader lacks, TRUNC is sent first, even before a
           snapshot: the learner can then veto if it knows them to be committed.
-        - Transactions before the window in memory are read from the log; after them the digests are compared again.
+        - Transactions before the window in memory are read from the log. The digests are compared after them if the
+          leader does not know the digest before them.
         - An observer receives only decided transactions: the initial history, and then the committed ones.
         """
         ack = learner.ack_epoch

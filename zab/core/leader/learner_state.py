@@ -58,17 +58,17 @@ class LearnerState:
     held: SnapHeld | None = None
     """The part of a snapshot that the learner holds; None without one, or if this server's disk has no such file."""
     question: FindSnapshot | None = None
-    """The question to the disk whose answer the synchronization waits for."""
+    """The pending question to the disk; the synchronization begins only after the answer. None without a question."""
     found: FoundSnapshot | None = None
-    """The snapshot file on this server's disk that begins with `held`."""
+    """The snapshot file on this server's disk that begins with `held`; None if none was found yet."""
     sync_began: Millis = 0
     """The time at which history was sent. Valid from SYNCHRONIZING on."""
     synced_until: Zxid = NOTHING
     """The end of the history that the synchronization brings. Valid from SYNCHRONIZING on."""
     moved: int = 0
-    """Bytes of the synchronization that the link has taken so far, as the driver reported."""
+    """The number of bytes of the synchronization that the link has sent so far, as the driver reported."""
     sync_progress: SyncProgress | None = None
-    """The log lines about the synchronization. Set from SYNCHRONIZING on."""
+    """Decides when a line about the progress of the synchronization is logged. Set from SYNCHRONIZING on."""
     acked: Zxid = NOTHING
     """The learner has everything up to this zxid on disk. Never goes back; at least `synced_until` once SYNCED."""
     behind: tuple[Zxid, Millis] | None = None

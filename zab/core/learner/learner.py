@@ -41,7 +41,7 @@ class Learner:
         """True if this server joins as an observer: it has no vote, and receives only what is committed."""
         self.log_state = log_state
         self.over: str | None = None
-        """The reason for which the attempt has ended; the node leaves the role at once."""
+        """The reason why the attempt has ended, or None. Once it is set, the node leaves the role at once."""
         self.veto: Veto | None = None
         """The veto with which this server keeps its history and leaves the leader. Set with `over`."""
         self.designated: ServerId | None = None
@@ -54,7 +54,7 @@ class Learner:
         self._linked_at: Millis | None = None
         """The time at which the link came up. None while it is down."""
         self._moved = 0
-        """The bytes that the link has received, as the driver reported."""
+        """The number of bytes that the link has received, as the driver reported."""
         self._init_ms = log_state.settings.init_ms
         self._silent_until = now + self._init_ms
         """The learner leaves the leader at this time, unless a message or progress extends it."""

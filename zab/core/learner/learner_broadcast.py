@@ -24,13 +24,13 @@ class _AdoptedPhase(LearnerPhase):
         self.silence_ms = role.log_state.settings.sync_ms
         self._epoch = epoch
         self._brought = brought
-        """The newest zxid that the synchronization brought: the history's end at NEWLEADER, or its membership's
-        version.
+        """The newest zxid that the synchronization brought: the end of the history at NEWLEADER, or the version of
+        NEWLEADER's membership if newer.
         """
         self._acked = acked
         """The newest zxid that was acknowledged to the leader. Never beyond what is durable."""
         self._observer = role.observer
-        """True if this server acknowledges nothing."""
+        """True if this server joined as an observer: it acknowledges no proposals."""
         self._leader = role.leader
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
@@ -106,7 +106,7 @@ class LearnerBroadcast(_AdoptedPhase):
         self._check_readmission()
 
     def _check_readmission(self) -> None:
-        """Regain the vote when a membership is decided that was proposed after this server was synchronized.
+        """Regain the vote when a membership that was proposed after this server's synchronization is decided.
 
         The membership was decided without this server's vote, so a quorum has it in the history. A candidate to which
         this server once made a promise needs a member of that quorum. That member has a newer history than the

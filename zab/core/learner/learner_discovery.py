@@ -1,4 +1,4 @@
-"""Discovery (Zab, phase 1): reach the leader, and promise its epoch if it is newer than every promise made before."""
+"""Discovery (Zab, phase 1): reach the leader, and promise its epoch unless a newer one was promised before."""
 
 from __future__ import annotations
 

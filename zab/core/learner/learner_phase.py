@@ -1,4 +1,4 @@
-"""The interface between a learner and its current phase: dialling, discovery, synchronization or broadcast."""
+"""The interface between a learner and its current phase, from dialling to broadcast."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LearnerPhase:
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
     """The handlers of the messages that only this phase accepts."""
     synchronizes: ClassVar[bool] = False
-    """True while the history of the leader arrives."""
+    """True in the phase in which the leader's history arrives."""
     may_redial: bool = False
     """True if the learner may dial again after a broken link, because the leader has not asked for a promise yet."""
     receiving: bool = False

@@ -62,7 +62,7 @@ class LearnerSynchronization(LearnerPhase):
         self._adoption: Ticket | None = None
         """The write of the adopted epoch, after all of the history. Set at NEWLEADER."""
         self._acked = NOTHING
-        """The end of the history that came before NEWLEADER; `AckNewLeader` acknowledges that, too."""
+        """The end of the history that came before NEWLEADER. `AckNewLeader` acknowledges that history, too."""
         self._brought = NOTHING
         """The newest zxid that the synchronization brought: `_acked`, or the version of NEWLEADER's membership if
         newer.
@@ -125,11 +125,11 @@ class LearnerSynchronization(LearnerPhase):
         log_state.truncate(message.common)
 
     def _agree(self, common: Zxid, digest: int | None) -> bool:
-        """Return whether both histories are the same up to `common`; if not, leave the leader.
+        """Return whether the histories of this server and the leader agree up to `common`; if not, leave the leader.
 
-        Both the zxids and the digests of the contents must be equal. If they differ, truncate the batches that came
-        from this leader. Then refuse the leader's history if this server knows committed transactions, else distrust
-        its own history.
+        Both histories must contain `common`, and the digests up to it must be equal if both are known. Otherwise
+        truncate the batches that came from this leader. Then refuse the leader's history if this server knows committed
+        transactions, else distrust its own history.
         """
         log_state, history = self._log_state, self._log_state.history
         why = "the histories of this server and the leader have diverged"
@@ -235,10 +235,10 @@ class LearnerSynchronization(LearnerPhase):
         self._out.note("snapshot_received", zxid=show(self._received[0]))
 
     def _install(self) -> None:
-        """Install the snapshot. Call it only once NEWLEADER has brought the membership.
+        """Install the received snapshot, if any, and append the batches after it.
 
-        A snapshot replaces the transactions that changed the membership. A server with the new state and the old
-        membership could help to elect a server that is not a member any more.
+        Call it only once NEWLEADER has brought the membership: a snapshot replaces the transactions that changed it. A
+        server with the new state and the old membership could help to elect a server that is not a member any more.
         """
         if self._received is None:
             return
