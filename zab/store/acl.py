@@ -49,9 +49,9 @@ ANYONE: Final[Identity] = ("world", "anyone")
 SUPER: Final = "super"
 
 ENTRIES_MAX: Final = 500
-"""Default bound of `StoreSettings.acl_entries_max`."""
+"""The default of `StoreSettings.acl_entries_max`."""
 ID_CHARS_MAX: Final = 4_096
-"""Default bound of `StoreSettings.acl_id_chars_max`."""
+"""The default of `StoreSettings.acl_id_chars_max`."""
 
 _INTERNED_MAX: Final = 1 << 13
 _SMALL_BYTES: Final = 1 << 10
@@ -114,7 +114,7 @@ def _encoded(acl: Acl) -> bytes:
 
 
 _LENIENT: Final = "surrogatepass"
-"""An id may contain lone surrogates, and is decoded exactly as it was encoded."""
+"""The handler of encoding errors: an id may contain lone surrogates, and is decoded exactly as it was encoded."""
 
 OPEN: Final[Acl] = ((ALL, *ANYONE),)
 READ_ONLY: Final[Acl] = ((READ, *ANYONE),)
@@ -306,8 +306,8 @@ class _Grants:
 
         Most schemes match an entry of the same name, as in ZooKeeper's `DigestAuthenticationProvider`, so one look-up
         decides. An address matches the networks that contain it (`IPAuthenticationProvider`). A scheme with a rule of
-        its own, and the sasl identity `super`, are compared with each entry. With `sasl_any` an entry may grant to all
-        of sasl.
+        its own, and the sasl identity `super`, are compared with each entry. An entry with the id
+        `sasl_any` grants to every sasl identity.
         """
         if scheme in access.rules or (scheme == "sasl" and identity == "super"):
             return any(perms & wanted and _matches(scheme, name, identity, access) for name, perms in names.items())

@@ -92,7 +92,7 @@ def ip_matches(name: str, identity: str) -> bool:
 
 
 def network_of(name: str) -> tuple[int, int, int] | None:
-    """Return (bits of an address, bits after the prefix, the prefix), or None if this is not a network."""
+    """Return (bits of an address, bits after the prefix, the prefix); None if this is no address and no network."""
     network = _network(name)
     if network is None:
         return None
@@ -139,7 +139,7 @@ _AVA: Final = re.compile(
 
 
 def x509_is_valid(name: str) -> bool:
-    """Return whether the name is a list of attributes that Java knows, each with a value."""
+    """Return whether the name is empty, or a list of attributes that Java knows, each with a value."""
     if not name:
         return True
     at = 0

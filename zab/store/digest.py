@@ -18,14 +18,14 @@ from zab.store.znode import Znode
 
 VERSION: Final = 2
 CHECKPOINT_EVERY: Final = 4096
-"""Zxids between two checkpoints: a power of two."""
+"""The number of zxids between two checkpoints: a power of two."""
 HISTORY_LENGTH: Final = 1024
-"""Checkpoints that are kept."""
+"""The number of checkpoints that are kept."""
 CHANGED_MAX: Final = 1024
 """The number of changed nodes at which the sum is brought up to date: one multi may change thousands of nodes."""
 
 KNOWN_MAX: Final = 4096
-"""Nodes whose CRCs are remembered."""
+"""The maximum number of nodes whose CRCs are remembered."""
 
 _MASK: Final = (1 << 64) - 1
 _NUMBERS: Final = Struct(">qqqqqiiiq")
@@ -57,7 +57,7 @@ class Digest:
         """The nodes that have changed since the last `settle`, with their values at that time."""
         tree.marks.append(self.changed)
         self._known: dict[str, tuple[int, int]] = {}
-        """The CRC of the path and the CRC of the node, for recently changed nodes. Never more than `KNOWN_MAX`."""
+        """The CRC of the path and the CRC of the node, for recently changed nodes: at most `KNOWN_MAX` nodes."""
         self._value = 0
         """The sum at the last `settle`."""
         self._data_bytes = 0

@@ -24,7 +24,7 @@ BYTES_HARD: Final = "byteHardLimit"
 
 
 PARSED_BYTES_MAX: Final = 1_024
-"""The longest data that is parsed: several times as long as ZooKeeper's clients write.
+"""The maximum length of data that is parsed: several times the length that ZooKeeper's clients write.
 
 Each change below a limited path parses the data of the quota nodes.
 """

@@ -58,7 +58,7 @@ NO_ROOM: Final[ReadResult] = (int(ErrorCode.QUOTA_EXCEEDED), None)
 """The answer to a request that would exceed the watch limit of its client or of the server. Compared by identity."""
 
 PART_BYTES: Final = 81
-"""Bytes of one result in a multiRead's reply without its data: header, length and stat."""
+"""The number of bytes of one result in a multiRead's reply without its data: header, length and stat."""
 NAME_BYTES: Final = 4
 
 
@@ -72,9 +72,9 @@ class ReadHandler:
     ) -> None:
         self._access = access
         self.multi_read_bytes_max = multi_read_bytes_max
-        """The approximate limit of one multiRead's reply; None: no limit."""
+        """The approximate limit of the bytes of one multiRead's reply; None: no limit."""
         self.work = 0
-        """The nodes and names that reads have visited since the caller set this to 0."""
+        """The number of nodes and names that reads have visited since the caller set this to 0."""
         self._watches = watches
         self.switch_to(tree)
         self._handlers: dict[int, Callable[[Fields, Client], ReadResult]] = {

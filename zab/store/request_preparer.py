@@ -439,7 +439,7 @@ class RequestPreparer:
         return self._current.session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Znode]:
-        """Check that the client may delete this node. Return the parent's path and the parent."""
+        """Check the path of a node to delete, but no permission. Return the parent's path and the parent."""
         parent_path, slash, _ = path.rpartition("/")
         if not slash or "\0" in path or path in UNDELETABLE:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -490,7 +490,7 @@ class RequestPreparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node, unless it has received a child or a write since the reaper chose it."""
+        """Delete a container or TTL node, unless it has a child by now, or the TTL node a write within its TTL."""
         (path,) = fields
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)

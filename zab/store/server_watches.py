@@ -61,8 +61,7 @@ _EVERY: Final = 7
 
 
 LONG_PATH: Final = 256
-"""A watch counts once more against the limits for each multiple of this length in its path. A path may have a megabyte.
-"""
+"""The number of characters of a path that count as one more watch against the limits. A path may have a megabyte."""
 
 
 class _WatchTable:
@@ -273,7 +272,7 @@ class ServerWatches:
         return True in removed
 
     def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
-        """Remove up to `most` watches of a connection that has ended. Return True if there may be more."""
+        """Remove up to `most` watches of an ended connection from each table. Return True if there may be more."""
         return self._data.drop(watcher, most) == most or self._child.drop(watcher, most) == most
 
     def _entries(self, kind: int) -> tuple[tuple[_WatchTable, int], ...]:

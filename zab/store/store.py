@@ -124,7 +124,7 @@ class Store:
         self.quotas = Quotas(tree)
         self.digest = digest
         self._unsettled = digest.changed
-        """The dict inside `digest`, of the nodes that the digest does not cover yet."""
+        """The dict inside `digest`: the nodes whose changes the digest does not contain yet."""
         self._unannounced = False
         """True while this server has a digest checkpoint that it has not sent to the others."""
         self._applier = Applier(tree, sessions, self.quotas, self.watches)

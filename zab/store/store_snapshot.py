@@ -30,7 +30,7 @@ from zab.store.znode import Znode
 VERSION: Final = 1
 CHUNK_NODES: Final = 512
 CHUNK_BYTES: Final = 256 << 10
-"""A chunk ends with the node that reaches this number of bytes."""
+"""The number of bytes at which a chunk is complete: it ends with the node that reaches them."""
 
 _UNTOUCHED: Final = object()
 

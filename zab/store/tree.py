@@ -24,7 +24,7 @@ Mark: TypeAlias = dict[str, Znode | None]
 """path -> the node at the time when the mark was added; None: there was no node"""
 
 BESIDE_A_PATH_BYTES: Final = 64
-"""Bytes that an ephemeral node counts in `Tree.ephemeral_bytes` in addition to its path."""
+"""The number of bytes that an ephemeral node counts in `Tree.ephemeral_bytes` in addition to its path."""
 
 _NO_NODE: Final = ErrorCode.NO_NODE
 _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
@@ -37,7 +37,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
-        """The znodes by path. The parent of each is here, too, and its count of children includes the znode."""
+        """The znodes by path. The parent of each znode is here, too, and the parent's count of children includes it."""
         self.children: dict[str, Paths] = {}
         """The children's names (not paths) by path of the parent; no entry for a node without children."""
         self.ephemerals: dict[int, Paths] = {}
