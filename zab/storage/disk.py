@@ -108,7 +108,7 @@ class FolderDisk(Disk, Protocol):
         ...
 
     def room(self) -> int:
-        """Return about how many bytes can still be written."""
+        """Return the approximate number of bytes that can still be written."""
         ...
 
     def folders(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
 
 
 class DiskErrors:
-    """The errors that a disk raises, one for each failed call.
+    """Makes the error that a disk raises for each failed call.
 
     A storage that must stop after the first failure gives the disk a subclass that remembers the failure.
     """

@@ -77,7 +77,7 @@ class EpochsRecord:
     committed: Zxid = NOTHING
     """Everything up to this zxid was known to be committed; at most `reaches`.
 
-    It may lag far behind. A history that ends before it has lost acknowledged transactions.
+    This zxid may lag far behind. A history that ends before it has lost acknowledged transactions.
     """
 
 

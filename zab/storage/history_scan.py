@@ -22,7 +22,8 @@ from zab.storage.torn_tail import contradiction
 class HistoryScan:
     """The result of a scan. If `damage` is empty, these pieces are a complete history that ends at `last`.
 
-    snapshot    the snapshot that the history starts from, or NOTHING (a snapshot can be at NOTHING: see `newest`)
+    snapshot    the zxid of the snapshot that the history starts from; NOTHING without one
+    newest      the zxid of the newest sound snapshot; None without one
     start       the log holds everything after it
     batches     all batches that end after `snapshot`
     segments    the files that hold the log, in order
@@ -186,7 +187,7 @@ class HistoryScan:
         return None
 
     def _rotten(self, what: str) -> None:
-        """Note damage to files that are not needed. It tells an operator that the disk is failing."""
+        """Note damage to files that are not needed. The note warns an operator that the disk is failing."""
         self.notes.append(what)
         self.rotten.append(what)
 

@@ -1,8 +1,8 @@
 """Replace the whole history by a snapshot from the leader, with one rename.
 
 The rename to `install.<zxid>` decides. Before it is durable, the old history is valid; after it, all older files are
-void, even if they still exist. The other steps delete them; if a crash interrupts them, recovery repeats them. So the
-tail of the old log can never follow the new snapshot.
+void, even if they still exist. The later steps remove these files; if a crash interrupts the steps, recovery
+repeats them. So the tail of the old log can never follow the new snapshot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 
 
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
-    """Delete the older files after the rename made `install.<zxid>` the history.
+    """Delete the files of the older history, or move them aside if it was damaged, after the rename.
 
     A crash may interrupt this at any step.
     """

@@ -1,7 +1,8 @@
 """Read the log for a peer that is far behind, in another thread than the one that appends.
 
 The reader opens the files itself. It stops at `until`, which must be durable when the read begins, so it never reads a
-record that is being written. If a file is purged or cut meanwhile, it raises `Purged`, and the peer gets a snapshot.
+record that is being written. If a file is purged or cut meanwhile, the reader raises `Purged`, and the peer gets a
+snapshot.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An in-memory disk for tests, with injected crashes, torn writes, false syncs, a full disk and damage.
 
 It keeps each file once, as the running server reads it, with an undo list of the changes that no `sync` has made
-durable (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back, then redoes the part that a
-policy selects with the caller's `choose` (`zab.storage.power_loss`). Nothing is copied per write. Folders are durable
-at once.
+durable (`zab.storage.memory_inode`). Unsynced changes of names are listed, too. A crash rolls the lists
+back, then redoes the part that a policy selects with the caller's `choose` (`zab.storage.power_loss`). Nothing is
+copied per write. Folders are durable at once.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """A disk in memory with injected crashes and failures. These switches may be set at any time:
+    """A disk in memory with injected crashes and failures. Switches may be set, and counters read, at any time:
 
     capacity    bytes that fit on the disk, None for no limit
     lying       a sync returns without making anything durable

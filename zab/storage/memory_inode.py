@@ -19,7 +19,7 @@ class Inode:
     pending: list[InodeChange] = field(factory=list)
     """The changes since the last successful sync, oldest first. Undoing them in reverse restores the durable bytes."""
     in_doubt: bool = False
-    """True if a sync of this file has failed. The changes before it are `doomed`: no later sync saves them."""
+    """True if a sync of this file has failed. The changes before that sync are `doomed`: no later sync saves them."""
 
     def clone(self) -> Inode:
         return Inode(bytearray(self.data), [evolve(change) for change in self.pending], self.in_doubt)

@@ -59,8 +59,8 @@ class GivenUp:
 def give_up_history(disk: Disk) -> GivenUp | None:
     """Mark the history as damaged: the server does not vote until a snapshot has taken its place.
 
-    Promises and membership stay. The files stay until the snapshot arrives. Return None if the history is marked
-    already.
+    Promises and membership stay. The files stay until the snapshot arrives. Return None if the server
+    does not vote anyway, or has no membership.
     """
     storage, recovered = Storage.open(disk, StorageSettings(autocreate=False))
     try:

@@ -18,7 +18,7 @@ from zab.storage.disk import DiskErrors, FileStat
 LOCK: Final = "lock"
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
-"""The full sync of macOS, whose fsync leaves the data in the drive's cache, which a power failure clears."""
+"""The `fcntl` command for a full sync on macOS, where fsync leaves data in the drive's cache; None elsewhere."""
 _PLAIN: Final = DiskErrors()
 _NO_RESERVE: Final = DescriptorReserve(0)
 

@@ -115,7 +115,7 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
     record, last = epochs.record, walk.last
     end = _settle_tail(walk)
     # The log may hold transactions of a newer epoch than the adopted one. They were logged after the initial history
-    # of that epoch was complete. So the epoch counts as adopted; a crash prevented the record.
+    # of that epoch was complete. So the epoch counts as adopted, although a crash prevented its record.
     current = Epoch(max(record.current, epoch_of(last)))
     newest = walk.segments[-1].first if walk.segments else NOTHING
     epochs.save(evolve(record, current=current, reaches=last, segment=newest))

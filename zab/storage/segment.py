@@ -38,7 +38,7 @@ CONFIG: Final = 2
 FILE_HEAD: Final = _FILE.size + _CRC.size
 RECORD_HEAD: Final = _WHOLE.size
 OVERHEAD: Final = RECORD_HEAD + len(END)
-"""The bytes of a record beyond those of its batch."""
+"""The number of bytes of a record beyond those of its batch."""
 
 
 def name_of(first: Zxid) -> str:
@@ -139,7 +139,7 @@ class SegmentScan:
     last_at     offset of the last record
     last        the zxid that the last record reaches
     synced      the durable size of the file when the last record was written
-    epoch_ends  last zxid of every epoch, if it lies after `after`; ascending
+    epoch_ends  the last zxid at or before `after` of every epoch in the file; ascending
     skipped     offset and last zxid of records with a damaged body that do not reach beyond `after`
     trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
     misplaced   the trouble is a sound record in a wrong place, which a crash cannot cause

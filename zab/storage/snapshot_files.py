@@ -27,7 +27,7 @@ SNAPSHOT: Final = "snapshot."
 INSTALL: Final = "install."
 INCOMING: Final = "incoming.tmp"
 PARTIAL: Final = "partial.tmp"
-"""The file with the part of a snapshot that arrived before the leader was lost."""
+"""The name of the file with the part of a snapshot that arrived before the leader was lost."""
 
 _MAGIC: Final = b"zab.snp\n"
 _VERSION: Final = 1
@@ -46,7 +46,7 @@ A CRC-32 would be too weak: a false match would mix two states.
 
 _GATHER_BYTES: Final = 256 << 10
 _SYNC_BYTES: Final = 8 << 20
-"""Bytes between two syncs of a growing snapshot, so that the log's next sync does not wait for the whole snapshot."""
+"""The number of bytes between syncs of a growing snapshot: the log's next sync must not wait for all of it."""
 
 
 class MisnamedError(DamagedError):
@@ -68,9 +68,9 @@ class SnapshotFile:
         self._file: DiskFile | None = disk.create(temporary)
         """The open file; None once it is placed, kept or aborted."""
         self._offset = 0
-        """The bytes that were written to the file."""
+        """The number of bytes that were written to the file."""
         self._unsynced = 0
-        """The bytes that were written since the last sync."""
+        """The number of bytes that were written since the last sync."""
         self._chunks = 0
         self._sum = 0
         """CRC-32 of everything so far except the sums. It includes the gathered bytes."""
@@ -167,9 +167,10 @@ class SnapshotWriter:
 
 
 def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None, tuple[Zxid, int]]:
-    """Yield each chunk after its checksum matched, then return the zxid and the history's digest.
+    """Yield each chunk that ends after offset `behind`, then return the zxid and the history's digest.
 
-    Raise `DamagedError` at the first damage, after the chunks before it. `verify` checks the whole file first.
+    Each chunk is yielded only after its checksum matched. Raise `DamagedError` at the first damage, after the chunks
+    before it. To check the whole file first, call `verify`.
     """
     file = disk.open(name)
     try:
@@ -291,7 +292,7 @@ class _SummingReader:
 
 
 def kept(disk: Disk) -> SnapHeld | None:
-    """Return the size and the checksum of the sound chunks of PARTIAL; None if it has none."""
+    """Return the size and checksum of the sound chunks of PARTIAL; None if it has none or is a complete snapshot."""
     if PARTIAL not in disk.list():
         return None
     file = disk.open(PARTIAL)

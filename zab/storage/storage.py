@@ -94,7 +94,7 @@ class Storage:
         self.held = found.recovered.held
         """The part of a snapshot that arrived before its leader was lost; None without one. Any thread."""
         self.spare: Zxid | None = None
-        """The newest snapshot that was written for a learner. It does not count towards `snapshots_kept`."""
+        """The newest snapshot written for a learner, or None. It does not count towards `snapshots_kept`."""
         self._failure: BaseException | None = None
         """The first error; None while the storage is healthy. After an error it is unknown which writes are durable."""
         self._log = TransactionLog(
@@ -296,7 +296,7 @@ class Storage:
         return SnapshotWriter(self._disk, zxid, digest)
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
-        """Yield the chunks of a snapshot. The whole file is verified before the first chunk."""
+        """Yield the chunks of a snapshot. The whole file is verified before the first chunk, unless it was already."""
         name = snapshot_files.name_of(zxid)
         if zxid != self._verified:
             snapshot_files.verify(self._disk, name)
@@ -319,9 +319,9 @@ class Storage:
     def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
         """Remove all snapshots but the newest `keep`, and the log that none of them needs. Return the new `log_start`.
 
-        Call after every local snapshot. While there are fewer than `keep`, nothing is removed, with one exception: if a
-        received snapshot replaced the history while a local one was being written, the log does not continue the local
-        one.
+        Call after every local snapshot. While there are fewer than `keep`, nothing is removed but snapshots
+        from before the log's start. Such a snapshot exists if a received one replaced the history while a local one was
+        being written.
 
         `spare` is a snapshot that was written for a learner. It is not counted, and replaces the last spare.
         """
