@@ -28,7 +28,7 @@ _NAMES: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 _TEXT_TAGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1C, 0x1E})
-"""The DER tags that Java takes for text. It decodes all of them as UTF-8, also BMPString, which is UTF-16."""
+"""The DER tags that Java takes for text. Java decodes all of them as UTF-8, even BMPString, which is UTF-16."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from zab.core.errors import DamagedError
 
 RECORD_BYTES_MAX: Final = 64 << 20
-"""A record with a greater length is damaged: `jute.maxbuffer` is 1 MiB."""
+"""The maximum length of a record. A longer one is damaged, because the default of `jute.maxbuffer` is 1 MiB."""
 
 
 class Source:
@@ -74,7 +74,7 @@ class Source:
         return self._adler
 
     def only_zeros_behind(self) -> bool:
-        """Read to the end, and return True if all of it is zeros."""
+        """Return True if all bytes up to the end of the file are zeros. The bytes read are consumed."""
         zeros = not self.data[self.position :].strip(b"\0")
         self.position = len(self.data)
         while zeros and self.more():

@@ -84,9 +84,10 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
 class Replay:
     """The outcome of a replay.
 
-    skipped        transactions that the state already contained
-    digest_zxid    the last transaction with a digest of the tree, 0 if none had one
-    digest_agrees  whether the tree had that digest
+    applied        the number of transactions that were applied
+    skipped        the number of transactions that the state already contained
+    digest_zxid    the zxid of the last transaction with a digest of the tree, 0 if none had one
+    digest_agrees  True if the tree had that digest, or if there was none
     """
 
     applied: int
@@ -155,7 +156,7 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
 
 
 def _is_changeable(kind: int, path: str) -> bool:
-    """Return whether the path is valid. The store checks it in `prepare`, not in `apply`."""
+    """Return whether this operation is possible on the path. The store checks this in `prepare`, not in `apply`."""
     return is_valid(path) and not (kind in (Op.DELETE, Op.DELETE_CONTAINER) and path in UNDELETABLE)
 
 
@@ -180,7 +181,7 @@ def _created(
 ) -> bytes:
     assert data is None or isinstance(data, bytes)
     if cversion == -1 and ROOT in path:
-        # Logs of old versions lack this number. There it is one more than the parent's.
+        # Logs of old versions lack the number. It is one more than the parent's number before the transaction.
         parent = tree.nodes.get(parent_of(path))
         cversion = 0 if parent is None else parent[CVERSION] + 1
     return transactions.create(kind, *who, path, data, _list(acl), owner, cversion)

@@ -15,9 +15,9 @@ from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 
 VERSION: Final = 2
-"""The version of the frames. It grows if an old server could misread a new one; a new tag alone needs no new version.
+"""The version of the frames. It grows if an old server could misread a new frame; a new tag alone needs no new version.
 
-It is the first field of `Hello` and `Welcome` in every version, so every version can read it.
+The version is the first field of `Hello` and `Welcome` in every version, so every version can read it.
 """
 
 GREETING_BYTES_MAX: Final = 4096

@@ -77,7 +77,7 @@ class _JksReader:
 
 
 def decode_jks(data: bytes, password: str) -> Jks:
-    """Decode a key store: magic, version, entries, and a SHA-1 digest of the password and all of it.
+    """Decode a key store: magic, version, entries, and a SHA-1 digest of the password and the preceding bytes.
 
     Without a password the digest is not checked, and no key can be decrypted. Every count and length is checked against
     the bytes that are present.

@@ -56,17 +56,17 @@ from zab.wire.relay_messages import (
 PeerMessage: TypeAlias = Message | Relay | Greeting
 
 REQUESTS_MAX: Final = 16_384
-"""The requests in one `Forward` or `Refusals`. More requests are divided among several frames."""
+"""The maximum number of requests in one `Forward` or `Refusals`. More requests are divided among several frames."""
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
 """An upper bound for the bytes that a frame adds to its body, requests or chunk."""
 ITEM_BYTES_MAX: Final = 5
-"""The largest header that msgpack puts before a bytes value."""
+"""The size of the largest header that msgpack puts before a bytes value."""
 
 
 class Channel(IntEnum):
-    """The kind of link on which a message is allowed. On another link it is a `WireError`.
+    """The kind of link on which a message is allowed. On another link, the message raises `WireError`.
 
     The members are integers, because a table lookup by integer needs no call.
     """

@@ -42,7 +42,7 @@ class CatchUpRequest:
 
 @frozen
 class ReconfigureRequest:
-    """Change the membership: add and remove servers, or replace all `members`; only if its version is `expect`."""
+    """Change the membership: add and remove servers, or replace all `members`; only from version `expect`, if given."""
 
     number: int
     joining: tuple[str, ...] = ()

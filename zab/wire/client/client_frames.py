@@ -143,7 +143,7 @@ class Command:
 
 
 class HttpRequest(WireError):
-    """An HTTP request at the client port, from a browser or a port scanner. The server closes it without a warning."""
+    """An HTTP request at the client port, from a browser or port scanner. The server hangs up without a warning."""
 
 
 _HTTP: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"})

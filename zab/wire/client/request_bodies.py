@@ -1,8 +1,8 @@
 """The bodies of requests. Thirty operations share a dozen kinds of body.
 
 A body is a pair of functions. `decode(body, at)` returns the fields and the offset of their end, because inside a multi
-another operation follows. `encode(fields)` is its inverse. Every request needs
-a value for its fields, so this is a plain tuple, the cheapest one.
+another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple, the cheapest
+value, because every request needs one.
 
 A decoder may raise any of `STRUCT_ERRORS`; its caller turns them into a reply. Bytes after the last field are ignored,
 as in ZooKeeper: this is how fields were added to the protocol.
@@ -109,7 +109,7 @@ def _encode_path_and_number(fields: tuple[str, int]) -> bytes:
 def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, int]:
     """Decode the common start of create and set.
 
-    The caller decodes the field after it, which proves that the data is complete.
+    The caller decodes the field after the data, which proves that the data is complete.
     """
     (length,) = _unpack_int(body, at)
     if length < 0:

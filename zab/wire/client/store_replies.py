@@ -1,7 +1,7 @@
 """Turn the store's results into reply frames.
 
-The store returns nodes; clients receive their stats. A read's reply carries the zxid that its server has applied, a
-write's reply its own zxid.
+The store returns nodes; clients receive their stats. A read's reply carries the zxid that its server has applied,
+a write's reply the zxid of the write.
 """
 
 from __future__ import annotations
