@@ -74,13 +74,13 @@ class Session(ABC):
     async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
         """Send a request, and return the body of its reply, or raise its error.
 
-        `self._watch_manager.answered` is called when the reply arrives, before any later event. `rooted` is False if
-        `path` is the server's, without the session's root.
+        `self._watch_manager.answered` is called when the reply arrives, before any later event. `rooted` is False
+        if the path in `fields` is the server's, without the session's root.
         """
 
     @abstractmethod
     def _unwatch(self, path: str, kind: WatchKind) -> None:
-        """Let the server drop its watch on this path (as the server names it) soon, without waiting for it."""
+        """Request that the server drop its watch, without waiting for the reply. `path` is the server's name."""
 
     def _at_server(self, path: str) -> str:
         """Return the server's name of this path."""
@@ -112,8 +112,8 @@ class Session(ABC):
     def states(self) -> States:
         """Iterate over the state now and then each change, in order: `async for state in session.states()`.
 
-        The iteration ends after the final state: CLOSED when the block is left or the store itself ends, EXPIRED,
-        AUTH_FAILED; `over` is the reason. A slow consumer misses the oldest of 64 changes, never the newest.
+        The iteration ends after a final state: EXPIRED, AUTH_FAILED or, when the block is left or the store itself
+        ends, CLOSED. `over` is the reason. A slow consumer misses the oldest of 64 changes, never the newest.
         """
         return States(self._state_changes)
 
@@ -245,7 +245,7 @@ class Session(ABC):
         return found
 
     async def config(self, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Return the node with the membership in ZooKeeper's text. The session's root does not apply to its path."""
+        """Return the membership in ZooKeeper's text, and the stat of its node. The session's root does not apply."""
         found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, CONFIG, watch, rooted=False)
         return found
 

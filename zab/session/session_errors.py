@@ -106,9 +106,9 @@ class SessionClosed(SessionExpired, LocalProtocolError):
 
 
 SHOWN_MAX: Final = 200
-"""The characters of a path that a message quotes."""
+"""The maximum number of characters of a path that a message quotes."""
 LEFT: Final = "the block of this session has ended"
-"""The error of calls in a session that its owner has ended."""
+"""The reason in the errors of calls after the end of the session's block."""
 
 
 class EventsLost(ZabError):

@@ -9,7 +9,7 @@ from typing import Final, Self
 import trio
 
 CHANGES_MAX: Final = 64
-"""Changes kept for a slow consumer. If it falls further behind, it misses the oldest ones."""
+"""The number of changes kept for a slow consumer. A consumer that falls further behind misses the oldest ones."""
 
 
 class SessionState(Enum):
@@ -41,7 +41,7 @@ class StateChanges:
         """The state now."""
         self._changes: deque[SessionState] = deque([state], CHANGES_MAX)
         self._count = 1
-        """Changes so far, with the first state. The last `len(_changes)` of them are kept."""
+        """The number of states so far, including the first. The last `len(_changes)` of them are kept."""
         self._next_change = trio.lowlevel.ParkingLot()
         """The tasks that wait for the next change."""
 
@@ -54,7 +54,7 @@ class StateChanges:
         self._next_change.unpark_all()
 
     async def after(self, seen: int) -> tuple[int, SessionState] | None:
-        """Return the number and state of the first kept change after number `seen`; None if no more can come."""
+        """Wait for a state after number `seen`. Return the number and state of the first one kept; None at the end."""
         await trio.lowlevel.checkpoint()
         while seen >= self._count:
             if self.state.final:

@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 PART_OPERATIONS_MAX: Final = 128
 PART_BYTES_MAX: Final = 64 << 10
-"""Bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`)."""
+"""The maximum number of bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`)."""
 READS_MAX: Final = 128
-"""Concurrent reads."""
+"""The maximum number of concurrent reads."""
 
 
 class Nodes(Protocol):
@@ -106,7 +106,7 @@ async def _levels(session: Nodes, path: str) -> list[list[str]]:
 
 
 async def _delete(session: Nodes, part: list[str]) -> None:
-    """Delete these nodes, except those that have children by now or whose outcome is unknown.
+    """Delete these nodes, except those that have children by now. Return if the outcome is unknown.
 
     The next read of the tree shows what remains.
     """

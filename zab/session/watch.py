@@ -40,8 +40,8 @@ class WatchEvent:
 class Watch:
     """An async iterator of events, for one task. It begins with the first change after it was opened.
 
-    The iterator is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, it ends
-    with the session's error, after the last event.
+    The iterator is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, the
+    iterator ends with the session's error, after the last event.
     """
 
     def __init__(self, owner: object, events_max: int) -> None:
@@ -73,7 +73,7 @@ class Watch:
         return True
 
     def notify(self, event: WatchEvent) -> None:
-        """Add an event. Called by the session."""
+        """Add an event, or end the watch if too many events were not read. Called by the session."""
         if self._over is not None:
             return
         if len(self._events) >= self._events_max:

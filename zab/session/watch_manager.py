@@ -44,7 +44,7 @@ _KIND: Final = {
     Table.PERSISTENT: WatchKind.PERSISTENT,
     Table.RECURSIVE: WatchKind.RECURSIVE,
 }
-"""The server's kinds of watches."""
+"""The server's kind of watch for each table."""
 
 _TABLES: Final = {
     WatchKind.CHILDREN: (Table.CHILD,),
@@ -60,7 +60,7 @@ _ONCE: Final = {
     Event.DELETED: (Table.DATA, Table.EXIST, Table.CHILD),
     Event.CHILDREN_CHANGED: (Table.CHILD,),
 }
-"""One-time watches: these tables are cleared by an event."""
+"""The tables of one-time watches from which an event removes the watches on its path."""
 
 _REMOVED: Final = {
     Table.DATA: Event.DATA_WATCH_REMOVED,
@@ -156,7 +156,7 @@ class WatchManager:
         return any(path in self._tables[table] for table in _TABLES[kind])
 
     def lists(self) -> Lists:
-        """Return all watches in the form that a new server needs."""
+        """Return the watched paths of each table, as setWatches sends them to a new server."""
         data, exist, child, persistent, recursive = (list(self._tables[table]) for table in Table)
         return data, exist, child, persistent, recursive
 
