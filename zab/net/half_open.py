@@ -52,7 +52,7 @@ class HalfOpen:
         self._most = 0
         """The greatest number of connections of one address."""
         self._count = 0
-        """The connections of all addresses."""
+        """The number of connections of all addresses."""
 
     def __len__(self) -> int:
         return self._count

@@ -36,7 +36,7 @@ async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketL
 
 
 async def check_free(host: str | None, port: int, purpose: str) -> None:
-    """Raise `CannotListen` if this server cannot listen there."""
+    """Raise `CannotListen` if this server cannot listen at this address."""
     for listener in await listen(host, port, purpose):
         await listener.aclose()
 
@@ -61,7 +61,7 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   a connection is refused if its descriptor has this number or a higher one
+    descriptors_max   the lowest number of a descriptor that exceeds the limit
     half_open_max     half-open connections of one pool
     """
 
@@ -91,7 +91,7 @@ class LimitedListener:
     port      the name of the port in the log
     limits    returns the limits; called for every connection, because settings may change
     serve     takes over the stream, and closes it
-    exceeded  called when a connection exceeds a limit, with the limit and the connection
+    exceeded  called with the limit, host and peer if a connection is refused, or if it exceeds `half_open_max`
     pool      returns the pool of half-open connections that a host belongs to; by default all share one
     """
 
@@ -105,7 +105,7 @@ class LimitedListener:
         pool: Callable[[str], HalfOpen] | None = None,
     ) -> None:
         self.count = 0
-        """Connections that `serve` has not returned from."""
+        """The number of connections for which `serve` has not returned."""
         self._port = port
         self._log = log
         self._limits = limits
@@ -114,7 +114,7 @@ class LimitedListener:
         half_open = HalfOpen()
         self._pool = pool or (lambda host: half_open)
         self._by_host: Counter[str] = Counter()
-        """Connections by host. They sum up to `count`, and no host has 0."""
+        """The number of connections of each host. The numbers sum up to `count`, and none is 0."""
 
     async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
         """Accept until cancelled. The connections are served in `nursery`, and stay open when this call ends."""
@@ -180,7 +180,7 @@ class LimitedListener:
 
 
 def descriptor_of(stream: trio.abc.Stream) -> int:
-    """Return the number of the stream's descriptor, or -1.
+    """Return the number of the stream's descriptor, or -1 if it has none.
 
     The system assigns the least free number, so the process has at least as many descriptors open.
     """
@@ -193,7 +193,7 @@ def descriptor_of(stream: trio.abc.Stream) -> int:
 
 
 def peer_name(stream: trio.abc.Stream) -> tuple[str, str]:
-    """Return the host at the other end, and its host and port."""
+    """Return the host at the other end, and the text `host:port`; "unknown" for both if there is no address."""
     inner: Any = getattr(stream, "transport_stream", stream)
     try:
         host, port = inner.socket.getpeername()[:2]

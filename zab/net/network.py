@@ -18,7 +18,7 @@ from zab.net.tls.key_stores import StoreFile, load_pair
 from zab.net.tls.tls_stream import TlsStream
 
 NOTSENT_BYTES: int = 256 << 10
-"""Unsent bytes that the kernel accepts before a sender has to wait. Trio's 16 KiB would cut every batch into pieces."""
+"""The unsent bytes above which a sender waits for the kernel. Trio's 16 KiB would cut every batch into pieces."""
 
 
 class Network(Protocol):
@@ -86,7 +86,7 @@ class LinkTls(Protocol):
 
 
 class TcpNetwork:
-    """Real sockets. `silence_ms`: the time without acceptance of data after which the kernel ends a connection.
+    """Real sockets. The kernel ends a connection whose peer accepts no data for `silence_ms`.
 
     This limit protects the streams that have none of their own: greetings and election links.
     """
@@ -95,7 +95,7 @@ class TcpNetwork:
         self._silence_ms = silence_ms
         self._check_hostname = tls is not None and tls.check_hostname
         self._check_client_hostname = tls is not None and tls.check_client_hostname
-        # Made here, so that a bad file is reported at the start and not at the first peer.
+        # The contexts are made here, so that a bad file is reported at the start and not at the first peer.
         self._client_context = None if tls is None else tls.client_context
         self._server_context = None if tls is None else tls.server_context
 

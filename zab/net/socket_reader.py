@@ -98,9 +98,9 @@ class _Receiver:
 
 
 class EpollReader:
-    """One reader for all sockets, between `open` and the end of its nursery. Without `epoll` each owner reads itself.
+    """One reader for all sockets, between `open` and the end of its nursery.
 
-    `wakeup` is the wakeup of the task that takes the member's turns.
+    Without `epoll`, each owner reads its own socket. `wakeup` wakes the task that takes the member's turns.
     """
 
     def __init__(self, wakeup: Wakeup) -> None:
@@ -108,11 +108,11 @@ class EpollReader:
         self._turn: Turn
         """Takes the member's turn. Set by `open`."""
         self._nursery: trio.Nursery | None = None
-        """Runs the reading task. None before `open`."""
+        """Runs the reading task. None before `open`, after the end, or if the system has no `epoll`."""
         self._epoll: select.epoll | None = None
         """The system's `epoll`, created with the first socket; None before it, or if the system has none."""
         self._receivers: dict[int, _Receiver] = {}
-        """descriptor -> its owner; each of them is registered with `_epoll`"""
+        """The owner of each descriptor. All these descriptors are registered with `_epoll`."""
 
     def open(self, nursery: trio.Nursery, turn: Turn) -> None:
         """Read from now on. The reading task starts with the first socket."""
@@ -171,7 +171,8 @@ class EpollReader:
     def _round(self, ready: ReadyDescriptors) -> None:
         """Read from all ready sockets, then take the member's turn.
 
-        If a turn of the driver is waiting, the wakeup is rung for the driver as usual.
+        If the driver does not wait for its wakeup, it is awake already: then `ring` works as usual, and the driver
+        takes the turn.
         """
         wakeup, receivers = self._wakeup, self._receivers
         held = wakeup.hold()

@@ -24,7 +24,7 @@ class ServerContexts:
         self._settings = settings
         self._log = log
         self._signature = self._look()
-        """Times, sizes and inodes of the files that `_context` was read from."""
+        """The times, sizes and inodes of the files when they were last read; None if a file was missing."""
         self._context = settings.server_context()
         self._next_look = 0.0
         """The time of the next check whether the files have changed."""
