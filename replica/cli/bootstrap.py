@@ -112,8 +112,8 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
 
 
 def _hint(error: BaseException, identity: Identity | None) -> str:
-    """Return a hint for a closed connection. Brokers do not give a reason when they close a connection that lacks
-    authentication."""
+    """Return a hint if TLS or authentication may be missing; else an empty text. A broker that closes a connection for
+    this reason does not give it."""
     if CERTIFICATE_REQUIRED in str(error):
         return ": use --cert, or ssl.keystore.location in the file of --command-config"
     if CLOSED_BY_BROKER in str(error) and identity is None:

@@ -41,7 +41,7 @@ EARLIEST: Final = -2
 WAIT_MS: Final = 500
 PARTITION_BYTES_MAX: Final = 1 << 20
 LEAVES_S: Final = 10.0
-"""The time for a last commit and for leaving the group."""
+"""The time limit for a last commit and for leaving the group."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -186,8 +186,8 @@ class GroupReader:
             await self._keep_up()
 
     async def _begin(self, numbers: list[int]) -> list[Position]:
-        """Start at the group's committed offsets; without one, at the log end, or at the log start with
-        --from-beginning."""
+        """Return the positions to start at: the committed offset of each partition; without one, the log end, or with
+        --from-beginning the log start."""
         if not numbers:
             return []
         committed = await self._member.committed(numbers)
@@ -224,7 +224,7 @@ class GroupReader:
         sys.stdout.flush()
 
     async def _keep_up(self) -> None:
-        """Commit offsets and send heartbeats when they are due. A rebalance is handled after a last commit."""
+        """Commit offsets and send heartbeats when they are due. Commit once more before raising `Rebalance`."""
         now = trio.current_time()
         if now >= self._commit_at:
             await self._commit()

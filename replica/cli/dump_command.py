@@ -175,7 +175,7 @@ def _record_line(header: Header, record: Record) -> str:
 
 
 def _shown(data: bytes | None) -> str:
-    """Return text with escapes for bytes that could confuse a terminal."""
+    """Return quoted text, with escapes for letters that could confuse a terminal; other bytes in hexadecimal."""
     if data is None:
         return "null"
     try:

@@ -88,7 +88,7 @@ class GroupMember:
             return _assigned(reply.assignment, self.topic)
 
     async def heartbeat(self) -> None:
-        """Send a heartbeat. Raise `Rebalance` if other members join or leave."""
+        """Send a heartbeat. Raise `Rebalance` if the generation has ended."""
         await self._ask(HEARTBEAT, HeartbeatRequest(self.group, self.generation, self.member_id))
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, int]:

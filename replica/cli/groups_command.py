@@ -24,7 +24,7 @@ STATES = [state.value for state in GroupState]
 
 
 def _time(text: str) -> int:
-    """Convert a time to milliseconds, in the local time zone if the text names none."""
+    """Convert an ISO time to Unix milliseconds. A time without a time zone is local."""
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except ValueError as error:

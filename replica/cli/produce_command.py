@@ -36,7 +36,7 @@ RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
 """The limit for the records in one request. A larger record is sent alone."""
 APPEARS_S: Final = 1.0
-"""How long a topic may still be reported as missing while brokers create it on demand."""
+"""The time for which a topic may be reported as missing while brokers create it on demand."""
 
 Pair = tuple[bytes | None, bytes]
 

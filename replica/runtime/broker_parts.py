@@ -64,7 +64,7 @@ def build_parts(
     watchdogs: Watchdogs,
     limit_connections: LimitConnections,
 ) -> BrokerParts:
-    """Build the parts in the order of their dependencies. The log directories are locked."""
+    """Build the parts in the order of their dependencies, and lock the log directories."""
     me = config.id
     cache = MetadataCache()
     membership = ClusterMembership(config, open_session, cache, log)

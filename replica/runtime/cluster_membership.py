@@ -77,7 +77,7 @@ class ClusterMembership:
     async def still_registered(self) -> bool:
         """Return whether the store confirms that the current session lasts. Wait while the store is unreachable.
 
-        If it does, no other broker can have been elected in place of this one.
+        If the session lasts, no other broker can have been elected in place of this one.
         """
         session = self.session()
         while session is not None and self.session() is session:
@@ -131,7 +131,7 @@ class ClusterMembership:
     # -- leaving -----------------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Ask the controller to move the leaderships of this broker to others. It may take long, and may fail."""
+        """Ask the controller to move the leaderships of this broker to others. This may take long, and may fail."""
         if self.epoch == NO_EPOCH:
             return  # the broker was never registered
         leaving = self._config.leaving

@@ -18,7 +18,7 @@ def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
     r"""Return a warning about non-ASCII letters, if any.
 
     Kafka reads Latin-1 and \uXXXX, but most editors write UTF-8. A file that is valid UTF-8 is read as UTF-8, because
-    as Latin-1 each of its letters would be two wrong ones.
+    as Latin-1 each of its non-ASCII letters would be several wrong ones.
     """
     if raw.isascii():
         return ()

@@ -64,7 +64,7 @@ GROUPS: Final = (
     "logs",
     "plan",
 )
-"""Maps settings, as the table of keys names them, to values."""
+"""The groups of broker settings. `sets` in the table of keys begins with one of them."""
 _IN_UNITS: Final = (
     ("retention.ms", ("log.retention.ms", "log.retention.minutes", "log.retention.hours")),
     ("segment.ms", ("log.roll.ms", "log.roll.hours")),
@@ -191,7 +191,7 @@ def _pace(source: PropertiesSource, settings: dict[str, Any]) -> Pace:
 
 
 def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
-    """Return the default settings of topics, and the keys that the file sets."""
+    """Return the default settings of topics, and the topic keys of those that the file sets."""
     values: dict[str, str] = {}
     for topic_key, keys in _IN_UNITS:
         found = {key: source.value(key) for key in keys if key in source}

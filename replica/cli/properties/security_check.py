@@ -56,9 +56,9 @@ def _knows_who_comes(listener: Listener) -> bool:
 def _commands(
     source: PropertiesSource, brokers: Listener | None, controller: Listener, acls: AclSettings | None
 ) -> None:
-    """Warn if the listener for controllers does not authenticate them although the broker protects its clients.
+    """Warn if the listener for controllers does not authenticate them although the inter-broker listener is protected.
 
-    A broker without ACLs whose client listener is PLAINTEXT needs no protection, and gets no warning.
+    There is no warning if the inter-broker listener is PLAINTEXT, or if ACLs refuse controllers without a permission.
     """
     if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
         return

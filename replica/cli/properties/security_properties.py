@@ -54,7 +54,7 @@ SENSITIVE: Final = (
 
 
 def check_sensitive(source: PropertiesSource, known: Collection[str], listeners: Collection[str]) -> frozenset[str]:
-    """Return the known keys for single listeners. Record a problem for every other key about security."""
+    """Return the known keys for single listeners. Record a problem for each unknown key about security."""
     understood = set()
     for key in source.entries:
         if key.startswith("listener.name."):

@@ -20,7 +20,7 @@ def is_rack_aware(value: str) -> bool:
 
 
 def idle(value: str) -> float:
-    """Return seconds. They must exceed the 100 ms by which Kafka's broker delays the response to a failed login."""
+    """Return the idle time in s; -1: unlimited. It must exceed the 100 ms by which Kafka delays a failed login."""
     number = unbounded_or(101)(value)
     return inf if number < 0 else number / 1000
 

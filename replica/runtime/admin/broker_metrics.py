@@ -115,7 +115,11 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
 
 
 def _open_for_ms(broker: Broker) -> Iterator[int]:
-    """Yield the age of the oldest open transaction in each partition led here that has one."""
+    """Yield a time in ms for each partition led here in which a transaction holds back the last stable offset.
+
+    It is the time since the last record of the producer with the oldest open transaction; 0 if none is open, because
+    only an end marker is not committed yet.
+    """
     now = broker.parts.replica_manager.now()
     for held in broker.parts.replica_manager.core.partitions.values():
         if isinstance(held.role, LeaderRole) and held.stable_offset < held.high_watermark:

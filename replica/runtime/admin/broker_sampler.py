@@ -18,8 +18,8 @@ SAMPLES_MAX: Final = 120
 
 @frozen
 class BrokerSample:
-    """records   records written to partitions led here since the previous sample
-    behind    under-replicated partitions of the cluster
+    """records   the number of records written to partitions led here since the previous sample
+    behind    the number of under-replicated partitions of the cluster
     lag       the known lag of all groups coordinated here
     """
 

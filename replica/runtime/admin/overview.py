@@ -35,9 +35,9 @@ class Partitions:
     led_here: int = 0
     held_here: int = 0
     under_min_isr: int = 0
-    """Partitions led here that refuse acks=all."""
+    """The number of partitions led here that refuse acks=all."""
     at_min_isr: int = 0
-    """Partitions led here that refuse acks=all if one more replica leaves the ISR."""
+    """The number of partitions led here that refuse acks=all if one more replica leaves the ISR."""
     leads: Counter[int] = field(factory=Counter)
     holds: Counter[int] = field(factory=Counter)
     in_sync: Counter[int] = field(factory=Counter)
@@ -76,7 +76,7 @@ def behind(broker: Broker, role: Role) -> bool:
 
 
 def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
-    """Return the number of records behind an offset; None if this broker holds no replica."""
+    """Return the number of records from an offset to the high watermark; None if this broker holds no replica."""
     held = broker.parts.replica_manager.held(where)
     return None if held is None else max(held[1] - offset, 0)
 

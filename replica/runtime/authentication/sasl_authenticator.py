@@ -59,7 +59,7 @@ def sasl_security(
 ) -> SaslListenerSecurity:
     """Return the authentication for a listener.
 
-    find      returns a SCRAM credential from the store
+    find      returns the SCRAM credential of a user for a mechanism; None if there is none
     secret    see `ScramExchange`
     failures  failed logins by address, shared by all listeners
     """
@@ -116,8 +116,8 @@ class SaslAuthenticator:
         self._mechanisms = mechanisms
         self._lifetime_ms = lifetime_ms
         self._failures = failures
-        """Shared by all connections. An address with many failures gets pauses, and then its logins are refused
-        unchecked."""
+        """The failed logins, shared by all connections. An address with many failures gets pauses, and then its logins
+        are refused unchecked."""
         self._host = host
         self._exchange: Exchange | None = None
         """The current exchange of tokens, from handshake to end."""

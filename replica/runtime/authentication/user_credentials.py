@@ -18,7 +18,7 @@ from replica.runtime.store.store_call import call_store
 
 USERS: Final = "users"
 SECRET: Final = "/cluster/sasl_secret"
-"""The node of the secret from which the salts of unknown users derive: the same at every broker, and secret."""
+"""The path of the node with the secret from which all brokers derive the same salts for unknown users."""
 SECRET_BYTES: Final = 32
 
 Credentials = Mapping[Mechanism, Credential]

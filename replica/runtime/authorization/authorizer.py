@@ -39,7 +39,7 @@ from replica.runtime.store.store_call import call_store
 from replica.wire import acl_nodes
 
 CHANGES_KEPT_MS: Final = 15 * 60_000
-"""How long change notifications are kept. A broker that was without a session for longer reads all ACLs again."""
+"""The time for which change notifications are kept. A broker that finds one deleted reads all ACLs again."""
 TRIES_MAX: Final = 20
 """The number of attempts at a change that conflicts with concurrent changes of the same node."""
 DENY_ALL: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})

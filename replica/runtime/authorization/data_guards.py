@@ -163,7 +163,7 @@ _DELETE_RECORDS: Final = of_topics(
 
 
 async def _producer_id(guarded: GuardedRequest[InitProducerIdRequest], handler: Handler) -> Any:
-    """Require permission to write to at least one topic."""
+    """Require WRITE on the transactional id; without an id, WRITE on at least one topic, or IDEMPOTENT_WRITE."""
     name = guarded.body.transactional_id
     if name is not None:
         if guarded.transactional_id(Operation.WRITE, name):

@@ -1,4 +1,4 @@
-"""Guards for groups: membership and commits need READ on the group, listings need DESCRIBE."""
+"""Guards for groups: membership and commits need READ on the group, queries need DESCRIBE, deletions need DELETE."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def _find_coordinator(guarded: GuardedRequest[FindCoordinatorRequest], han
 
 
 def _member(response: Callable[..., Any]) -> Guard:
-    """Return the guard for a member's request, whose response has only an error code."""
+    """Return the guard for a member's request. The response to a refused one has only an error code."""
 
     async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
         if guarded.group(Operation.READ, guarded.body.group_id):
@@ -197,7 +197,7 @@ async def _offsets_of_one(guarded: GuardedRequest[OffsetFetchRequest], handler: 
 
 
 def _visible(guarded: GuardedRequest[Any], topics: list[OffsetFetchResponseTopic]) -> list[OffsetFetchResponseTopic]:
-    """Return the topics that the client may describe, if the request names no topics."""
+    """Return the topics that the client may describe, for a request that names no topics."""
     permitted = guarded.topics(Operation.DESCRIBE, [each.name for each in topics], quiet=True)
     return [each for each in topics if each.name in permitted]
 

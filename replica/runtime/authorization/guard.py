@@ -72,7 +72,7 @@ Refused: TypeAlias = Callable[[Any], Any]
 
 
 async def handle_permitted(guarded: GuardedRequest[Any], handler: Handler, field: str, permitted: list[Any]) -> Any:
-    """Call the handler with only `permitted` in `field`. If it is empty, return an empty response."""
+    """Call the handler with only `permitted` in `field`. Return an empty response if `permitted` is empty."""
     return await handler(guarded.changed(**{field: permitted})) if permitted else APIS[guarded.request.api].response()
 
 

@@ -102,7 +102,8 @@ class Layers:
     def synonyms(self, key: Key) -> list[Synonym]:
         """Return the sources of a broker's key in the order of precedence, as Kafka does.
 
-        A key in a larger unit follows the key itself. The list is empty if only the key in the larger unit is set.
+        A key in a larger unit follows the key itself. The list is empty if the key itself has no value:
+        then the key in the larger unit applies.
         """
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):

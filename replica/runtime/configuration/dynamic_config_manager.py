@@ -30,7 +30,7 @@ TOPIC_KEY: Final[Mapping[str, str]] = {
 """The topic key for which each of these broker keys is the default."""
 
 LimitConnections = Callable[[int | None, int | None], None]
-"""Receives `max.connections` and `max.connections.per.ip`; None restores the value of the file."""
+"""Receives the values of `max.connections` and `max.connections.per.ip`; None leaves a limit unchanged."""
 
 
 class DynamicConfigManager:
@@ -171,7 +171,7 @@ class DynamicConfigManager:
         return value if isinstance(value, int) else None
 
     def _value(self, key: str) -> Value | None:
-        """Return the first valid value of a key; None if it is not set."""
+        """Return the first valid value of a key, of this broker, all brokers, or the file; None if there is none."""
         texts = [self._dynamic.get(name, {}).get(key) for name in (str(self._me), DEFAULT)]
         for text in (*texts, self.file.get(key, (None, False))[0]):
             if text is None:

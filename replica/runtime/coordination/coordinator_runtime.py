@@ -76,7 +76,7 @@ async def always() -> bool:
 class CoordinatorRuntime(ABC, Generic[C, K, R]):
     """Runs one coordinator.
 
-    kind         "group" or "transaction", for the log
+    kind         "groups" or "transactions", for the log
     make         creates a coordinator, given the time
     decode       decodes a record of the topic; returns None for an unknown type, raises `RecordError` if it is invalid
     count        returns the number of partitions of the topic in the store; None if the topic does not exist

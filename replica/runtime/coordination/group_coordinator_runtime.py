@@ -48,7 +48,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
     ) -> None:
         self.settings = settings or GroupSettings()
         self.rebalances: Counter[Cause] = Counter()
-        """Rebalances by cause, since the start."""
+        """The number of rebalances by cause, since the start."""
         self._commit_timeout_ms = commit_timeout_ms
 
         def make(now: int) -> GroupCoordinator:

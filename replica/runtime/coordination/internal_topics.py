@@ -12,7 +12,7 @@ from replica.runtime.store.topic_manager import TopicManager
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
-    # A coordinator's clock is steady while it runs. If a broker's wall clock is set back, it must not refuse records.
+    # A coordinator's clock is steady while it runs. A leader whose wall clock is set back must not refuse its records.
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 TRANSACTIONS_CONFIG: Final = {

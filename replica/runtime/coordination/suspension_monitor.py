@@ -15,7 +15,7 @@ import trio
 
 CHECK_S: Final = 0.25
 SUSPENDED_MS: Final = 1_000
-"""A check that is this late shows that the process was stopped or swapped out."""
+"""The time since the last check, in ms, above which the process must have been stopped or swapped out."""
 GRACE_MS: Final = 1_000
 """The time for reading requests after a suspension, before timers run."""
 

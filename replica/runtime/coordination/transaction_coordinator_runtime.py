@@ -69,7 +69,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
     ) -> None:
         self.settings = settings or TransactionSettings()
         self.timed_out = 0
-        """Transactions that were aborted after their timeout, since the start."""
+        """The number of transactions that were aborted after their timeout, since the start."""
         self._markers = markers
         self._ids = ids
 

@@ -41,8 +41,8 @@ E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
 
 def handlers(authorizer: Authorizer | None) -> Handlers:
-    """Return handlers that report errors for each ACL or filter. Without an authorizer all errors are
-    SECURITY_DISABLED."""
+    """Return the handlers. Each ACL to create and each filter has an error code of its own. Without an authorizer it is
+    always SECURITY_DISABLED."""
 
     def present() -> Authorizer:
         if authorizer is None:
@@ -110,8 +110,8 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
         return DeleteAclsResponse(filter_results=results)
 
     async def remove(acls: Iterable[Acl]) -> dict[Pattern, KafkaError]:
-        """Remove the ACLs; return the errors by pattern. Each pattern's node is written once, for all filters
-        together."""
+        """Remove the ACLs; return an error for each pattern, NONE for success. Each pattern's node is written once, for
+        all filters together."""
         gone: dict[Pattern, list[Entry]] = {}
         for acl in acls:
             gone.setdefault(acl.pattern, []).append(acl.entry)

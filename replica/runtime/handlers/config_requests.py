@@ -61,7 +61,7 @@ ALL_BROKERS: Final = Entity.of("brokers")
 def handlers(
     me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Session | None], file: StartSettings
 ) -> Handlers:
-    """`file`: the static settings of this broker."""
+    """Return the handlers. `file`: the static settings of this broker."""
     mine = Entity.of("brokers", str(me))
 
     def entity_of(resource: Resource) -> Entity:

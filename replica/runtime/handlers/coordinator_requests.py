@@ -1,7 +1,7 @@
 """`FindCoordinator`: find the broker that coordinates a group or a transactional id.
 
-It is the leader of the internal topic's partition that stores the group or the transactional id. The first lookup
-creates the topic.
+The coordinator is the leader of the internal topic's partition that stores the group or the transactional id. The
+first lookup creates the topic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CoordinatorTopicLookup:
     _creation: trio.Lock = field(factory=trio.Lock)
 
     async def count(self) -> int:
-        """Return the number of partitions. If the topic is missing, create it and raise `KafkaError`."""
+        """Return the number of partitions. Create a missing topic; raise `KafkaError` if it is still missing then."""
         async with self._creation:  # only one lookup at a time creates the topic
             count = await self._create_if_missing()
         if count is None:

@@ -29,7 +29,7 @@ from replica.wire.schemas.data_schemas import (
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
 MANY: Final = 500
-"""From this number of partitions on, the handler lets other tasks run: a tiny request may fetch a large session."""
+"""The number of partitions above which the handler lets other tasks run: a tiny request may fetch a large session."""
 
 
 def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:

@@ -31,7 +31,7 @@ ALL_OF_CLUSTER: Final = 0x1FA0
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _BROKER_ENDPOINTS: Final = 1
 CREATED_AT_A_TIME_MAX: Final = 50
-"""The number of missing topics of one request that are created concurrently."""
+"""The maximum number of missing topics of one request that are created concurrently."""
 CREATED_BY_REQUEST_MAX: Final = 1_000
 """The number of missing topics that one request may create. Further ones get UNKNOWN_TOPIC_OR_PARTITION, which clients
 retry."""
@@ -110,8 +110,8 @@ def handlers(
 
 
 async def _create(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:
-    """Create missing topics; return the error of each, which is LEADER_NOT_AVAILABLE until its partitions have
-    leaders."""
+    """Create missing topics; return the error of each. It is LEADER_NOT_AVAILABLE, which clients retry, for a topic
+    that was created, and after a temporary error."""
     found = {name: _code_of(name) for name in names}
     limiter = trio.CapacityLimiter(CREATED_AT_A_TIME_MAX)
 

@@ -70,7 +70,7 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
 
                 await call_store(session(), change)
             except KafkaError as error:
-                # INVALID_CONFIG would confuse clients, which set quotas by a request of its own.
+                # INVALID_CONFIG would confuse clients: quotas have a request of their own.
                 code = ErrorCode.INVALID_REQUEST if error.code is ErrorCode.INVALID_CONFIG else error.code
                 return AlterQuotaEntryResult(error_code=code, error_message=error.text, entity=entry.entity)
             return AlterQuotaEntryResult(entity=entry.entity)

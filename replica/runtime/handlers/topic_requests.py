@@ -34,7 +34,7 @@ Q = TypeVar("Q")
 R = TypeVar("R", CreatableTopicResult, CreatePartitionsTopicResult, DeletableTopicResult)
 
 TOGETHER_MAX: Final = 50
-"""The number of topics of one request that are handled concurrently."""
+"""The maximum number of topics of one request that are handled concurrently."""
 
 
 def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], Layers]) -> Handlers:
@@ -136,8 +136,8 @@ def _repeated(names: Iterable[str]) -> set[str]:
 def _rounds(names: Iterable[str]) -> list[list[int]]:
     """Group the indexes of the requested topics into rounds. The topics of a round are created concurrently.
 
-    Topics with the same metric name are in different rounds; otherwise the check for collisions could miss the other
-    one.
+    Topics with the same metric name are in different rounds; otherwise the check for collisions could miss one of
+    them.
     """
     rounds: list[list[int]] = []
     seen: Counter[str] = Counter()

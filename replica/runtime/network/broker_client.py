@@ -127,7 +127,7 @@ class Client:
 
     @property
     def brokers(self) -> list[int]:
-        """The ids of the brokers in the newest Metadata response."""
+        """The ids of the brokers in the newest Metadata response, and of coordinators found since."""
         return sorted(self._brokers)
 
     async def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, int]:

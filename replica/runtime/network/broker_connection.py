@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 RECEIVE_BYTES: Final = 256 * 1024
 GROUP_WAIT_S: Final = {ApiKey.JOIN_GROUP: 300.0, ApiKey.SYNC_GROUP: 300.0}
-"""Added to `request_s` for requests that wait for other group members. 300 s is the default of
+"""The time added to `request_s` for requests that wait for other group members. 300 s is the default of
 `max.poll.interval.ms`."""
 REAUTHENTICATE_AFTER: Final = 0.85
 """The fraction of the session lifetime after which the connection re-authenticates. Kafka's clients use 0.85 to

@@ -46,11 +46,10 @@ _KINDS: Final[Mapping[ApiKey, RequestKind]] = {
     ApiKey.SASL_AUTHENTICATE: RequestKind.AUTHENTICATION,
 }
 _LONG_REQUEST_BYTES: Final = 16 << 10
-"""A smaller request is decoded and encoded at once, since its lists are short. For a larger one other tasks run in
-between."""
+"""The size of a request above which other tasks run between its steps. The lists of a smaller request are short."""
 _LONG_PRODUCE_PARTITIONS: Final = 100
-"""Other tasks also run during a produce request with more partitions than this. Its size in bytes is no measure, since
-records alone may make it large."""
+"""The number of partitions of a long produce request above which other tasks run between its steps. Its size in bytes
+is no measure, since records alone may make it large."""
 _READ_BYTES_MAX: Final = 1 << 20
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
@@ -397,7 +396,7 @@ class ConnectionShell:
 
 
 def has_long_lists(request: DecodedRequest[Any], frame: bytes) -> bool:
-    """Return whether to let other tasks run while this request is decoded, executed and encoded."""
+    """Return whether other tasks should run between the decoding, execution and encoding of this request."""
     if len(frame) <= _LONG_REQUEST_BYTES:
         return False
     if request.api is not ApiKey.PRODUCE:

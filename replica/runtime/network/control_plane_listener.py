@@ -28,10 +28,10 @@ from zab.host.clocks import now_ms
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
 AUTHENTICATING_MAX: Final = 64
-"""The number of connections that authenticate concurrently, each for at most `handshake_s`."""
+"""The maximum number of connections that authenticate concurrently, each for at most `handshake_s`."""
 QUEUED_MAX: Final = 64
-"""The number of connections that wait to authenticate, for at most `handshake_s`. Further ones are closed; controllers
-reconnect."""
+"""The maximum number of connections that wait to authenticate, for at most `handshake_s`. Further ones are closed;
+controllers reconnect."""
 
 
 class _ReportingStream(trio.abc.Stream):
@@ -75,10 +75,10 @@ class ControlPlaneListener:
         self._settings = settings
         self._serve = serve
         self._trusts = trusts
-        """Returns whether a principal at this host is authorized."""
+        """Returns whether a principal at a host is authorized."""
         self._log = log
         self._ready = ready
-        """Waits until the credentials and ACLs have been read from the store."""
+        """Waits until the broker can authenticate controllers and execute their commands."""
         self._authenticating = trio.CapacityLimiter(AUTHENTICATING_MAX)
         limits = ListenerLimits(connections_max=settings.controllers_max)
         self._accepting = LimitedListener(listener.name, log, lambda: limits, self._serve_accepted, self._refused)

@@ -14,7 +14,7 @@ from attrs import frozen
 from replica.storage.files import OPEN_FILES_LEAST
 
 OTHERS: Final = 256
-"""Descriptors for other uses: temporary files, other brokers, the store, controllers, operators."""
+"""The number of descriptors for other uses: temporary files, other brokers, the store, controllers, operators."""
 
 
 @frozen

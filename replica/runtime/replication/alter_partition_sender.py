@@ -55,7 +55,7 @@ class AlterPartitionSender:
         self._log = log
         self._pace = pace
         self._queued: dict[TopicPartition, WriteIsr | ReadIsr] = {}
-        """At most one request for each partition: the core makes the next one only after the outcome of the last."""
+        """The requests to send, at most one a partition: the core makes the next one after the outcome of the last."""
         self._wakeup = Wakeup()
 
     def send(self, request: WriteIsr | ReadIsr) -> None:

@@ -34,7 +34,7 @@ SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
 """The time of the first retention check after the start. Later checks follow the interval."""
 CONFIGS_KNOWN_S: Final = 30.0
-"""How long to wait for topic settings before a full directory is used without deleting segments."""
+"""The time limit for topic settings to arrive; after it, a full directory is used without deleting segments."""
 REST: Final = 3
 """Retention runs for `SLICE_S`, then pauses for this many times as long.
 
@@ -52,7 +52,7 @@ class LogSize:
 
 
 CLEAN_PAUSE_LEAST_S: Final = 0.01
-"""The shortest pause. With `log.cleaner.backoff.ms=0` the cleaner would otherwise run without end."""
+"""The shortest pause of the cleaner. With `log.cleaner.backoff.ms=0` the cleaner would otherwise run without end."""
 
 
 LOADING_S: Final = 2.0

@@ -162,7 +162,7 @@ class ReplicaManagerRuntime:
         self._turn()
 
     def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Limit the total rate at which these led partitions are sent to out-of-sync followers (bytes/s)."""
+        """Limit the total rate at which out-of-sync followers receive these partitions (bytes/s); None: unlimited."""
         self.core.fetches.quota.configure(partitions, bytes_s)
 
     # -- requests -----------------------------------------------------------------------------

@@ -83,8 +83,8 @@ class TopicManager:
         *,
         check_only: bool = False,
     ) -> CreatedTopic:
-        """Write the topic to the store. -1 stands for the default number. The controller creates the partitions
-        later."""
+        """Write the topic to the store, or only check it. -1 stands for the default number. The controller creates the
+        partitions later."""
         values = configs or {}
 
         async def create(session: zab.Session) -> CreatedTopic:
