@@ -92,7 +92,7 @@ class MembersBeforeSnapshot(Checker):
     """Whoever takes a snapshot for its history knows which members are in force there: the snapshot hides how that came
     to be. With the members of yesterday it could help to elect somebody whom those of today have never heard of."""
 
-    promise = "members before a snapshot"
+    promise = "the membership is durable before a snapshot"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -118,7 +118,7 @@ class DecidedIsInForce(Checker):
     while it is only being brought up to date. What it acknowledges may be decided by the new members alone; one that
     has it and does not know them could help to elect somebody who lacks it."""
 
-    promise = "a membership that was heard to be decided is in force"
+    promise = "a membership that a server knows to be committed is active"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -157,7 +157,7 @@ class ActivatedIsDecided(Checker):
     holds until a change is decided, and one that a server learns during an election, which is newer than its history.
     """
 
-    promise = "a membership in force was decided"
+    promise = "an active membership was committed"
 
     def activated(self, who: Known, ensemble: Ensemble) -> None:
         ghost, version = self.ghost, ensemble.version
@@ -187,7 +187,7 @@ class ReadmittedBySomethingNewer(Checker):
     proposed after it was brought up to date. A candidate that still has its promise cannot lead without that; one that
     was under way before may have it, too. Neither itself nor who leads it counts it earlier."""
 
-    promise = "who forgot its promises is let in by a newer membership"
+    promise = "a server that lost its promises is readmitted by a newer membership"
     by_place = frozenset({"appended"})
 
     def __init__(self, ghost: Ghost) -> None:
@@ -339,7 +339,7 @@ class DurableOnQuorum(Checker):
 class AdoptedByQuorum(Checker):
     """A learner is told that it is up to date only when a quorum has durably adopted the epoch."""
 
-    promise = "up to date only behind a quorum"
+    promise = "UPTODATE is sent only after a quorum acknowledged"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

@@ -101,7 +101,7 @@ def _show(found: Found) -> str:
 class KeptSnapshotsServe(Checker):
     """An older snapshot is kept for the day on which the newer one cannot be read: the log must go on behind it."""
 
-    promise = "the log goes on behind every snapshot that is kept"
+    promise = "the log continues every kept snapshot"
 
     def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
         if begins > oldest and not who.impaired:
@@ -115,7 +115,7 @@ class NothingNeedlessStays(Checker):
     but not behind two more that this server has stored itself.
     """
 
-    promise = "what no snapshot needs that is kept goes from the disk"
+    promise = "files that no kept snapshot needs are deleted"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

@@ -80,7 +80,7 @@ class ServingIsCurrent(Checker):
 class NoCrash(Checker):
     """No legal act of a peer or a disk makes a server fail."""
 
-    promise = "no server falls over"
+    promise = "no server fails unexpectedly"
 
     def failed(self, who: Known, doing: str, error: Exception) -> None:
         self.fail(f"server {who.id} {doing}: {type(error).__name__}: {error}")

@@ -1,6 +1,6 @@
 """What producers with transactions, and those who read only what they have committed, are promised.
 
-All of a transaction counts, or nothing, in all its partitions; nobody reads past one that is open, so what is read
+A transaction is atomic, in all its partitions; nobody reads past one that is open, so what is read
 stays, and nothing turns up behind a reader's back; and whoever bears a name after another one has taken it from him.
 A position of a group that is committed in one counts with it: nobody is shown it before, and whoever asks for what no
 open transaction may change, when it was said that it counts, is shown it or a newer one.
@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from attrs import define, field, frozen
 
-WHOLE: Final = "all of a transaction counts, or nothing"
-STANDS: Final = "what is read as committed stays, and nothing turns up behind who has read it"
-PLACED: Final = "a position that is committed in a transaction counts with it"
-FENCED: Final = "whose name another one bears writes nothing under it any more"
+WHOLE: Final = "a transaction is atomic"
+STANDS: Final = "records that were read as committed stay, and none appear before them"
+PLACED: Final = "offsets commit with their transaction"
+FENCED: Final = "a fenced transactional producer writes nothing"
 
 
 NOWHERE: Final = -1

@@ -7,6 +7,7 @@ is asked for is written down in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Final, cast
 
@@ -103,6 +104,8 @@ class World:
         self.chosen: ServerId | None = THREE
         self.nemesis = Nemesis(self.told)
         self.workload = Workload(self.told, self)
+        self.counts = {"elected": 100, "established": 40, "messages": 5_000}
+        """What was spent. Everything before the last fault is free."""
 
     def push(self, at: int, act: Callable[[Any, Any], None], one: object, other: object) -> None:
         self.pushed += 1
@@ -110,6 +113,9 @@ class World:
 
     def record(self, server: ServerId, what: str, peer: ServerId, value: object) -> None:
         self.told.append((self.now, server, what, peer, value))
+
+    def spent(self) -> dict[str, int]:
+        return dict(self.counts)
 
     def revive(self, server: Server) -> None:
         self.told.append((self.now, "revived", server.id))
@@ -216,6 +222,20 @@ def _answered_elsewhere(world: World) -> None:
     _at(world, 43, lambda: setattr(world.workload, "acknowledged", 7))
 
 
+def _elects_again(world: World, times: int) -> None:
+    """Servers find a leader so often after the last fault."""
+    world.chosen = None
+    _at(world, 31, lambda: world.counts.update(elected=world.counts["elected"] + times))
+    _at(world, 35, lambda: setattr(world, "chosen", THREE))
+
+
+def _sends_much(world: World, messages: int) -> None:
+    """A new counter begins at nothing, and a slow recovery may send more."""
+    world.chosen = None
+    _at(world, 31, lambda: world.counts.update(messages=world.counts["messages"] + messages, syncs=1))
+    _at(world, 95, lambda: setattr(world, "chosen", THREE))
+
+
 def _some_are_down(world: World) -> None:
     """Who has never been there is not revived, nor waited for."""
     world.servers[ONE].up = False
@@ -289,6 +309,8 @@ STORIES: Final[dict[str, Story]] = {
     "no answer": _no_answer,
     "a late answer": _late_answer,
     "an answer to something else": _answered_elsewhere,
+    **{f"{times} servers find a leader": partial(_elects_again, times=times) for times in (18, 19, 24, 25)},
+    **{f"{number} messages": partial(_sends_much, messages=number) for number in (500, 540, 541, 545, 585, 586, 1_000)},
 }
 WITH_AN_OBSERVER: Final[dict[str, Story]] = {
     "some are down": _some_are_down,

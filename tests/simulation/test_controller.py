@@ -130,13 +130,13 @@ def test_mutant_is_detected_when_old_commands_wait() -> None:
     told = script(*OLD_COMMANDS, brokers=4, length_ms=4_000)
     held(run(told))
     with planted(BY_NAME["old-controller-obeyed"].edits):
-        assert run(told).promise == "no controller is obeyed when a newer one was"
+        assert run(told).promise == "a broker ignores commands of an older controller"
 
 
 def test_mutant_is_detected_when_only_the_order_changes() -> None:
     told = script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3))
     with planted(BY_NAME["move-of-order-never-ends"].edits):
-        assert run(told).promise == "what was begun comes to its end"
+        assert run(told).promise == "everything that was begun completes"
 
 
 # -- a run is a function of its script -------------------------------------------------------------------
@@ -220,13 +220,17 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
             (change(4, "/brokers/topics/t1", topic(0, 1, 2), session=8, version=1),),
             (Registered(5, 2, 1, 8, 1),),
         ),
-        ("a leader is in sync", (state(4, 1, [2], 0),), ()),
-        ("a leader is in sync", (state(4, -1, [], 0),), ()),
-        ("who is in sync holds a replica", (state(4, 1, [1, 3], 0),), ()),
-        ("who is elected was in sync before", (state(4, 1, [1], 0), state(5, 2, [2], 1)), ()),
-        ("leader epochs go upwards", (state(4, 1, [1], 3), state(5, 1, [1], 2)), ()),
-        ("states are written under their versions", (state(4, 1, [1, 2], 0), state(5, 1, [1], 2)), ()),
-        ("states are written under their versions", (state(4, 1, [1, 2], 0), state(5, 1, [1], 0, session=9)), ()),
+        ("the leader is in the ISR", (state(4, 1, [2], 0),), ()),
+        ("the leader is in the ISR", (state(4, -1, [], 0),), ()),
+        ("ISR members are assigned replicas", (state(4, 1, [1, 3], 0),), ()),
+        ("an elected leader was in the ISR before", (state(4, 1, [1], 0), state(5, 2, [2], 1)), ()),
+        ("leader epochs increase", (state(4, 1, [1], 3), state(5, 1, [1], 2)), ()),
+        ("partition states are written with a version check", (state(4, 1, [1, 2], 0), state(5, 1, [1], 2)), ()),
+        (
+            "partition states are written with a version check",
+            (state(4, 1, [1, 2], 0), state(5, 1, [1], 0, session=9)),
+            (),
+        ),
         (
             "assignments are legal",
             (change(4, "/brokers/topics/t1", topic(1, 1), session=9, version=1),),
@@ -238,7 +242,7 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
             (),
         ),
         (
-            "a move ends when all of its target are in sync",
+            "a reassignment ends when all target replicas are in sync",
             (
                 state(4, 1, [1, 2], 0),
                 change(5, "/brokers/topics/t1", moved((1, 2, 3), (3,), (2,)), version=1),
@@ -258,7 +262,7 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
             (),
         ),
         (
-            "a move ends when all of its target are in sync",
+            "a reassignment ends when all target replicas are in sync",
             (
                 state(4, 1, [1, 2], 0),
                 change(5, "/brokers/topics/t1", moved((1, 2, 3), (3,), (2,)), version=1),
@@ -269,7 +273,7 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
             (),
         ),
         (
-            "no command for an earlier life is obeyed",
+            "a broker ignores commands for its former process",
             (),
             (Registered(40, 1, 2, 11, 9), Obeyed(50, 1, 2, 1, 1, 1)),
         ),
@@ -282,4 +286,4 @@ def test_violations_are_named(promise: str, changes: tuple[Change, ...], facts: 
 def test_command_of_an_older_controller_is_a_violation() -> None:
     changes = (*ONE, change(4, znodes.CONTROLLER_EPOCH, b"2", session=8, version=2))
     facts = (*RULES, Reigns(30, 2, 8, 2), Obeyed(40, 3, 1, -1, 2, 2), Obeyed(50, 3, 1, -1, 1, 1))
-    assert verdict(changes, facts) == "no controller is obeyed when a newer one was"
+    assert verdict(changes, facts) == "a broker ignores commands of an older controller"

@@ -133,6 +133,6 @@ def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | 
 
 def test_what_members_are_told_is_judged_as_everywhere() -> None:
     assert judged(begins=10, generation=2, commits=12) is None
-    assert judged(begins=0, generation=2, commits=5) == "a group does not go back"
-    assert judged(begins=10, generation=1, commits=12) == "a partition is one member's in a generation"
+    assert judged(begins=0, generation=2, commits=5) == "a group's position does not decrease"
+    assert judged(begins=10, generation=1, commits=12) == "one owner per partition and generation"
     assert judged("group-1", begins=0, generation=2, commits=5) is None

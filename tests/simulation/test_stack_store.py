@@ -119,7 +119,7 @@ def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None
     assert "expired" not in [event.state for event in history.events if isinstance(event, Became)]
     with planted(BY_NAME["ends-what-it-slept-through"].edits):
         outcome = run(played)
-    assert outcome.promise == "a session ends when nothing was heard of it for its time"
+    assert outcome.promise == "a silent session expires after its timeout"
     assert "stood still for 240 ms" in outcome.what
 
 

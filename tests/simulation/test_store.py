@@ -277,7 +277,7 @@ def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(ClientConnection, "notify", notify)
     monkeypatch.setattr(SimulatedShell, "flush", flush_late)
-    assert noticed().startswith("no event is missed, and each comes before what it tells of is seen")
+    assert noticed().startswith("no watch event is missing or late")
 
 
 # -- the membership ------------------------------------------------------------------------------------

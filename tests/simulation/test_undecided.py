@@ -195,7 +195,7 @@ def test_a_server_that_stumbles_over_a_client_is_noticed() -> None:
     assert stack.run(script).held
     with planted([stumbles]):
         outcome = stack.run(script)
-    assert outcome.promise == "no server falls over"
+    assert outcome.promise == "no server fails unexpectedly"
     assert "client_failed" in outcome.what
 
 

@@ -15,7 +15,7 @@ from harness.checkers.controller.facts import Fact
 from harness.history import History
 from kraft_controller.wire.znodes import DamagedNode
 
-READABLE: Final = "what was written can be read"
+READABLE: Final = "written znodes can be decoded"
 
 ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     epochs.check,

@@ -11,7 +11,7 @@ from kraft_controller.core.state import Topic
 from kraft_controller.wire import znodes
 
 PROMISE: Final = "assignments are legal"
-ARRIVED: Final = "a move ends when all of its target are in sync"
+ARRIVED: Final = "a reassignment ends when all target replicas are in sync"
 """By a decision of the controller, under the version of the state that says so: what a leader has written before may
 have changed since somebody looked at it, and what he writes later may be of another moment."""
 

@@ -9,10 +9,10 @@ from harness.checkers.controller.case import Broken, Case
 from kraft_controller.core.names import NOBODY
 
 ONE: Final = "one leader per leader epoch"
-IN_SYNC: Final = "a leader is in sync"
-CLEAN: Final = "who is elected was in sync before"
-UPWARDS: Final = "leader epochs go upwards"
-ASSIGNED: Final = "who is in sync holds a replica"
+IN_SYNC: Final = "the leader is in the ISR"
+CLEAN: Final = "an elected leader was in the ISR before"
+UPWARDS: Final = "leader epochs increase"
+ASSIGNED: Final = "ISR members are assigned replicas"
 
 
 def check(case: Case) -> Iterator[Broken]:

@@ -8,8 +8,8 @@ from typing import Final
 from harness.checkers.controller.case import Broken, Case
 from harness.checkers.controller.facts import Obeyed, Registered
 
-LIVES: Final = "no command for an earlier life is obeyed"
-NEWEST: Final = "no controller is obeyed when a newer one was"
+LIVES: Final = "a broker ignores commands for its former process"
+NEWEST: Final = "a broker ignores commands of an older controller"
 
 
 def check(case: Case) -> Iterator[Broken]:

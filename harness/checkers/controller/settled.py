@@ -11,7 +11,7 @@ from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Versio
 from kraft_controller.core.state import Assignment, PartitionState, Topic
 from kraft_controller.wire import znodes
 
-UNFINISHED: Final = "what was begun comes to its end"
+UNFINISHED: Final = "everything that was begun completes"
 APART: Final = "brokers agree with the store"
 
 Data = Mapping[str, bytes | None]

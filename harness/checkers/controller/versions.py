@@ -16,7 +16,7 @@ from harness.history import Asked, Request
 from kraft_controller.core.state import Recovery
 from kraft_controller.wire import znodes
 
-PROMISE: Final = "states are written under their versions"
+PROMISE: Final = "partition states are written with a version check"
 
 
 def check(case: Case) -> Iterator[Broken]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.checkers.partitions.copies import GONE, Copy
 
-TOLD: Final = "a log knows where each leader epoch began"
+TOLD: Final = "a log knows the start of each leader epoch"
 
 
 def wrong_epochs(entries: list[tuple[int, int]], copy: Copy, *, cut: bool) -> str | None:

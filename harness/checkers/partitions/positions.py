@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
     from harness.worlds.cores.partitions.world import PartitionsWorld
 
-STANDS: Final = "a commit that is acknowledged stands in the log, committed"
-KEPT: Final = "a position whose commit was acknowledged is neither lost nor set back"
-SHOWN: Final = "no position is shown that may vanish"
-FENCED: Final = "who has no part in a group any more commits nothing in it"
-BEARER: Final = "who was replaced under its name commits nothing under it any more"
+STANDS: Final = "an acknowledged offset commit is a committed record"
+KEPT: Final = "an acknowledged committed offset is neither lost nor set back"
+SHOWN: Final = "only committed offsets are shown"
+FENCED: Final = "a former member of a group commits no offset"
+BEARER: Final = "a replaced static member commits no offset"
 
 
 @define(eq=False)

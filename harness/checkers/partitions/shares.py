@@ -15,7 +15,7 @@ from attrs import define, field
 from harness.checkers.ghost import Violation
 from replica.core.groups.group_messages import GroupIdentity
 
-GIVEN: Final = "a member is given what the leader of its generation has dealt out to it"
+GIVEN: Final = "a member receives its assignment by the leader of its generation"
 
 
 @define(eq=False)

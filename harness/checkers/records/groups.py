@@ -24,8 +24,8 @@ from harness.checkers.records.history import (
     Place,
 )
 
-REMEMBERED: Final = "a committed position is not forgotten"
-INVENTED: Final = "a position of a group was committed"
+REMEMBERED: Final = "no committed offset is lost"
+INVENTED: Final = "a fetched group offset was committed"
 
 
 @frozen

@@ -17,8 +17,8 @@ from harness.checkers.records.case import Case, Write, spans_of
 from harness.checkers.records.history import NOWHERE, Acked, Event, Polled, Span
 from harness.checkers.records.stood import Standing, Stood
 
-KEPT: Final = "what was acknowledged stays"
-SEEN: Final = "what was acknowledged is seen in the end"
+KEPT: Final = "no acknowledged record disappears"
+SEEN: Final = "every acknowledged record is read in the end"
 
 
 def lost(case: Case) -> Iterator[Broken]:

@@ -29,9 +29,9 @@ from harness.checkers.records.history import (
     Sought,
 )
 
-OWNED: Final = "a partition is one member's in a generation"
-PASSED: Final = "a group passes over nothing"
-ONWARDS: Final = "a group does not go back"
+OWNED: Final = "one owner per partition and generation"
+PASSED: Final = "a group skips no record"
+ONWARDS: Final = "a group's position does not decrease"
 
 Part = tuple[str, str]
 """A group, and a partition of its."""

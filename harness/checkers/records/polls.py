@@ -17,8 +17,8 @@ from harness.checkers.records.case import Case, spans_of
 from harness.checkers.records.history import Polled, Record, Span
 from harness.checkers.records.stood import Standing
 
-FORWARD: Final = "a consumer does not go back"
-NOTHING_MISSED: Final = "a consumer misses nothing"
+FORWARD: Final = "a consumer's position does not decrease"
+NOTHING_MISSED: Final = "a consumer skips no record"
 
 
 def polls(case: Case) -> Iterator[Broken]:

@@ -15,9 +15,9 @@ from harness.checkers.records.broken import Broken, proof
 from harness.checkers.records.case import Case, Sighting, Write
 from harness.checkers.records.history import NOWHERE, Acked, Event, Polled, Record, Sent
 
-IN_ORDER: Final = "an idempotent producer's records stand in the order in which it sent them"
-UPWARDS: Final = "what a client sends stands behind what it was told that it had written"
-IN_TIME: Final = "what is sent stands behind what was there before"
+IN_ORDER: Final = "an idempotent producer's records are in the order of its sends"
+UPWARDS: Final = "a client's record is behind those acknowledged before its send"
+IN_TIME: Final = "a record is behind those seen before its send"
 
 
 def in_order(case: Case) -> Iterator[Broken]:

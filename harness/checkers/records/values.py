@@ -13,10 +13,10 @@ from harness.checkers.records.case import Case, Sighting
 from harness.checkers.records.history import Failed, Polled, Record
 
 ONE: Final = "an offset holds one value"
-ONCE: Final = "what an idempotent producer sends is written once"
-SENT: Final = "what is read was sent by somebody"
-THERE: Final = "what is read was sent before, and there"
-REFUSED: Final = "what was refused is not read"
+ONCE: Final = "an idempotent producer's record is written once"
+SENT: Final = "a read record was sent"
+THERE: Final = "a read record was sent before, and to its partition"
+REFUSED: Final = "no refused record is read"
 
 
 def one(case: Case) -> Iterator[Broken]:

@@ -1,4 +1,4 @@
-"""A write is answered with what it did, and an error is one that the tree demanded.
+"""The reply to a write shows its effect, and an error is one that the tree demanded.
 
 The reply bears the zxid of a transaction of that session; that transaction is what was asked for; its answer is
 made from the tree as it was then; and what was refused had to be refused there. A multi does all of it, or nothing.
@@ -17,9 +17,9 @@ from harness.checkers.store.model import DECIDED, LATER, of_the_system, parent_o
 from harness.checkers.store.replay import Group
 from harness.history import Change, Reply, Request
 
-PROMISE: Final = "a write is answered with what it did"
-REFUSED: Final = "an error is right when it is given"
-ATOMIC: Final = "a multi is done whole or not at all"
+PROMISE: Final = "the reply to a write shows its effect"
+REFUSED: Final = "every error reply is right"
+ATOMIC: Final = "a multi is atomic"
 
 
 def check(case: Case) -> Iterator[Broken]:

@@ -16,7 +16,7 @@ from harness.checkers.store.model import Node, of_the_system
 from harness.history import Change, Fired, Reply, Request, Told
 
 PROMISE: Final = "a read shows the state of its zxid"
-ATOMIC: Final = "nobody sees half of a multi"
+ATOMIC: Final = "no read sees a part of a multi"
 OPEN, ANYBODY = "open", "anybody"
 READS: Final = ("get", "exists", "children", "getacl")
 

@@ -12,7 +12,7 @@ from typing import Final
 from harness.checkers.store.broken import Broken, hexed
 from harness.checkers.store.case import Case
 
-PROMISE: Final = "changes follow from each other"
+PROMISE: Final = "each transaction follows from the state before it"
 
 
 def check(case: Case) -> Iterator[Broken]:

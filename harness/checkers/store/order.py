@@ -14,7 +14,7 @@ from harness.checkers.store.case import Case, broken
 from harness.history import Event, Fired, Told
 
 REPLIES: Final = "replies come in the order of requests"
-WRITES: Final = "the writes of a session take effect in their order"
+WRITES: Final = "the writes of a session take effect in order"
 NEVER_BACK: Final = "a session never sees an older state"
 
 

@@ -14,8 +14,8 @@ from harness.checkers.store.calls import Call, made_by
 from harness.checkers.store.case import Case, broken
 from harness.checkers.store.model import DECIDED
 
-KEPT: Final = "what was acknowledged was committed"
-ONCE: Final = "nothing is carried out twice, nor unasked"
+KEPT: Final = "acknowledged writes are committed"
+ONCE: Final = "no request is executed twice, and none unasked"
 
 
 def kept(case: Case) -> Iterator[Broken]:

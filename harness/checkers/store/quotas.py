@@ -21,8 +21,8 @@ from harness.checkers.store.model import SYSTEM, Moment, of_the_system, parent_o
 from harness.checkers.store.replay import Replay
 from harness.history import Change, Reply, Request
 
-LIMITED: Final = "only what would pass a hard limit is refused for it"
-COUNTED: Final = "what a quota counts is what is there"
+LIMITED: Final = "a quota refuses only what would exceed a hard limit"
+COUNTED: Final = "quota statistics match the tree"
 REFUSED: Final = "QUOTA_EXCEEDED"
 BELOW: Final = f"{SYSTEM}/quota"
 LIMITS, STATS = "zookeeper_limits", "zookeeper_stats"

@@ -1,6 +1,6 @@
 """Something that was seen, and a request that was sent only afterwards.
 
-A write takes effect after it was asked for: nobody has seen its zxid, or a later one, before. And who asks for a sync
+A write takes effect after its invocation: nobody has seen its zxid, or a later one, before. And who asks for a sync
 is brought as far as anybody had seen by then. Who hears that its session is over has seen its end, unless it was told
 so too early: then a write that was asked for only afterwards took effect before anybody ended it.
 """
@@ -18,8 +18,8 @@ from harness.checkers.store.case import Case, broken
 from harness.checkers.store.sessions import LIVES, own_sessions
 from harness.history import Became, Fired, Told
 
-PROMISE: Final = "a write takes effect after it was asked for"
-SYNCED: Final = "a sync reaches what anybody had seen before"
+PROMISE: Final = "a write takes effect after its invocation"
+SYNCED: Final = "a sync includes everything seen before it"
 
 
 @frozen

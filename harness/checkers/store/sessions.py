@@ -15,7 +15,7 @@ from harness.history import Became, Change, Told
 
 LIVES: Final = "a session lives from its opening to its close"
 LOCAL: Final = "a local session is known to its server only"
-EPHEMERAL: Final = "an ephemeral node is there exactly as long as its session"
+EPHEMERAL: Final = "an ephemeral node exists exactly as long as its session"
 
 
 def lives(case: Case) -> Iterator[Broken]:

@@ -1,4 +1,4 @@
-"""A session ends when nothing was heard of it for its time, as far as clients can tell.
+"""A silent session expires after its timeout, as far as clients can tell.
 
 They know of one moment for which the leader can have no excuse: an answered `sync` was heard by the leader itself, not
 before it was asked. Who is told sooner than its time behind the newest of these that it has expired, was ended early,
@@ -19,7 +19,7 @@ from typing import Final
 from harness.checkers.store.broken import Broken
 from harness.history import Asked, Became, History, Told
 
-SILENT: Final = "a session ends when nothing was heard of it for its time"
+SILENT: Final = "a silent session expires after its timeout"
 
 
 _WRITES: Final = frozenset({"create", "set", "setacl", "delete", "multi"})

@@ -13,7 +13,7 @@ from harness.checkers.store.broken import Broken
 from harness.checkers.store.calls import Call
 from harness.checkers.store.case import Case, broken
 
-THROTTLED: Final = "a request is refused only after it has waited"
+THROTTLED: Final = "a throttled request is refused only after its wait"
 REFUSED: Final = "THROTTLED_OP"
 
 

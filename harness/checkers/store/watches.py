@@ -27,8 +27,8 @@ from harness.checkers.store.model import of_the_system
 from harness.checkers.store.watching import UNSAID, Due, Step, Table, again, jumped, steps_of, told, used_up
 from harness.history import Became, Change, Event, Fired, Reply, Request, Told
 
-UNEARNED: Final = "a watch fires only for what it watches, and once if it is for once"
-MISSED: Final = "no event is missed, and each comes before what it tells of is seen"
+UNEARNED: Final = "a watch fires only for its node, and a one-shot watch once"
+MISSED: Final = "no watch event is missing or late"
 STATES_MAX: Final = 200
 """Of one connection, at one time. With more, it is not judged any further."""
 

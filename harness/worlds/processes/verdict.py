@@ -10,10 +10,10 @@ from harness.worlds.processes.logs import Canon, Left, committed, differences, l
 from harness.worlds.processes.run import World
 from zab.core.zxid import NOTHING, Zxid, show
 
-NO_TRACEBACK: Final = "nothing happens that nobody thought of"
+NO_TRACEBACK: Final = "no traceback in a log"
 EQUAL: Final = "servers agree"
 WITHOUT_BEGINNING: Final = "history without its beginning"
-DURABLE: Final = "what was acknowledged stays"
+DURABLE: Final = "no acknowledged record disappears"
 CHANGES: Final = ("create", "set", "delete")
 
 

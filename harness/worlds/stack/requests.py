@@ -7,7 +7,7 @@ from zab.core.zxid import Zxid, show
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
-ORDER = "requests of a member in their order"
+ORDER = "requests of a member stay in order"
 
 
 class Requests:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harness.worlds.stack.world import World
 
 T = TypeVar("T")
-IN_ORDER: Final = "who is told to end does, and leaves nothing behind"
+IN_ORDER: Final = "a stopped server ends and leaves no task behind"
 STOP_MAX_US: Final = 5_000_000
 """Linger, goodbyes and a slow disk all together take less."""
 

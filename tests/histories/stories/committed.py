@@ -11,7 +11,7 @@ from harness.history import Change, Lost, Reply, Request, Told
 from tests.histories.stories.story import bad, good
 from tests.histories.tale import Tale
 
-# -- changes follow from each other --------------------------------------------------------------------
+# -- each transaction follows from the state before it ----------------------------------------------------------------
 
 
 @bad(log.PROMISE)

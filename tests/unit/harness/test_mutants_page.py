@@ -31,7 +31,7 @@ def test_the_page_has_a_row_for_each_group_of_checkers() -> None:
 def test_what_is_told_of_a_bug(tmp_path: Path) -> None:
     found = told(hunt(BY_NAME["multi-half-applied"], runs_max=40), shrink_runs=30)
     missed = Told(hunt(BY_NAME["M20"], runs_max=1))
-    assert found.verdict.promise == "a multi is done whole or not at all"
+    assert found.verdict.promise == "a multi is atomic"
     assert found.shrunk is not None
     assert found.verdict.script is not None
     assert len(found.shrunk.ops) < len(found.verdict.script.ops)

@@ -23,22 +23,22 @@ from zab.store.znode import ACL, AVERSION, DATA, MZXID
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
-ORDER = "requests of a member in their order"
+ORDER = "requests of a member stay in order"
 OWNERS = "no ephemeral node without its session"
-LISTS = "every server knows the same lists"
-COUNTS = "every server counts the same in what is limited"
+LISTS = "all servers have the same ACLs"
+COUNTS = "all servers have the same quota statistics"
 TIME = SILENT
-MOVED = "only who has moved is sent away"
-LEADS = "sessions are ended by who leads"
-ATTACHED = "who is connected is counted"
-HELD = "a server without a leader lets its clients go in time"
-READERS = "a server that has a leader serves nobody as a reader only"
-ADMITTED = "a connection is closed at once only if others were admitted a moment ago"
+MOVED = "SESSION_MOVED is sent only to sessions that moved"
+LEADS = "only the leader expires sessions"
+ATTACHED = "connected clients are counted"
+HELD = "a server without a leader disconnects its clients in time"
+READERS = "a server with a leader serves no read-only client"
+ADMITTED = "a connection is throttled only after others were admitted"
 PINGED = "a ping is answered at once"
-OPEN = "a server counts the requests that are open, and no others"
-RECONFIGURED = "a change of the membership is answered with what it did"
+OPEN = "a server counts exactly its open requests"
+RECONFIGURED = "the reply to a reconfig shows its effect"
 CONFIGURED = "every server shows clients the membership in force"
-TIMEOUT = "a client is told the timeout that its session has"
+TIMEOUT = "a client receives the timeout of its session"
 
 
 def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:

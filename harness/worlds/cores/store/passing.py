@@ -18,7 +18,7 @@ from zab.store.operations import Op
 from zab.store.znode import CHILDREN, CONTAINER, CVERSION, MTIME, OWNER, Znode, is_session, ttl_of
 from zab.wire.relay_messages import TAG_BYTES
 
-TIMELY = "what goes by itself has been left, or has had its time"
+TIMELY = "containers and TTL nodes are deleted only when due"
 
 
 @define

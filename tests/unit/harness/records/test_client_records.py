@@ -252,7 +252,9 @@ def test_the_command_names_what_is_broken_and_shows_why(tmp_path: Path, capsys: 
     history = STORIES["an_acknowledged_value_is_jumped"].history
     assert checked(tmp_path, history) == 1
     said = capsys.readouterr().out
-    assert "BROKEN  what was acknowledged stays: 'b' was acknowledged in t-0 at 1; client 2 read from 0 to 3" in said
+    assert (
+        "BROKEN  no acknowledged record disappears: 'b' was acknowledged in t-0 at 1; client 2 read from 0 to 3" in said
+    )
     assert '{"kind": "Acked", "at": 40, "client": 1, "call": 2, "offset": 1}' in said
     assert checked(tmp_path, history, "--json") == 1
     told = json.loads(capsys.readouterr().out)

@@ -97,7 +97,7 @@ def away(watches: tuple[tuple[str, str], ...] | None) -> History:
 
 @pytest.mark.parametrize("watches", [None, (("exist", "/x"),)])
 def test_who_is_back_is_told_of_what_it_watches_still(watches: tuple[tuple[str, str], ...] | None) -> None:
-    assert judge(away(watches)).promise == "no event is missed, and each comes before what it tells of is seen"
+    assert judge(away(watches)).promise == "no watch event is missing or late"
     assert loads(dumps(away(watches))) == away(watches)
 
 

@@ -61,7 +61,7 @@ def test_what_fits_is_done() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     assert said(create(3), *refused()) == []
     (too_strict,) = said(create(2), *refused())
-    assert too_strict.startswith("only what would pass a hard limit is refused for it: it was refused for a limit,")
+    assert too_strict.startswith("a quota refuses only what would exceed a hard limit: it was refused for a limit,")
     (too_lax,) = said(create(3), Reply(zxid=9, path="/a/y"), made(3))
     assert too_lax.endswith("by which it was judged, /a had byteHardLimit 6, and 4 + 3 is more")
 
@@ -119,7 +119,7 @@ def test_who_looks_is_told_what_is_there() -> None:
     looks = Request("get", STATS)
     assert said(looks, Reply(zxid=6, data=b"count=2,bytes=4")) == []
     (wrong,) = said(looks, Reply(zxid=6, data=b"count=2,bytes=5"))
-    assert wrong.startswith("what a quota counts is what is there: it was told {'count': 2, 'bytes': 5} of /a, where")
+    assert wrong.startswith("quota statistics match the tree: it was told {'count': 2, 'bytes': 5} of /a, where")
     assert said(looks, Reply("NO_NODE", zxid=6)) == []
 
 
