@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 
 from harness.cli import main
 from harness.exploration.canonical import Moment, Serial, Sid, Walk, renamed
-from harness.exploration.model import CRASHES, CUT_OFF, Bounds, Model, State
+from harness.exploration.model import CRASHES, CUT_OFF, Bounds, Model, Move, State
 from harness.exploration.search import Search, replay
-from harness.exploration.servers import IDS, ServerStates
+from harness.exploration.servers import IDS, Input, ServerStates, Step
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 
@@ -87,6 +88,40 @@ def test_cut_off_server_cannot_be_followed_until_it_is_healed() -> None:
     assert not any(move.label[0] == "follows" for move in model.moves(cut))
     healed = next(move.state for move in model.moves(cut) if move.label[0] == "is healed")
     assert any(move.label[0] == "follows" for move in model.moves(healed))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stored_states_behave_like_servers_that_never_were_stored(seed: int) -> None:
+    """Take a random path through states that were reached in other ways, and each server's inputs again on its own."""
+    model = Model(Bounds(transactions=2, crashes=2, cuts=1, leaders=3, stalls=1))
+    shared, alone, random = model.servers, ServerStates(oracle=True), Random(seed)
+    calls: list[tuple[int, Input]] = []
+    real_step = shared.step
+
+    def step(state: int, given: Input) -> Step:
+        calls.append((state, given))
+        return real_step(state, given)
+
+    shared.step = step  # type: ignore[method-assign]
+    state = model.initial()
+    own = [alone.step(server, ("begin",)).state for server in alone.initial]
+    steps = 0
+    while steps < 120:
+        taken: list[tuple[Move, Input | None]] = []
+        for move in model.moves(state):
+            taken.append((move, calls[-1][1] if calls else None))
+            calls.clear()
+        if not taken:
+            break
+        move, given = random.choice(taken)
+        place, after = move.label[1], move.state
+        if given is not None:
+            if given[0] == "hear":
+                given = ("hear", given[1], alone.messages.of(shared.messages.values[given[2]]))
+            own[place] = alone.step(own[place], given).state
+            assert alone.keys[own[place]] == shared.keys[after[place]]
+        state, steps = after, steps + 1
+    assert steps > 20
 
 
 # -- searches ------------------------------------------------------------------------------------------
