@@ -2,10 +2,10 @@
 
 The other commands draw runs by chance. This one visits every state that three servers can reach: whatever message
 arrives next, whatever write becomes durable next, whichever server is elected, crashes, restarts or is cut off. The
-checkers of the other commands judge every step. The search is breadth first, so a counterexample is a shortest one; it
-is printed as a numbered list of steps, and the exit status is 1.
+checkers of the other commands judge every step. The search is breadth first, so a counterexample is short, and with
+--no-reduction a shortest one. It is printed as a numbered list of steps, and the exit status is 1.
 
-Each bound limits one kind of event in one execution. The number of states grows about tenfold with each fault. Without
+Each bound limits one kind of event in one execution. Each crash or cut multiplies the states by ten to fifty. Without
 faults the search ends in seconds, with one crash in minutes. docs/exploration.md has the numbers, and says what the
 exploration proves and what it does not.
 
@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("transactions", bounds.transactions, "transactions that leaders propose"),
         ("crashes", bounds.crashes, "crashes, each with the loss of every write that is not durable"),
         ("cuts", bounds.cuts, "times that a server is cut off from both others, and healed at any time later"),
-        ("leaders", bounds.leaders, "times that a server is elected"),
+        ("leaders", bounds.leaders, "times that a server is elected; no bound with --election votes"),
         ("stalls", bounds.stalls, "times that a server stops for longer than every time limit"),
     ):
         parser.add_argument(

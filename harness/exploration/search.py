@@ -1,4 +1,4 @@
-"""The search: breadth first over the states of a model, so that a counterexample is a shortest one."""
+"""The search: breadth first over the states of a model, so that a counterexample is short."""
 
 from __future__ import annotations
 
