@@ -5,9 +5,9 @@ arrives next, whatever write becomes durable next, whichever server is elected, 
 checkers of the other commands judge every step. The search is breadth first, so a counterexample is short, and with
 --no-reduction a shortest one. It is printed as a numbered list of steps, and the exit status is 1.
 
-Each bound limits one kind of event in one execution. Each crash or cut multiplies the states by ten to fifty. Without
-faults the search ends in seconds, with one crash in minutes. docs/exploration.md has the numbers, and says what the
-exploration proves and what it does not.
+Each bound limits one kind of event in one execution. A crash or a cut multiplies the states by ten to some hundreds.
+Without faults the search ends in seconds, with one crash in minutes. docs/exploration.md has the numbers, and says what
+the exploration proves and what it does not.
 
 examples:
   zab-harness explore --transactions 2 --crashes 0 --leaders 1
