@@ -23,7 +23,7 @@ def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None
 
 
 def checks_names(what: str, of: Callable[..., object] | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function to reject misspelt keyword arguments. `of`: the function to which it passes them, if any."""
+    """Decorate a function to reject keyword arguments that `of`, or else the function itself, does not have."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         known = cache(partial(signature, of or function))

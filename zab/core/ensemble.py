@@ -232,7 +232,7 @@ class Ensemble:
     def changed(
         self, joining: Collection[Server] = (), leaving: Collection[ServerId] = (), *, version: Zxid = NOTHING
     ) -> Ensemble:
-        """Return this membership without `leaving` and with `joining`. A known id in `joining` replaces its server."""
+        """Return this membership without `leaving` and with `joining`, which also replace members with the same ids."""
         if self.groups:
             raise ConfigError("an ensemble with groups can only be replaced as a whole: give all its members")
         for sid in leaving:

@@ -113,7 +113,10 @@ class History:
         self.configs = []
 
     def trim(self, applied: Zxid, settings: Settings) -> None:
-        """Drop old batches from memory, down to half of the window, if they exceed it. Batches not yet applied stay."""
+        """Drop old batches from memory, down to half of the window, if the window is exceeded.
+
+        Batches that are not applied stay.
+        """
         if self._entries <= settings.window_entries and self._bytes <= settings.window_bytes:
             return
         # Removing the head of a list costs time in proportion to its length, so half of the window is removed at once.

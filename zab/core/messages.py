@@ -155,7 +155,7 @@ class SnapHeld:
 
 @frozen
 class LeaderInfo:
-    """Announces the leader's epoch and asks for a promise. The leader's own promise is durable before it is sent."""
+    """Announces the leader's epoch and asks for a promise, once the leader's own promise is durable."""
 
     epoch: Epoch
 
@@ -180,7 +180,7 @@ class Trunc:
 class SnapBegin:
     """A snapshot of the leader's state at `zxid` follows in chunks, then the transactions after it.
 
-    It replaces the learner's whole history.
+    The snapshot replaces the learner's whole history.
     """
 
     zxid: Zxid
@@ -228,7 +228,7 @@ class UpToDate:
 
 @frozen
 class Propose:
-    """A batch to log. The follower acknowledges it once it is on its disk."""
+    """A batch to log. The follower acknowledges it once its disk has stored the batch."""
 
     batch: Batch
 

@@ -34,7 +34,8 @@ class SyncPlan:
 def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
     """Return whether to send the rest of the snapshot at `held.zxid` and the log after it, instead of a new snapshot.
 
-    The learner keeps that log in memory until NEWLEADER, so the log must not be larger than the part it holds already.
+    The learner keeps that log in memory until NEWLEADER, so the log must not be larger than the part that the
+    learner holds already. Nor may the log have more than `log_sync_entries_max` transactions.
     """
     zxid = held.zxid
     return (

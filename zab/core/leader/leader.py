@@ -20,10 +20,10 @@ from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, epoch_
 
 
 class Leader:
-    """One attempt to lead. A leader counts itself in quorums only after its own disk has reported the write durable."""
+    """One attempt to lead. The leader counts itself in quorums only for writes that its disk has reported durable."""
 
     phase: LeaderPhase
-    """Discovery, then synchronization, then broadcast; never back."""
+    """The current phase: discovery, then synchronization, then broadcast; never back."""
 
     def __init__(self, log_state: LogState, now: Millis) -> None:
         self.log_state = log_state

@@ -23,7 +23,7 @@ class LeaderDiscovery(LeaderPhase):
         self.epoch = None
         self.until = now + role.log_state.settings.init_ms
         self._membership = role.log_state.ensemble
-        """The active membership. If it had no version, the chosen epoch gives it its first one."""
+        """The active membership. If it had no version, the chosen epoch gives it its first version."""
         self._promise: Ticket | None = None
         """The pending write of this server's own promise."""
         self._promise_durable = False

@@ -33,7 +33,7 @@ class Learner:
     """One attempt to follow or observe one leader."""
 
     phase: LearnerPhase
-    """Dialling, discovery, synchronization, acknowledged, broadcast. Only discovery may go back, to dialling."""
+    """The current phase, from dialling to broadcast. Only discovery may go back, to dialling."""
 
     def __init__(self, log_state: LogState, leader: ServerId, now: Millis, observer: bool) -> None:
         self.leader = leader
