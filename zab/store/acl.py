@@ -277,7 +277,7 @@ class _Grants:
         self.acl = acl
         """The ACL itself: while it is referenced, no other ACL has its address."""
         self.size = size
-        """The bytes of its encoded form."""
+        """The number of bytes of its encoded form."""
         self._names: dict[str, dict[str, int]] = {}
         networks: dict[tuple[int, int], dict[int, int]] = {}
         for perms, scheme, name in acl:
@@ -333,7 +333,7 @@ every node in each pass.
 """
 _COMPILED_BYTES_MIN: Final = 4 << 20
 _compiled_bytes = 0
-"""The encoded bytes of all compiled ACLs."""
+"""The number of encoded bytes of all compiled ACLs."""
 _sweep_at = _COMPILED_BYTES_MIN
 
 
@@ -357,7 +357,7 @@ def _compile(acl: Acl, size: int) -> None:
 # -- ACLs from clients ---------------------------------------------------------------------------------
 
 _NEVER_AUTHENTICATED: Final = frozenset({"ip", "world", "ensemble", SUPER})
-"""`auth` does not expand to ids of these schemes: an address, for example, authenticates no client."""
+"""The schemes to whose ids `auth` does not expand: an address, for example, authenticates no client."""
 
 _IS_VALID: Final = {
     "digest": digest_is_valid,

@@ -61,13 +61,13 @@ class Digest:
         self._value = 0
         """The sum at the last `settle`."""
         self._data_bytes = 0
-        """The bytes of all paths and data at the last `settle`."""
+        """The number of bytes of all paths and data at the last `settle`."""
         for path, node in tree.nodes.items():
             self._add(path, node)
         self.history: deque[tuple[int, int]] = deque(maxlen=HISTORY_LENGTH)
         """(zxid, digest) of the last checkpoints."""
         self._at: dict[int, int] = {}
-        """The same checkpoints by zxid."""
+        """The digests of the same checkpoints, by zxid."""
 
     def _add(self, path: str, node: Znode) -> None:
         self._value += digest_of(path, node)
@@ -76,8 +76,8 @@ class Digest:
     def settle(self) -> None:
         """Bring the sum up to date with all nodes that have changed.
 
-        ZooKeeper's digest, version 2: the sum of the nodes' CRCs. A changed node subtracts its earlier CRC, remembered
-        or computed from the earlier node, and adds the new one.
+        The sum of the nodes' CRCs is ZooKeeper's digest, version 2. A changed node subtracts its earlier CRC,
+        remembered or computed from the earlier node, and adds the new one.
         """
         nodes, changed, known = self._tree.nodes, self.changed, self._known
         if len(known) + len(changed) > KNOWN_MAX:
@@ -121,7 +121,7 @@ class Digest:
 
     @property
     def data_bytes(self) -> int:
-        """Return the bytes of all paths and data, which monitoring reports as the approximate data size."""
+        """Return the number of bytes of all paths and data, which monitoring reports as the approximate data size."""
         self.settle()
         return self._data_bytes
 

@@ -169,7 +169,7 @@ class ReadHandler:
         return _OK, [path for path in paths if path.startswith(prefix)]
 
     def multi_read(self, client: Client, fields: Fields) -> ReadResult:
-        """Answer each operation on its own. As in ZooKeeper, none adds a watch, even if it asks for one."""
+        """Answer each operation on its own. As in ZooKeeper, no operation adds a watch, even if it asks for one."""
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
             return _UNREADABLE
         room = self.multi_read_bytes_max

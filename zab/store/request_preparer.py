@@ -490,7 +490,7 @@ class RequestPreparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node, unless it has a child by now, or the TTL node a write within its TTL."""
+        """Delete a container or TTL node. Fail if it has a child, or if its TTL is not over since the last write."""
         (path,) = fields
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)

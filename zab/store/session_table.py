@@ -25,7 +25,7 @@ class SessionTable:
         self.table: dict[int, tuple[int, int]] = {}
         """session -> (timeout_ms, the server that it is attached to)"""
         self.secret = b""
-        """Set once in the life of an ensemble; empty before."""
+        """The secret. It is set once in the life of an ensemble, and empty before."""
 
     def password(self, session: int) -> bytes:
         """Return the password of a session. It is the same on every server, and other passwords do not reveal it."""
