@@ -29,9 +29,9 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 
 
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
-    """Delete the files of the older history, or move them aside if it was damaged, after the rename.
+    """Complete an installation after its first rename: remove older files, save the epochs, rename the snapshot.
 
-    A crash may interrupt this at any step.
+    The files of a damaged history are moved aside. A crash may interrupt this at any step.
     """
     status = epochs.record.status
     for name in disk.list():

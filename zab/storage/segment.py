@@ -56,7 +56,7 @@ class Segment:
     allocated: int
     """The size of the file at its creation. If the file is shorter, its end was lost."""
     seed: int
-    """The initial value of the checksums of its records' headers."""
+    """The initial value of the checksums of the file's record headers."""
 
     @property
     def name(self) -> str:

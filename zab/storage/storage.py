@@ -285,7 +285,7 @@ class Storage:
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> SnapshotWriter:
-        """Begin a local snapshot, which any thread may write. Call in the thread of `perform`; `purge` later."""
+        """Begin a local snapshot, which any thread may write. Call it in the thread of `perform`, and `purge` later."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:
             raise LocalProtocolError(f"no snapshot can be at {show(zxid)}: the history ends at {show(self.last)}")
@@ -382,7 +382,7 @@ class Storage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Save the extent of the history for the next recovery. The disk stays open."""
+        """Save the extent of the history for the next recovery, and keep an arriving snapshot. The disk stays open."""
         try:
             if self._failure is None:
                 self._keep_incoming()
