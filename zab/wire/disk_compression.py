@@ -17,7 +17,7 @@ from zab.wire.disk_source import Source
 
 CHUNK_BYTES: Final = 1 << 16
 SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
-"""ZooKeeper writes blocks of 32 KiB. A block that announces more than this is damaged."""
+"""The maximum size of a decompressed block. ZooKeeper writes 32 KiB; a block that announces more is damaged."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD_BYTES: Final = 16

@@ -40,7 +40,7 @@ class LogReader:
         """Yield the transactions as ZooKeeper's `FileTxnLog` reads them.
 
         The log ends at the end of the file, at a length of 0 (preallocated zeros), or at a record without its letter,
-        which a crash leaves. A complete record with a wrong checksum is `DamagedError`.
+        which a crash leaves. A complete record with a wrong checksum raises `DamagedError`.
         """
         source = self._source
         head = source.take(_FILE_HEAD.size)

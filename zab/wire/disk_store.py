@@ -30,7 +30,7 @@ from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReade
 from zab.wire.disk_txn import FileTxn
 
 NOBODY: Final[Acl] = ((0, "world", "anyone"),)
-"""Replaces an ACL that the snapshot lacks because it was added while the snapshot was written.
+"""The replacement for an ACL that the snapshot lacks because it was added while the snapshot was written.
 
 The replay of the log sets the real ACL. If the log lacks it as well, no client gets access, which is safer than access
 for all.

@@ -29,7 +29,7 @@ HOST: Final = "zk-sasl-md5"
 
 CHALLENGE_BYTES_MAX: Final = 2048
 RESPONSE_BYTES_MAX: Final = 4096
-"""The limit of RFC 2831."""
+"""The limit of RFC 2831 for a response."""
 
 _FIRST_USE: Final = b"00000001"
 _DIRECTIVE: Final = re.compile(

@@ -58,7 +58,7 @@ _RESULT_OF: Final[Mapping[int, int]] = {
     Op.CREATE_CONTAINER: Op.CREATE2,
     Op.CREATE_TTL: Op.CREATE2,
 }
-"""Operations whose result has the format of another operation's."""
+"""For each of these operations, the operation whose result has the same format."""
 
 
 def of(allowed: Mapping[int, RequestBody]) -> RequestBody:
