@@ -80,10 +80,10 @@ class Session(ABC):
 
     @abstractmethod
     def _unwatch(self, path: str, kind: WatchKind) -> None:
-        """Request that the server drop its watch, without waiting for the reply. `path` is the server's name."""
+        """Request that the server drop its watch, without waiting for the reply. `path` is the path at the server."""
 
     def _at_server(self, path: str) -> str:
-        """Return the server's name of this path."""
+        """Return the path at the server for this path of the session."""
         return path
 
     @abstractmethod

@@ -21,7 +21,7 @@ _ROLLED_BACK: Final = (0, ErrorCode.RUNTIME_INCONSISTENCY)
 
 
 def path_of(path: str) -> str:
-    """Check that the path is text; the store checks the rest."""
+    """Check that the path is text, can be encoded and begins with /. The store checks the rest."""
     if not isinstance(path, str):
         raise TypeError(f"a path must be text, not {type(path).__name__}")
     if not is_text(path):
@@ -197,7 +197,7 @@ _CREATES: Final = frozenset({Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREA
 
 
 def with_acls(op: int, fields: Fields, acl: Callable[[str], Acl]) -> Fields:
-    """Return the request with the ACLs of `acl` for nodes that it would create with the default ACL."""
+    """Return the request with `acl(path)` in place of the default ACL of each node that it creates."""
     if op == Op.MULTI:
         return tuple((one, with_acls(one, of, acl)) for one, of in fields)
     if op in _CREATES and fields[2] is OPEN:
