@@ -13,7 +13,7 @@ import trio
 
 
 class HalfOpenWait:
-    """A block with a half-open connection. It ends early, without an exception, if the port drops the connection."""
+    """A `with` block for a half-open connection. If the port drops it, the block ends early, without an exception."""
 
     def __init__(self, half_open: HalfOpen, host: str) -> None:
         self.host = host

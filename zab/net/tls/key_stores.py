@@ -1,7 +1,8 @@
 """Load key stores and trust stores, in the formats that ZooKeeper takes, into contexts of Python's `ssl`.
 
 The content determines the format, not the name: since Java 9 a `.jks` file usually contains PKCS#12. An error names the
-file. A key that was encrypted in its store is not written to a disk in clear text, if the system has files in memory.
+file. A key that was encrypted in its store is not written to a disk in clear text, if the system supports files
+in memory.
 """
 
 from __future__ import annotations
