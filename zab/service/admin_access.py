@@ -40,7 +40,7 @@ class Refusal:
 
 
 class AdminAccess:
-    """The access of one admin port."""
+    """Decides about the authenticated commands of one admin port."""
 
     def __init__(self, clients: ClientService, *, snapshot_enabled: bool, snapshot_ms: Millis) -> None:
         """Permit at most one snapshot in `snapshot_ms`."""
@@ -103,7 +103,7 @@ class AdminAccess:
         return caller
 
     def _distrust(self, caller: ClientAuthentication, now: Millis, status: HTTPStatus, why: str) -> Refusal:
-        """Count a failed login, and delay the reply."""
+        """Count a failed login, and return the refusal, with the pause before it is sent."""
         clients = self._clients
         clients.counts.auth_failed += 1
         reason = caller.why or "not authorized"

@@ -63,7 +63,7 @@ class BatchApplier:
         """`count_applied` receives the transactions and bytes of each batch."""
         self.machine = machine
         self.applied = self.applied_bytes = 0
-        """Transactions and bytes applied since the start of this member."""
+        """The numbers of transactions and bytes applied since the start of this member."""
         self._log = log
         self._pending = pending
         self._count_applied = count_applied

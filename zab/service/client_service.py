@@ -72,7 +72,7 @@ class ClientService:
         self.requests = requests
         """The path of requests to the leader."""
         self.requests_watchdog = requests_watchdog
-        """It times the requests that connections take in one turn."""
+        """Times the requests that a connection takes in one pass."""
         self.ready = False
         """True if the state may be read. Equal to `leader.readable`; each request reads it here."""
         self.leader = LeaderContact(settings, clock_ms, cut_off_since)
@@ -84,7 +84,7 @@ class ClientService:
         self.throttles = Throttles(settings.throttle, settings.failed_logins, chance, clock_ms())
         """The limits for new connections and for wrong passwords."""
         self.counts = Counts()
-        """Events since the start, for the metrics."""
+        """Counters of events since the start, for the metrics."""
         self.sessions = ClientSessions(
             me,
             machine,

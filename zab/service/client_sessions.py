@@ -110,7 +110,7 @@ class ClientSessions:
     def create_local(self, timeout_ms: int, now: Callable[[], Millis], *, read_only: bool) -> Steps[int]:
         """Create a local session, and return its id."""
         if not self._store.sessions.secret and not read_only:
-            yield self._secret_request()  # otherwise an upgrade would change its password
+            yield self._secret_request()  # otherwise an upgrade would change the session's password
         session = self._ids.next()
         self.local.add(session, timeout_ms, now())
         return session

@@ -105,7 +105,7 @@ class ConfigNode:
     def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
         """Take the membership in force. Return True if it has another address for the clients of this server.
 
-        `zxid` is its place in the history, once everything before that has been applied here; None before.
+        `zxid` is that of the membership's change, if everything before the change has been applied here; else None.
         """
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)

@@ -85,7 +85,7 @@ class ElectionLink:
     # -- the connection ----------------------------------------------------------------------------
 
     def opened(self, now: float) -> None:
-        """Record that a connection is open. The last vote may have been lost with the connection before."""
+        """Record that a connection is open. Repeat the last vote, which may have been lost with the earlier connection."""
         self.connected, self.why = True, ""
         self._connected_at = self._silent_since = now
         self._knocked = False
@@ -95,7 +95,7 @@ class ElectionLink:
         self._silent_since = now
 
     def closed(self, now: float) -> None:
-        """Record that the connection has ended. If the peer is the dialler, it may already be dialling again."""
+        """Record that the connection has ended. Pause if the peer is the dialler: it may already be dialling again."""
         self.connected = False
         self._pause_s = self._pause_s_min
         self._repeat()

@@ -31,7 +31,7 @@ REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
 """The number of ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
-"""After this many missed checks the process counts as suspended: it may have missed requests and pings of clients."""
+"""The number of missed checks after which the process counts as suspended: it may have missed pings of clients."""
 PATIENCE: Final = 3
 """Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 

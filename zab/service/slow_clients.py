@@ -24,11 +24,11 @@ class Buffering(Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes of replies and events that the client has not read."""
+        """The number of bytes of replies and events that the client has not read."""
 
     @property
     def unfinished(self) -> int:
-        """Received bytes of an incomplete request."""
+        """The number of received bytes of an incomplete request."""
 
     @property
     def sent(self) -> int: ...

@@ -77,7 +77,7 @@ class ClientConnection:
         self.pipeline: RequestPipeline | None = None
         """The pipeline of requests. Set from SERVING on; None if the connection ended before."""
         self._unsent_bytes_cut = server.settings.unsent_bytes_cut
-        """The connection is cut if more bytes than this are unsent."""
+        """The number of unsent bytes above which the connection is cut."""
         self._receiving = False
         """True while `receive` is running. The shell sends afterwards in any case."""
         self.active = True
@@ -227,7 +227,7 @@ class ClientConnection:
     def ended(self, why: str) -> None:
         """Disconnect the client, because its session is over or has moved.
 
-        If the client closed the session itself, send the reply first.
+        If the client has closed the session itself, the reply to its request ends the connection instead.
         """
         if self.phase < ConnectionPhase.LEAVING:
             self.cut(why)
@@ -287,7 +287,7 @@ class ClientConnection:
         self.cut("an internal error")
 
     def contain(self, act: Callable[..., None], *values: Any) -> None:
-        """Call `act` outside of the connection's own task. A bug in `act` ends this connection, not the server."""
+        """Call `act` from a task that is not the connection's own. A bug in `act` ends only this connection."""
         try:
             act(*values)
         except Exception as mistake:

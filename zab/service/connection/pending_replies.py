@@ -97,7 +97,7 @@ class SendBuffer:
         self.bytes -= count
 
     def put_back(self, rest: bytes) -> None:
-        """Put back bytes that the transport did not accept. No frame was put since `take`."""
+        """Put back bytes that the transport did not accept, before any other frame is put."""
         assert not self.frames, "put_back must precede the next put"
         self.frames.append(rest)
         self.sent -= 1

@@ -42,7 +42,7 @@ _new_view: Final = partial(tuple.__new__, View)
 
 
 class StallWatch(Protocol):
-    """Time requests, and report those that hold up the server."""
+    """Times requests, and reports those that hold up the server."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -111,7 +111,7 @@ class ProposalQueue:
         self._log = log
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
-        """The largest transaction that fits into a frame; a larger one is refused."""
+        """The size of the largest transaction that fits into a frame; a larger one is refused."""
         self._passes = passes_through(machine)
         """True if each request is its own transaction."""
         self._watchdog = watchdog

@@ -79,7 +79,7 @@ class RequestPath:
         self._role: object = None
         """The node's serving role for which `_leadership` was found."""
         self._applied = node.applied
-        """The machine has applied everything up to this zxid."""
+        """The zxid up to which the machine has applied everything."""
 
     @property
     def open(self) -> bool:

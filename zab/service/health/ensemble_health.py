@@ -10,7 +10,7 @@ from zab.core.zxid import Millis, ServerId
 from zab.service.health.status import Status
 
 STALE_MS: Final = 5_000
-"""After this time a server without a new report counts as unreachable."""
+"""The time without a new report after which a server counts as unreachable."""
 VETOING, UNKNOWN = "vetoing", "unknown"
 HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 

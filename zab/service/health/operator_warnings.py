@@ -14,10 +14,10 @@ from zab.store.store import Mismatch
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
-"""The number of last fsyncs that are checked. A warning requires that half of them are slow: one means nothing."""
+"""The number of last fsyncs that are checked. Half of them must be slow for a warning: a single one means nothing."""
 QUEUED_BYTES: Final = 8 << 20
 QUORUM_MISSED_MS: Final = 3_000
-"""After this time without a quorum, the log names each missing server and the reason."""
+"""The time without a quorum after which the log names each missing server and the reason."""
 
 
 def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
