@@ -42,7 +42,7 @@ async def block_nursery() -> AsyncIterator[trio.Nursery]:
 
 
 def sole_error(group: BaseException) -> BaseException:
-    """Return the single error inside the groups of nurseries, or the group if it contains several."""
+    """Return the single error inside the groups of nurseries, or a group of the errors if there are several."""
     found = [error for error in _in_nurseries(group) if not isinstance(error, trio.Cancelled)]
     found = [error for error in found if not isinstance(error, Stopped)] or found  # only a consequence of another error
     if not found:

@@ -68,9 +68,9 @@ class Driver:
         self.apply_batch, self.activate, self.restore = applier.apply_batch, applier.activate, restorer.restore
         """The effects of a turn on the machine."""
         self._saved: Ticket = 0
-        """The last write that is durable. It never decreases."""
+        """The ticket of the last write that is durable. It never decreases."""
         self._reported_saved: Ticket = 0
-        """The last write reported to the node as durable: at most `_saved`."""
+        """The ticket of the last write that was reported to the node as durable: at most `_saved`."""
 
     def saved(self, ticket: Ticket) -> None:
         """Record that all writes up to this one are durable. The next turn reports it to the node."""

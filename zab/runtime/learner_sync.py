@@ -117,7 +117,7 @@ class LearnerSync:
             # The peer dials again with the same result, until the machine or the limit is changed.
             self._log.warn_rate_limited("snapshot_not_sent", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
-            await trio.lowlevel.checkpoint_if_cancelled()  # later items must not be sent without it
+            await trio.lowlevel.checkpoint_if_cancelled()  # later items must not follow without the snapshot
         except (Purged, StorageError) as error:
             if isinstance(item, SendRest):
                 # The file was purged or damaged since it was found. The peer dials again, which repeats the search.

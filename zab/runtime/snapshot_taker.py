@@ -92,7 +92,7 @@ class SnapshotTaker:
         self._wakeup.ring()
 
     async def wait_written(self, zxid: Zxid) -> None:
-        """Wait until the snapshot at this zxid is complete, or was given up, if it is being written."""
+        """Wait until the snapshot at this zxid is complete or given up. Return at once if it is not being written."""
         job = self._job
         if job is not None and job.zxid == zxid:
             await job.over.wait()

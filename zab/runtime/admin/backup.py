@@ -1,7 +1,7 @@
 """The command `snapshot`: a backup as of one zxid, made while the server serves.
 
-Backups are read by `zab import`, by ZooKeeper and by its tools, so they have ZooKeeper's format and not ours. They are
-written to two files without names, which cost disk instead of memory and are deleted when they are closed.
+Backups are read by `zab import`, by ZooKeeper and by its tools, so they have ZooKeeper's format and not ours. A backup
+passes through two files without names, which cost disk instead of memory and are deleted when they are closed.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 CHANGING: Final = frozenset(
     {*SET_TRACE_MASK, *GIVE_UP_HISTORY, *(name for each in _ALL if each.changes for name in each.names)}
 )
-"""The names of all commands that take a POST, without `restore`, which is refused by every method."""
+"""The names of all commands that take a POST, without `restore`, which is refused with any method."""
 
 
 def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:

@@ -1,7 +1,7 @@
 """The status page. The server renders it, and it is readable without a script; a small script refreshes it.
 
-The script requests the same markup again and replaces the parts that differ, so this is the only template. A word or a
-sign beside each colour has the same meaning.
+The script requests the same markup again and replaces the parts that differ, so this is the only template. Beside each
+colour there is a word or a sign with the same meaning.
 """
 
 from __future__ import annotations

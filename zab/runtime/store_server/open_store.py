@@ -157,7 +157,7 @@ async def run_server(
 
 
 async def _open_admin_port(nursery: trio.Nursery, server: ServerRuntime, settings: AdminSettings) -> int:
-    """Open a port for operators. A tenth of all modules serves only this, and is imported only now."""
+    """Open a port for operators. A tenth of all modules serves only such ports, and is imported only now."""
     from zab.admin.admin_port import AdminPort
     from zab.runtime.admin.store_site import StoreSite
 
