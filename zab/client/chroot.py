@@ -21,7 +21,7 @@ def path_below(root: str, path: str) -> str:
 
 
 def path_out_of(root: str, path: str) -> str:
-    """Return the path as the session sees it. The configuration node outside the root keeps its path."""
+    """Return the path as the session sees it. A path outside of the root, like `/zookeeper/config`, is unchanged."""
     if path == root:
         return ROOT
     return path[len(root) :] if path.startswith(f"{root}/") else path

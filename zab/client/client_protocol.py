@@ -97,7 +97,7 @@ class ClientProtocol:
         self._bytes = 0
         """The bytes of the calls in flight."""
         self._xid = 0
-        """The xid of the last request: positive, and 1 follows the greatest."""
+        """The xid of the last request; 0 before the first. After the greatest xid comes 1."""
         self._out: list[bytes] = []
         """Frames that `take` will return."""
         self._reader = ReplyReader(settings.reply_bytes_max)

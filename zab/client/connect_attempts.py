@@ -1,4 +1,4 @@
-"""The attempts to reach each server: each new outcome is logged once, and the final error lists them all.
+"""The outcomes of the attempts to reach each server, for the log and for the final error.
 
 A client that cannot connect tries again and again. The log has one line for each new outcome, and one from time to time
 while nothing changes.

@@ -31,7 +31,7 @@ RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
 """The shortest time for an attempt, even if many servers share the time for the first connection."""
 STEADY_S: Final = 1.0
-"""A connection of at least this duration was a success: the next pause is a short one again."""
+"""The shortest duration of a connection that counts as a success: the next pause is a short one again."""
 
 _log: Final = logging.getLogger("zab.client")
 
@@ -286,7 +286,7 @@ class Connector:
             self._scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream, alive: KeepAlive) -> None:
-        """Send all frames of one turn of the event loop in one call."""
+        """Send frames until cancelled: all those of one turn of the event loop in one call."""
         machine = self._machine
         while True:
             data = machine.take()

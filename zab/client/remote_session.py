@@ -159,10 +159,7 @@ class RemoteSession(Session):
             self._protocol.unwatch(path, kind)
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
-        """Add an identity, as in every session.
-
-        Every server that this session moves to receives it, even if the call is cancelled.
-        """
+        """Add an identity. Every server that this session moves to receives it, even if the call is cancelled."""
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
         if len(self._protocol.setup.auths) >= self._settings.auths_max:

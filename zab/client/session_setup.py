@@ -21,7 +21,7 @@ KINDS_ONCE: Final = 3
 
 
 class AuthOwner(Protocol):
-    """The session."""
+    """The session that has the identities."""
 
     def auth_failed(self, code: int, why: str) -> None:
         """Called when the server has refused the session's credentials, as any other server would."""
@@ -69,7 +69,7 @@ class SessionSetup:
     # -- identities --------------------------------------------------------------------------------
 
     def add(self, scheme: str, credentials: bytes, done: Done) -> Auth:
-        """Add an identity, or a caller that waits for one."""
+        """Add an identity, and a caller that waits for its acceptance. An identity that is known is not added twice."""
         auth = next((each for each in self.auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
         if auth is None:
             auth = Auth(scheme, credentials)
