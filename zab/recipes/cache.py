@@ -55,7 +55,7 @@ class Changes:
         self._known: dict[str, Cached] = {}
         """The nodes as they were last yielded."""
         self._pending = dict.fromkeys(cache._nodes)
-        """The names of nodes that may have changed since, in order."""
+        """The names of nodes that may have changed since they were last yielded, in order."""
         self._wake = trio.Event()
 
     def _notify(self, name: str | None) -> None:
@@ -162,7 +162,7 @@ class _Cache:
             await self._read(dirty)
 
     def _is_news(self, name: str, event: WatchEvent) -> bool:
-        """Return False if the node was read as of the event or later. Events of old servers have no zxid and count."""
+        """Return whether the event may be newer than the node that was read. Events of old servers have no zxid."""
         cached = self._nodes.get(name)
         return cached is None or event.zxid < 0 or event.zxid > cached.stat.mzxid
 

@@ -2,7 +2,7 @@
 
     <path>/<32 hexadecimal digits><marker><10 digits>
 
-The leading digits are random. If the reply to its creation is lost, a waiter finds its node by these digits. So no
+The leading digits are random. If the reply to the creation is lost, a waiter finds its node by these digits. So no
 waiter is in the queue twice or for ever. The marker tells the kind of waiter; a recipe names the markers of the waiters
 that it must wait for.
 """
