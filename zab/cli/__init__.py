@@ -22,7 +22,7 @@ def end_servers_early() -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    """Exit at once. An exception could be raised anywhere, even in the middle of the event loop."""
+    """Exit at once, without an exception, which could be raised anywhere, even in the middle of the event loop."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -36,7 +36,7 @@ HOST = "127.0.0.1"
 QUORUM_OFFSET = 707
 ELECTION_OFFSET = 1707
 ADMIN_OFFSET = 5899
-"""The distances from client port 2181 to the usual ports 2888, 3888 and 8080."""
+"""These three offsets are the distances from client port 2181 to the usual ports 2888, 3888 and 8080."""
 HOLDS = "store"
 SERVERS_MAX = 9
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 59_000

@@ -88,7 +88,10 @@ def export(source: Path, target: Path, log_dir: Path | None) -> None:
 
 
 def _advice(source: Path) -> str:
-    """Return advice about damage. Skipping the damaged part would lose acknowledged transactions."""
+    """Return the advice after an error about damage.
+
+    An import does not skip the damaged part, because that would lose acknowledged transactions.
+    """
     if source.is_dir() and their_files(source) is None:
         return f"`zab log repair {source} NEW` saves the undamaged part"
     return (
@@ -98,7 +101,7 @@ def _advice(source: Path) -> str:
 
 
 def _owner(source: Path) -> int | None:
-    """Return the number of the server that the directory belongs to, if it names one."""
+    """Return the number of the server that the directory belongs to, or None if it names none."""
     if not (source / IDENTITY).is_file():
         return None
     return owner_of_directory(ReadOnlyDisk(source), source).sid

@@ -165,8 +165,8 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
     """Return the zxid of the first transaction in a store's directory that was not written by a store, or None.
 
-    The directory belongs to a store if it names this kind of machine. If it names no kind, one transaction that a store
-    has written proves it.
+    The directory names the kind of its machine. If it names none, one transaction that was written by a store shows
+    that the directory belongs to a store.
     """
     kind = None
     if IDENTITY in disk.list():

@@ -240,7 +240,7 @@ def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
-    """Return the disk of a server with a separate directory for its log, or None."""
+    """Return the disk of a server whose log has a directory of its own; None if `log` is None."""
     if log is None:
         return None
     main = RealDisk(data)

@@ -26,7 +26,7 @@ from zab.wire.disk_store import departure
 
 
 def check_new(target: Path) -> None:
-    """Raise `ConfigError` if the target is a file, or a directory with files of another kind than `myid` and the lock.
+    """Raise `ConfigError` if the target is a file, or a directory with more than `myid`, a lock and `lost+found`.
 
     Call this first: a long import must not fail at its end.
     """

@@ -39,7 +39,7 @@ def run_in_trio(
     expected: tuple[type[Exception], ...] = (ZabError, OSError),
     describe: Callable[[BaseException], str] = str,
 ) -> T:
-    """Run the function, and turn expected errors into `Failed`, alone or in a group of one."""
+    """Run the function. Turn an expected error into `Failed`, also if it is the only one in an exception group."""
     try:
         return trio.run(function, *arguments)
     except expected as error:

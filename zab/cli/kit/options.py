@@ -60,7 +60,7 @@ def _is_given(value: object) -> bool:
 
 
 def identity(text: str) -> tuple[str, bytes]:
-    """Convert SCHEME:CREDENTIALS."""
+    """Convert SCHEME:CREDENTIALS to a pair."""
     scheme, colon, credentials = text.partition(":")
     if not colon or not scheme:
         raise click.BadParameter("expected SCHEME:CREDENTIALS, like digest:user:password")
@@ -68,7 +68,7 @@ def identity(text: str) -> tuple[str, bytes]:
 
 
 def user_and_password(text: str) -> tuple[str, str]:
-    """Convert USER:PASSWORD. Messages do not repeat the text."""
+    """Convert USER:PASSWORD to a pair. Error messages do not repeat the text."""
     user, colon, password = text.partition(":")
     if not user or not colon:
         raise click.BadParameter("expected USER:PASSWORD")

@@ -18,7 +18,7 @@ async def stop_on_signal(
     survives_hangup: bool = False,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Cancel the scope on SIGINT, SIGTERM or SIGHUP. Report the start once these signals no longer kill the process.
+    """Cancel the scope on SIGINT, SIGTERM or SIGHUP. `task_status` is started once they no longer kill the process.
 
     `survives_hangup`: ignore SIGHUP, with a line in the log. A server must outlive its terminal, and an operator may
     expect that SIGHUP makes it read its configuration again.

@@ -73,7 +73,7 @@ async def quota_of(session: Session, path: str) -> tuple[dict[str, int], dict[st
 
 
 async def delete_quota(session: Session, path: str, keys: set[str]) -> None:
-    """Delete the named limits, or all. With the last limit, its nodes and the parents that become empty are deleted."""
+    """Delete the named limits, or all. With the last limit, delete the quota's nodes, and parents that become empty."""
     data, stat = await _limits_of(session, path)
     values = parse(data) | dict.fromkeys(keys, -1)
     if keys and any(values.get(key, -1) > -1 for key in KEYS.values()):

@@ -20,7 +20,7 @@ _KEY: Final = "dynamicConfigFile"
 
 
 def write_membership(config: Path, ensemble: Ensemble, sid: int) -> Path:
-    """Write the members, and return the absolute path of their file: the next start may be in another directory."""
+    """Write the members. Return the path of their file, absolute: the next start may have another working directory."""
     dynamic = config.with_name(dynamic_name(config.name, ensemble.version)).resolve()
     replace_file(dynamic, [encode_dynamic(ensemble).encode()], like=dynamic if dynamic.exists() else None)
     old = config.read_bytes()

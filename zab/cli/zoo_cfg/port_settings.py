@@ -74,7 +74,7 @@ def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | 
 def peer_warnings(
     ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
 ) -> Iterator[str]:
-    """Warn about settings that let other hosts pose as a server of the ensemble."""
+    """Yield warnings about settings that let other hosts pose as a server of the ensemble."""
     if ensemble is not None and peers is None:
         far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:

@@ -63,7 +63,7 @@ def settle(
 
 
 def differences(given: Ensemble, saved: Ensemble) -> list[str]:
-    """Compare the settings that servers need of each other. Client addresses do not count."""
+    """Return the differences between two memberships, as text. Client addresses do not count."""
     found = []
     for sid in sorted({*given.by_id, *saved.by_id}):
         here, there = given.by_id.get(sid), saved.by_id.get(sid)
@@ -80,7 +80,7 @@ def differences(given: Ensemble, saved: Ensemble) -> list[str]:
 
 
 def removed(saved: Ensemble | None, sid: int) -> str:
-    """Return an explanation to append if this server was removed from the ensemble."""
+    """Return an explanation to append if this server was removed from the ensemble, else an empty text."""
     if saved is None or ServerId(sid) in saved.by_id:
         return ""
     return (
