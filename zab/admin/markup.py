@@ -75,7 +75,7 @@ def warnings(items: Sequence[str]) -> str:
 
 
 def members(title: str, head: Iterable[str], rows: Iterable[str]) -> str:
-    """Return the table of the machines, with a row made by `member` for each."""
+    """Return the table of the machines. `member` makes each of the rows."""
     body = row(head, "th") + "".join(rows)
     return f"<section><h2>{title}</h2><div class=wide><table class=members>{body}</table></div></section>"
 

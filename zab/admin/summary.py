@@ -20,7 +20,7 @@ class Summary:
 
     @classmethod
     def of(cls, count: int, total: float, most: float, recent: Iterable[float]) -> Summary:
-        """Make a summary from figures that another part has counted."""
+        """Make a summary of values that were counted elsewhere. `recent` are the last of these values."""
         made = cls()
         made.count, made.total, made.most = count, total, most
         made.recent.extend(recent)
