@@ -1,7 +1,7 @@
 """The syntax of Java's properties files.
 
 `key=value`, `key: value` or `key value`. `#` and `!` begin a comment. A backslash at the end of a line continues the
-line; before a letter it escapes the letter. Each entry has the number of its line, for messages about its value.
+line; anywhere else it escapes the next character. Each entry has the number of its line, for messages about its value.
 """
 
 from __future__ import annotations
