@@ -17,7 +17,7 @@ If an fsync is faster than this, handing it to a thread costs more than the fsyn
 """
 
 OPEN_FILES_ENOUGH: Final = 1 << 20
-"""The limit if the system sets none."""
+"""The limit of open files that is used if the system sets none."""
 
 _THRESHOLDS: Final = (50_000, 20, 100)
 
