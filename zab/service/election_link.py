@@ -85,7 +85,7 @@ class ElectionLink:
     # -- the connection ----------------------------------------------------------------------------
 
     def opened(self, now: float) -> None:
-        """Record that a connection is open. Repeat the last vote, which may have been lost with the earlier connection."""
+        """Record that a connection is open. Repeat the last vote: the end of the last connection may have lost it."""
         self.connected, self.why = True, ""
         self._connected_at = self._silent_since = now
         self._knocked = False
