@@ -1,7 +1,8 @@
 """What breaks the rest on purpose, and says whether it broke.
 
-It may import every package of this tree, and no package of this tree may import it. `harness.campaign` tries a
-state machine of the caller's own; all else is behind the command, `zab-harness`.
+It may import every package of this tree, and no package of this tree may import it. `harness.campaign` tests a
+state machine of the caller's own, and `harness.replay` runs one script of it; all else is behind the command,
+`zab-harness`.
 """
 
 from __future__ import annotations

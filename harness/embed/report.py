@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 
 from harness.faults import Script
 from harness.scripts import describe, to_json
 from zab.core.plurals import counted
+
+SCRIPT_LINES_MAX: Final = 40
 
 
 @frozen
@@ -133,7 +136,10 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
     if failure.shrunk:
         yield ""
         yield "The smallest script that shows it:"
-        yield from ("  " + line for line in describe(failure.script).splitlines())
+        lines = describe(failure.script).splitlines()
+        yield from ("  " + line for line in lines[:SCRIPT_LINES_MAX])
+        if len(lines) > SCRIPT_LINES_MAX:
+            yield f"  ... {counted(len(lines) - SCRIPT_LINES_MAX, 'more line')}, in the file below"
         yield ""
     if failure.replay:
         yield f"Replay it: {failure.replay}"

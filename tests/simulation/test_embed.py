@@ -18,6 +18,7 @@ from harness.draw import script_from_seed
 from harness.embed import roundtrip
 from harness.embed.client_history import explain, happenings, reply_of
 from harness.embed.held import Call, Objection, Verdict, judge
+from harness.embed.report import Failure
 from harness.embed.system import system_of
 from harness.embed.world import run
 from harness.faults import CrashAll, Invoke, Knobs, Script, Write
@@ -426,6 +427,14 @@ def test_long_history_is_cut_around_the_objection() -> None:
     assert "130 earlier calls left out" in told
     assert len(told.splitlines()) < 80
     assert "#150 b'ann 1' -> 150" in told
+
+
+def test_long_script_is_cut_in_the_report() -> None:
+    script = Script(1, ops=tuple(Invoke(at, "ann 1", 1) for at in range(100)))
+    told = str(harness.Report("Bank", 1, 1, 1.0, (Failure("a promise", "broken", script, 1, shrunk=True),)))
+    assert "... 63 more lines, in the file below" in told
+    assert "at    30 ms  invoke 1 request" in told
+    assert "at    60 ms" not in told
 
 
 def test_unknown_outcome_and_refusal_are_info_and_fail() -> None:
