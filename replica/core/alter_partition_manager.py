@@ -55,11 +55,11 @@ class AlterPartitionManager:
         self._check_at: int | None = None
         """The time of the next check for lagging followers. Set while `lagging` is not empty."""
         self._reads_due: list[tuple[int, TopicPartition]] = []
-        """A heap: when to read each partition's node again."""
+        """A heap of partitions whose node must be read again, each with the time of the read."""
 
     @property
     def deadline(self) -> int | None:
-        """The time of the next `tick`."""
+        """The time of the next `tick`; None if none is needed."""
         read_at = self._reads_due[0][0] if self._reads_due else None
         if self._check_at is None or read_at is None:
             return read_at if self._check_at is None else self._check_at

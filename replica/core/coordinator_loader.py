@@ -1,8 +1,8 @@
 """Loading one partition of a coordinator's topic, as Kafka's `CoordinatorLoader`.
 
-A new coordinator reads the partition once, from the log start to the log end at its election, and replays the records.
-Some of them may exist only on this broker and still be lost. So the load ends only when all of them are committed:
-clients must not see state that is lost later.
+A new coordinator reads the partition once, from the log start to the log end at the first read, and replays the
+records. Some of them may exist only on this broker and still be lost. So the load ends only when all of them are
+committed: clients must not see state that is lost later.
 
     while (pause_ms := loader.advance(storage.held(where))) is not None:    on an error: loader.restart()
         wait for pause_ms
@@ -48,7 +48,7 @@ class CoordinatorLoader:
         self._at = 0
         """All records before this offset have been replayed."""
         self._end = 0
-        """The log end at the election. This coordinator itself wrote all later records."""
+        """The log end at the first read. Records from there on are not replayed."""
 
     def advance(self, held: tuple[PartitionLog, int] | None) -> int | None:
         """Replay the next part, or check whether all records are committed. Raises errors of the log.

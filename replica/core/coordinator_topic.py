@@ -55,7 +55,8 @@ class Answer(Generic[R]):
 
 @frozen
 class CoordinatorReady(Generic[R, A, N]):
-    """Work for the runtime. Its parts may be done in any order. An answer that must follow a write comes later."""
+    """Work for the runtime. Its parts may be done in any order: an answer that must follow a write is in a later
+    `CoordinatorReady`."""
 
     answers: tuple[Answer[R], ...] = field(default=())
     appends: tuple[A, ...] = field(default=())
@@ -140,7 +141,7 @@ class CoordinatorTopic(Generic[T, F]):
         self._last_append = 0
 
     def succeed(self, former: Self) -> None:
-        """Replace a coordinator whose state may be inconsistent: load each partition that it led, and end its loads."""
+        """Replace a coordinator whose state may be inconsistent: load each partition that it served or was loading."""
         self.partitions = former.partitions
         self._loads = former._loads
         self._last_append = former._last_append  # outcomes of the former coordinator's writes may still arrive
@@ -296,7 +297,8 @@ class TopicCoordinator(Protocol[K_contra, E_contra]):
     def topic(self) -> CoordinatorTopic[Any, Any]: ...
 
     def succeed(self, former: Self) -> None:
-        """Replace a coordinator whose state may be inconsistent: load every partition that it led."""
+        """Replace a coordinator whose state may be inconsistent: load each partition that it served or was still
+        loading."""
 
     def step(self, ticket: Ticket, ask: K_contra, now: int) -> None:
         """Handle a request. The ticket is answered exactly once."""

@@ -18,7 +18,7 @@ class IsrChangePropagation:
     quiet_ms: int
     """Notify the controller when no ISR has changed for this long."""
     late_ms: int
-    """Notify it at the latest this long after the previous notification."""
+    """Notify the controller at the latest this long after the previous notification."""
     _changed: dict[TopicPartition, None] = field(factory=dict)
     """The partitions whose changes the controller has not been notified of."""
     _last_change: int = 0

@@ -102,7 +102,7 @@ class MetadataCache:
         return self._names.get(ident)
 
     def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None:
-        """Return a broker's address on this listener."""
+        """Return a broker's address on this listener; None if the broker is not live, or lacks the listener."""
         found = self.brokers.get(broker)
         return None if found is None else endpoint_of(found, listener)
 

@@ -1,5 +1,5 @@
-"""The effects of partitions and fetchers. The runtime takes them with `ReplicaManager.ready`, and flushes with
-`next_flush`."""
+"""The effects of partitions and fetchers. The runtime takes the flushes with `ReplicaManager.next_flush`, and all other
+effects with `ReplicaManager.ready`."""
 
 from __future__ import annotations
 

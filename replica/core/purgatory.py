@@ -86,7 +86,7 @@ class _OffsetQueue:
     """The operations that wait for an offset of one partition."""
 
     waiting: dict[tuple[int, int], tuple[int, DelayedWrite]] = field(factory=dict)
-    """The awaited offset, by token and index in the results."""
+    """The awaited offset and the operation, by token and index in the results."""
     last: int = -1
     ordered: bool = True
     """True if the awaited offsets ascend, so that a search may stop at the first one that is not reached."""
@@ -196,7 +196,7 @@ class DelayedOperationPurgatory:
         return tuple(delayed.values()) if delayed else ()
 
     def fetch_in(self, session: int) -> DelayedFetch | None:
-        """Return the delayed request of this session."""
+        """Return the delayed fetch of this session; None if there is none."""
         return self._in_sessions.get(session)
 
     # -- the end of a delay --------------------------------------------------------------------------------

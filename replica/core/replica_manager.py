@@ -1,7 +1,7 @@
 """The replicas of one broker, without I/O: it takes commands, requests, answers and the time, and returns answers and
 effects.
 
-    manager.apply(command, now)                  a command of the controller, whose epochs were checked
+    manager.apply(command, now)                  a command of the controller, with checked broker and controller epochs
     manager.produce(token, ...), fetch(...)      answered at once, or later in `Ready.replies`, by token
     manager.fetchers.next_request(leader, ...)   the next request to a leader; ends with `answered` or `failed`
     manager.alter_partition.written(...), ...    the outcome of a `WriteIsr` or `ReadIsr`
@@ -81,9 +81,10 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions with a usable log, whatever their role."""
         self.live: dict[BrokerId, Broker] = {}
-        """The live brokers of the newest metadata."""
+        """The live brokers of the newest UpdateMetadata, and the leaders that LeaderAndIsr commands have named
+        since."""
         self._known: dict[TopicPartition, None] = {}
-        """All partitions of the cluster that the newest metadata lists."""
+        """All partitions of the cluster that the controller's commands have named, except deleted ones."""
         self._offline: dict[TopicPartition, None] = {}
         """Partitions of this broker whose log is offline. None of them is in `partitions`."""
         self._min_insync: dict[str, int] = {}
@@ -121,7 +122,7 @@ class ReplicaManager:
 
     @property
     def deadline(self) -> int | None:
-        """The time of the next `tick`."""
+        """The time of the next `tick`; None if none is needed."""
         times = (self.purgatory.deadline, self.alter_partition.deadline)
         return min((time for time in times if time is not None), default=None)
 
@@ -388,7 +389,7 @@ class ReplicaManager:
     def delete_records(
         self, token: int, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]], now: int
     ) -> list[Deleted] | None:
-        """Delete records before offsets. Return None if it is delayed until no live replica has the records."""
+        """Delete records before offsets. Return None if the answer is delayed until no live replica has the records."""
         results: list[Deleted] = []
         awaited: dict[int, tuple[TopicPartition, Condition]] = {}
         offsets: dict[int, int] = {}
@@ -464,8 +465,8 @@ class ReplicaManager:
     def _fail_if_changed(self, where: TopicPartition, before: int, error: Exception) -> None:
         """Handle an unexpected exception in an append or a truncation.
 
-        If the log is unchanged, the records caused it, and the replica stays online. If the log is half changed, or its
-        end is not `before`, the replica goes offline.
+        If the log is unchanged, the records caused the exception, and the replica stays online. If the log is half
+        changed, or its end is not `before`, the replica goes offline.
         """
         self._outbox.note("not_written", partition=str(where), raised=error)
         partition = self.partitions.get(where)

@@ -79,7 +79,8 @@ class Fetched:
     start_offset: int = -1
     records: bytes = b""
     diverging: EpochEndOffset | None = None
-    """The end of the follower's last epoch in the leader's log: the follower must truncate there."""
+    """The end of the follower's last epoch, or of the greatest earlier one, in the leader's log: the follower must
+    truncate its log. None if the logs agree."""
     preferred: BrokerId = NOBODY
     """The replica to fetch from instead; -1 if none."""
     leader: tuple[BrokerId, LeaderEpoch] | None = None
@@ -89,7 +90,7 @@ class Fetched:
 
 
 class SessionFetched(list[Fetched]):
-    """The answer to a fetch in a session: only partitions with news."""
+    """The answer to a fetch in a session: only the partitions with records, changed offsets or an error."""
 
     def __init__(self, id: int, parts: Iterable[Fetched] = (), error: ErrorCode = ErrorCode.NONE) -> None:  # noqa: A002
         super().__init__(parts)
@@ -171,7 +172,7 @@ class LogFlush:
 
 @frozen
 class RoleTaken:
-    """A new role of this broker in a partition. `leads` is None if it has no role any more."""
+    """A new role of this broker in a partition. `leads` is None if this broker has no role any more."""
 
     where: TopicPartition
     leads: bool | None

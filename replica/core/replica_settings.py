@@ -12,8 +12,8 @@ class ReplicaSettings:
     lag_time_max_ms: int = 30_000
     """`replica.lag.time.max.ms`: a follower that has not caught up for this long leaves the ISR."""
     lag_messages_max: int | None = None
-    """`replica.lag.max.messages` of early Kafka versions: a follower that lacks more records leaves the ISR. None: no
-    limit."""
+    """`replica.lag.max.messages` of early Kafka versions: a follower that lacks more records than this leaves the ISR.
+    None: no limit."""
     min_insync: int = 1
     """The default `min.insync.replicas` of topics."""
     sync_writes: bool = False
@@ -35,7 +35,7 @@ class ReplicaSettings:
     isr_quiet_ms: int = 5_000
     """Notify the controller when no ISR has changed for this long."""
     isr_late_ms: int = 60_000
-    """Notify it at the latest this long after the previous notification."""
+    """Notify the controller at the latest this long after the previous notification."""
     parked_max: int = 100_000
     """The maximum number of delayed operations."""
     answer_bytes_max: int = 55 * 1024 * 1024

@@ -172,7 +172,8 @@ class FetchServer:
             self._purgatory.answer(delayed.token, _no_session())
 
     def _news(self, session: FollowerFetchSession, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
-        """Read the dirty partitions and return the news. Mark partitions without news as clean if possible."""
+        """Read the dirty partitions, and return the results that the follower must receive. Mark the other partitions
+        as clean if possible."""
         news = []
         for result in self.read(asked, session.to_look_at(), now, counts=counts):
             if session.is_news(result):
@@ -209,7 +210,7 @@ class FetchServer:
     # -- reading -------------------------------------------------------------------------------------------
 
     def read(self, asked: Fetch, parts: Iterable[FetchPartition], now: int, *, counts: bool = False) -> list[Fetched]:
-        """Read these partitions in order, until the answer is full.
+        """Read these partitions in order. When the answer is full, the remaining results have no records.
 
         The first batch is returned whole, whatever its size: otherwise a reader could never pass it. With `counts`, the
         fetch acknowledges the records before its offset; only the first read of a fetch does, not the read at the end

@@ -36,9 +36,10 @@ class FetchSessionLimits:
     slots_max: int = 1_000
     """`max.incremental.fetch.session.cache.slots`; 0: no sessions."""
     keep_ms: int = 120_000
-    """A session that was created or used within this time is not evicted."""
+    """The age below which a session is not evicted. A session that was not used for longer than this is evicted
+    first."""
     partitions_max: int = 200_000
-    """The number of partitions in all sessions together."""
+    """The maximum number of partitions in all sessions together."""
 
 
 @define(eq=False)
@@ -97,7 +98,8 @@ class FetchSessionCache:
             del self._open[ident]
 
     def begin(self, owner: str, requests: Mapping[TopicPartition, RequestFields], now: int) -> FetchSession | None:
-        """Open a session; return None if there is neither room nor a session to evict."""
+        """Open a session. Return None if it would be empty, if all sessions together would have too many partitions, or
+        if all slots are taken and no session may be evicted."""
         limits = self.limits
         if not requests or limits.slots_max <= 0 or self.partitions + len(requests) > limits.partitions_max:
             return None
@@ -118,7 +120,8 @@ class FetchSessionCache:
         forgotten: Iterable[TopicPartition],
         now: int,
     ) -> FetchSession:
-        """Apply the next request of a session. Raise if there is no such session, or the epoch is not the next one."""
+        """Apply the next request of a session. Raise `KafkaError` if this owner has no such session, if the epoch is
+        not the expected one, or if all sessions together would have too many partitions."""
         session = self._open.get(ident)
         if session is None or session.owner != owner:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {ident}")

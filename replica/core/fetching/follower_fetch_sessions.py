@@ -109,7 +109,7 @@ class FollowerFetchSessions:
                 session.rouse(where)
 
     def begin(self, asked: Fetch, now: int) -> FollowerFetchSession | None:
-        """Open a session for a follower that has none; return None if it would be too large."""
+        """Open a session for a follower that has none; return None if it would be empty or too large."""
         if not 0 < len(asked.parts) <= self.partitions_max:
             return None
         # Ids start at the clock, so an id of an earlier process repeats only if the clock was set back.

@@ -125,14 +125,16 @@ class ReplicaFetcher:
         return self._in_flight
 
     def resume_at(self, now: int) -> int | None:
-        """Return when the next request may be possible, unless something changes earlier."""
+        """Return when the next request may be possible, unless something changes earlier; None if something must change
+        first."""
         times = [self._due_at(partition, role, now) for partition, role in self._followed(self._dirty)]
         return min((time for time in times if time is not None), default=None)
 
     def interrupts(self, now: int) -> bool:
         """Return whether to abandon the fetch in flight, because it omits a partition that can be fetched now.
 
-        It may wait at the leader for its maximum wait time. Fetches are abandoned no more often than once in that time.
+        The fetch in flight may wait at the leader for its maximum wait time. Fetches are abandoned no more often than
+        once in that time.
         """
         request = self._in_flight
         if request is None or request.fetch is None or now - self._interrupted_ms < request.fetch.wait_ms:
@@ -296,8 +298,8 @@ class ReplicaFetcher:
         ends: Mapping[TopicPartition, int],
         now: int,
     ) -> None:
-        """Apply the answers by partition. `asked` and `ends` are leader epoch and log end of each partition at the
-        request."""
+        """Apply the answers by partition. `asked` has the leader epoch, and `ends` the log end, of each partition at
+        the time of the request."""
         for where, epoch in asked.items():
             still = self._still(where, epoch)
             if still is None:
@@ -363,8 +365,8 @@ class ReplicaFetcher:
                 role.step = FetchStep.FETCH
 
     def _on_offset(self, partition: Partition, role: FollowerRole, answer: OffsetAnswer, now: int) -> None:
-        """Resume after OFFSET_OUT_OF_RANGE: truncate to the leader's log end if it is smaller, else restart at its log
-        start."""
+        """Resume after OFFSET_OUT_OF_RANGE. If the leader's log end is smaller, truncate to it. Otherwise ask for the
+        leader's log start, and start over there if it is beyond this log's end."""
         log = partition.log
         if answer.error:
             self._on_error(partition, role, answer.error, now)

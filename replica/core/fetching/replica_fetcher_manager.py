@@ -15,7 +15,7 @@ from replica.core.replication_quota import ReplicationQuotaManager
 
 
 class ReplicaFetcherManager:
-    """Assigns each partition of a follower to the fetcher for its leader."""
+    """Assigns each partition that this broker follows to the fetcher for its leader."""
 
     def __init__(
         self,

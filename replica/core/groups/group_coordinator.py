@@ -65,7 +65,7 @@ from replica.core.groups.member_memory import of_request
 from replica.core.groups.offset_commits import OffsetCommits, says_who
 
 NAME_MAX: Final = 0x7FFF
-"""The longest group id that a record of the offsets topic can hold."""
+"""The length of the longest group id that a record of the offsets topic can hold."""
 
 
 class GroupCoordinator:

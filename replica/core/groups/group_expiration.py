@@ -112,8 +112,8 @@ class GroupExpiration:
     def _expired(self, group: GroupMetadata, now: int) -> Iterator[TopicPartition]:
         """Yield the expired offsets (KIP-211).
 
-        The age of an offset counts from the time when the group became empty. For groups without members that join, and
-        for topics that no member subscribes to, it counts from the commit.
+        In an empty group, the age of an offset counts from the time when the group became empty. In a group that only
+        stores offsets, and for topics to which no member subscribes, it counts from the commit.
         """
 
         def since_empty(position: OffsetAndMetadata) -> int:

@@ -336,7 +336,7 @@ class GroupMembership:
     def on_connection_closed(self, connection: str, find: Callable[[str], GroupMetadata | None], now: int) -> None:
         """Let rebalances complete without the members whose ids were sent on this connection.
 
-        A client whose connection breaks before its member id arrives requests another one, so nobody joins with the
+        A client whose connection breaks before its member id arrives requests another one, so no client joins with the
         first id. Kafka's coordinator waits for that id until the session timeout. If the id did arrive, it stays valid
         until then, and joining with it causes another rebalance.
         """

@@ -172,7 +172,7 @@ class OffsetFetch:
 class OffsetsFetched:
     error: ErrorCode
     positions: Mapping[TopicPartition, OffsetAndMetadata | ErrorCode | None] = field(factory=dict)
-    """The committed offset of each partition, or None if there is none."""
+    """The committed offset of each partition, None if there is none, or an error."""
 
 
 @frozen

@@ -51,7 +51,7 @@ class GroupMetadata:
     unsynced: dict[str, None] = field(factory=dict)
     """Members of this generation that have not sent SyncGroup."""
     assigning: int | None = None
-    """The generation whose assignment is being written."""
+    """The generation whose assignment is being written; None if no assignment is."""
     initial_delay: InitialDelay | None = None
     """Set only during the initial rebalance delay."""
     subscribed: frozenset[str] | None = frozenset()

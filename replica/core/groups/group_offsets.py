@@ -41,7 +41,7 @@ class GroupOffsets:
 
     positions: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
     on_the_way: dict[TopicPartition, int] = field(factory=dict)
-    """The number of changes that are pending: being written, or waiting for the end of a transaction."""
+    """The number of pending changes of each partition: being written, or waiting for the end of a transaction."""
     _open: dict[int, OpenTransaction] = field(factory=dict)
     """The transactions that have not ended, by producer."""
     _dropped: dict[TopicPartition, int] = field(factory=dict)

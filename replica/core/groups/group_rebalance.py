@@ -64,8 +64,8 @@ class GroupRebalance:
             self.begin(group, Cause.TOO_LARGE, why, now)
 
     def dismiss(self, group: GroupMetadata, now: int) -> None:
-        """Drop a group that moved to another coordinator. Pending requests get NOT_COORDINATOR, so members look it up
-        again."""
+        """Drop a group that moved to another coordinator. Pending requests get NOT_COORDINATOR, so members look up the
+        new coordinator."""
         for member in group.members.values():
             if member.joining is not None:
                 self._outbox.answer(member.joining, Joined(E.NOT_COORDINATOR, member=member.id))
@@ -135,7 +135,8 @@ class GroupRebalance:
         self.complete(group, now)
 
     def complete(self, group: GroupMetadata, now: int) -> None:
-        """Begin the next generation with the members that have joined, and with absent static members."""
+        """Begin the next generation with the members that have joined, and with absent static members. If only absent
+        static members are left, wait again."""
         for member in [each for each in group.members.values() if each.joining is None and each.instance is None]:
             why = "it did not join again in time"
             self._outbox.note(MemberDropped(group.id, member.id, why))

@@ -56,7 +56,7 @@ class GroupTimers:
 
     @property
     def next(self) -> int | None:
-        """A time before which no timer is due."""
+        """A time before which no timer is due; None if no timer is set."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 

@@ -1,6 +1,6 @@
 """The memory that group members use. A client that sends much and disconnects remains a member for a session timeout.
 
-Each group updates the sum when its members change.
+`MemberMemory` holds the sum over all groups. Each group updates the sum when its members change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from attrs import define
 from replica.core.groups.group_messages import Join, SupportedProtocol
 
 CHARACTER_BYTES: Final = 4
-"""The bytes of one character: Python stores a text that has any character beyond the BMP with four bytes each."""
+"""The bytes of one character: if a text has any character beyond the BMP, Python uses four bytes for each of its
+characters."""
 PROTOCOL_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
 """The bytes of a member without its metadata."""

@@ -129,7 +129,7 @@ def refusal(group: GroupMetadata, who: GroupIdentity) -> E | None:
     if who.generation != group.generation:
         return E.ILLEGAL_GENERATION
     if group.state is S.COMPLETING_REBALANCE:
-        return E.REBALANCE_IN_PROGRESS  # until the sync, its partitions in this generation may belong to another member
+        return E.REBALANCE_IN_PROGRESS  # the generation may assign the sender's partitions to another member
     return None
 
 

@@ -1,12 +1,13 @@
 """One client's connection: the next request to execute, the order of responses, and when to stop reading.
 
-Requests are executed one at a time, and responses are sent in the order of the requests, with two exceptions:
+Requests are executed one at a time, and responses are sent in the order of the requests. Two kinds of producers need
+more:
 
 - A Produce with acks=all is a replicated write. Once its records have offsets, the next request may be executed, so the
   producer's next batch is written while the first one is replicated. Responses stay in order. A request of another kind
   is executed only when all earlier writes are answered, so clients read their own writes.
-- A client with acks=0 closes its connection after its last request. All requests that arrived before are executed,
-  except those that only wait on behalf of the client: fetches, and waits for other group members.
+- A client with acks=0 may close its connection right after its last request. All requests that arrived before are
+  executed, except those that only wait on behalf of the client: fetches, and waits for other group members.
 
 The object does no I/O. The caller gives it request frames and responses, and takes the frames to send.
 """
@@ -94,8 +95,8 @@ class ClientConnection:
         self.in_progress = 0
         """The number of requests that started and have no response yet."""
         self.executing: RequestKind | None = None
-        """The request that blocks the next one. The connection's task sets None when it is answered, or is a placed
-        write."""
+        """The kind of the request that blocks the next one; None if no request does. The connection's task sets None
+        when the request is answered, or is a placed write."""
         self.pending_writes: deque[PendingWrite] = deque()
         """Replicated writes in the order of their requests. All but the last one are placed."""
         self.client_left = False
@@ -107,7 +108,7 @@ class ClientConnection:
         self.unsent_bytes = 0
         """Bytes of `unsent`, and of responses that are being sent."""
         self.failure = ""
-        """The reason that `cut` was called with."""
+        """The reason that `cut` was called with; empty before."""
 
     def cut(self, why: str) -> None:
         self.failure = why

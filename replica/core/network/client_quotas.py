@@ -1,8 +1,8 @@
 """Client quotas: the rates of producers and consumers, and the waiting time of a client that exceeds its rate.
 
 A rate is configured for a user, for a client id, or for both, by name or as a default. The rate of the first matching
-level in `LEVELS` applies. All clients that match the same entity share its rate: a user's rate limits all clients of
-that user together.
+level in `LEVELS` applies. A user's rate limits all clients of that user together, and likewise for a client id. A
+default gives each user or client id a rate of its own.
 
 A request is executed even if it exceeds the rate; the client waits afterwards. A client that was idle may use as much
 at once as its rate allows in `burst_ms`.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 _RESPONSE_BYTES_LEAST: Final = 64 * 1024
-"""A fetch response contains at least one whole batch in any case, so every client makes progress."""
+"""The smallest limit for a fetch response. A response contains at least one whole batch in any case, so every client
+makes progress."""
 
 
 class PartialRequestHolder(Protocol):

@@ -18,7 +18,8 @@ def last_epoch(log: PartitionLog) -> int:
 
 
 def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset | None:
-    """Return the end of `epoch` in this leader's log if the follower's log diverges from it; None if the logs agree.
+    """Return the end of `epoch` in this leader's log if the follower's log diverges from it. Return None if the logs
+    agree, or if `epoch` is NO_EPOCH.
 
     `epoch` is the leader epoch of the follower's last record, and `offset` the end of the follower's log.
     """

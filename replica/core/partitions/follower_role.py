@@ -18,7 +18,8 @@ class FetchStep(Enum):
     ASK_LATEST = auto()
     """ListOffsets: the fetch offset is out of range, so ask where the leader's log ends."""
     ASK_EARLIEST = auto()
-    """ListOffsets: the follower's log must restart, so ask where the leader's log begins."""
+    """ListOffsets: the fetch offset is out of range, and the leader's log does not end earlier, so ask where it
+    begins."""
     STOP = auto()
     """The leader knows a newer epoch. Wait for the controller's command."""
 
@@ -34,4 +35,4 @@ class FollowerRole:
     """The follower requests nothing before this time."""
     leader_high_watermark: int = -1
     in_sync: bool = False
-    """Whether this replica was in the ISR when it began to follow. Then no quota throttles it."""
+    """True if this replica was in the ISR when it began to follow. Then no quota throttles it."""

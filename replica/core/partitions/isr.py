@@ -90,7 +90,8 @@ class Isr:
         self.maximal = frozenset(members)
 
     def update(self, members: tuple[BrokerId, ...], version: Version) -> None:
-        """Adopt the ISR that the controller read under this leader epoch. A pending request stays pending."""
+        """Adopt the ISR that the controller read under this leader epoch. A pending request stays pending, unless this
+        is the ISR that it requests."""
         if version <= self.version:
             return
         if self.asked is None or members == self.asked:

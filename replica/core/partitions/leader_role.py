@@ -94,7 +94,8 @@ class LeaderRole:
         return all(self.followers[broker].end_offset == end for broker in self.isr.members if broker != self.me)
 
     def least_start(self, own: int, live: Collection[BrokerId]) -> int:
-        """Return the smallest log start of this and the live replicas; UNKNOWN if one of them has not fetched yet."""
+        """Return the smallest log start of this replica and the live followers; UNKNOWN if one of them has not fetched
+        yet."""
         starts = [follower.start_offset for follower in self.followers.values() if follower.id in live]
         return UNKNOWN if UNKNOWN in starts else min([own, *starts])
 

@@ -13,7 +13,7 @@ from replica.core.partitions.partition_log import PartitionLog, TimestampAndOffs
 LATEST: Final = -1
 EARLIEST: Final = -2
 GREATEST: Final = -3
-"""The record with the greatest timestamp."""
+"""Stands for the record with the greatest timestamp."""
 EARLIEST_LOCAL: Final = -4
 
 
@@ -35,5 +35,6 @@ Search: TypeAlias = Callable[[PartitionLog, int], TimestampAndOffset | None]
 
 
 def search(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
-    """Return the first record at or after the timestamp; for GREATEST, the record with the greatest timestamp."""
+    """Return the first record at or after the timestamp; for GREATEST, the record with the greatest timestamp. Return
+    None if there is none."""
     return log.greatest_timestamp() if timestamp == GREATEST else log.find_timestamp(timestamp)

@@ -71,7 +71,8 @@ class Partition:
     outbox: Outbox = field(factory=Outbox)
 
     def __attrs_post_init__(self) -> None:
-        """Start from a checkpointed high watermark, clamped to the log, whose tail may be lost since.
+        """Start from a checkpointed high watermark, clamped to the log: the log may have lost its tail since the
+        checkpoint.
 
         Records that an earlier process wrote may be in the page cache only, so none counts as durable yet.
         """
@@ -251,7 +252,7 @@ class Partition:
     def append_as_leader(
         self, acks: int, records: bytes | ExaminedBatch, now: int, clock: int, origin: int
     ) -> tuple[Produced, int]:
-        """Append a producer's batch. Return the result, and the offset whose commit acknowledges the batch."""
+        """Append a producer's batch. Return the result, and the high watermark that commits the batch."""
         where, log = self.where, self.log
         leading = self.leading()
         if acks == ALL and not self.enough_in_sync:
@@ -448,8 +449,8 @@ class Partition:
         """Verify records that a follower fetches again and again: it may refuse them because they are damaged in this
         log.
 
-        If they are damaged, fail the replica, so that another ISR member can lead. Without a live other member, keep
-        serving.
+        If they are damaged, fail the replica, so that another ISR member can lead. If none but the follower is live,
+        keep serving.
         """
         wrong = self.log.find_corruption(found)
         if wrong is None:
@@ -533,7 +534,7 @@ class Partition:
         if not isinstance(self.role, LeaderRole):
             return False
         leading, end = self.role, self.log.end_offset
-        # A follower that was about to join the ISR and fell behind does not hold the high watermark back.
+        # A follower that was about to join the ISR, but fell behind, no longer holds the high watermark back.
         self.advance(now)
         if leading.isr.changing:
             return True
@@ -576,8 +577,8 @@ class Partition:
         return True
 
     def isr_unwanted(self, write: WriteIsr, now: int) -> bool:
-        """Abandon an ISR change that was not written, because a joining broker is no longer registered. Return whether
-        the ISR changed."""
+        """Abandon an ISR change that was not written, because a joining broker is no longer registered. Return False if
+        that takes another write, or if the change is no longer pending."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is None or leading.isr.asked != write.state.isr or leading.isr.superseded:
             return False

@@ -114,7 +114,7 @@ class AbortedTxn(NamedTuple):
     first_offset    offset of its first record
     last_offset     offset of its ABORT marker; readers skip the producer's records in between
     stable_offset   last stable offset after the marker: the first offset of the oldest transaction that was open then,
-                    or the marker's next offset
+                    or the offset after the marker
     """
 
     producer_id: int
@@ -192,7 +192,8 @@ class PartitionLog(Protocol):
         at most the high watermark."""
 
     def on_high_watermark_updated(self, offset: int) -> None:
-        """Release transactions whose markers are before `offset`: they are committed."""
+        """Let the last stable offset pass the transactions whose markers are before `offset`: the markers are
+        committed."""
 
     def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
         """Return the aborted transactions that overlap the batches read."""

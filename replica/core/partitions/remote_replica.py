@@ -16,8 +16,8 @@ from replica.core.replica_settings import ReplicaSettings
 
 UNKNOWN: Final = -1
 STUCK_REPEATS: Final = 5
-"""After this many repeats of a fetch, the follower may be unable to append the records. Fewer repeats are normal: an
-answer may be lost, or full of other partitions' records."""
+"""The number of repeats of a fetch after which the follower may be unable to append the records. Fewer repeats are
+normal: an answer may be lost, or full of other partitions' records."""
 NEVER: Final = -(1 << 62)
 """A time before all other times."""
 
@@ -87,7 +87,8 @@ class RemoteReplica:
         return self.repeats > 0 and self.repeats % STUCK_REPEATS == 0
 
     def in_sync(self, leader_end: int, now: int, settings: ReplicaSettings) -> bool:
-        """Return whether the follower has caught up within `replica.lag.time.max.ms`."""
+        """Return whether the follower has caught up within `replica.lag.time.max.ms`, and does not lack more records
+        than `lag_messages_max`."""
         if self.end_offset == leader_end:
             return True
         if settings.lag_messages_max is not None and self.end_offset != UNKNOWN:

@@ -34,7 +34,7 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""ALLOW of one of these operations implies the key. DENY does not."""
+"""For some operations, the operations whose ALLOW implies an ALLOW of the key. A DENY implies nothing."""
 
 
 @frozen
@@ -162,7 +162,7 @@ class Acls:
         return self._resources.get(resource, _NOTHING)
 
     def somewhere(self, key: tuple[Requester, Operation, ResourceType, bool], decide: Callable[[], bool]) -> bool:
-        """Return a cached decision over all patterns of a resource type."""
+        """Return the decision over all patterns of a resource type. Call `decide` only if the cache lacks it."""
         found = self._somewhere.get(key)
         if found is None:
             if len(self._somewhere) >= _CACHED_MAX:

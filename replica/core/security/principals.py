@@ -17,7 +17,7 @@ _RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 _BEGIN: Final = "User:"
 SUBJECT_CHARS_MAX: Final = 1_024
-"""The longest subject to which rules are applied: a pattern may take quadratic time."""
+"""The length of the longest subject to which patterns are applied: a pattern may take quadratic time."""
 
 
 class BadRules(ValueError):
@@ -25,7 +25,7 @@ class BadRules(ValueError):
 
 
 class NoPrincipal(Exception):
-    """No rule matches the subject."""
+    """No rule matches the subject, or the subject is too long for the rules."""
 
 
 @frozen

@@ -27,7 +27,7 @@ class Saved:
     """The partitions of the transaction, sorted; none if it is empty or complete."""
     updated_ms: int = -1
     started_ms: int = -1
-    """When the transaction started; -1 if the id has not had a transaction."""
+    """The time at which the newest transaction started; -1 if there was none since the last InitProducerId."""
 
 
 @frozen

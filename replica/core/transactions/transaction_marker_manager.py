@@ -8,8 +8,8 @@
     markers.deleted(where), markers.checked(now)
 
 A request carries the markers of many transactions. If a marker is not written, for example because the leader changed,
-it is sent again after a pause to the leader of that time, until it is written or no longer awaited. This broker's own
-partitions are handled in the same way.
+it is sent again after a pause, to the partition's current leader, until it is written or no longer awaited. This
+broker's own partitions are handled in the same way.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MarkerKey: TypeAlias = tuple[int, TopicPartition]
 """A producer id and a partition, by which responses name a marker: a producer has one decided transaction at a time."""
 
 _WITHOUT_TRANSACTIONS: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
-"""The partition's log format supports no transactions, so it needs no marker."""
+"""Errors of a partition whose log format supports no transactions: the partition needs no marker."""
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""The partition has seen a newer producer epoch or coordinator epoch, so a retry is useless."""
+"""Errors of a partition that has seen a newer producer epoch or coordinator epoch: a retry is useless."""
 
 
 @frozen
@@ -166,7 +166,7 @@ class TransactionMarkerManager:
         return unknown
 
     def deleted(self, where: TopicPartition) -> list[MarkerResult]:
-        """Treat the partitions of a deleted topic as marked."""
+        """Drop the markers of a deleted partition, and return results that count it as marked."""
         gone = [key for key in self._unplaced if key[1] == where]
         return [MarkerResult(self._unplaced.pop(key), where, ErrorCode.NONE) for key in gone]
 

@@ -22,7 +22,7 @@ E = ErrorCode
 
 @frozen
 class Next:
-    """The state after a write. `last_`: the former producer id and epoch, which identify a repeated request."""
+    """The state after a write. `last_producer` and `last_epoch` identify a repeated request."""
 
     saved: Saved
     last_producer: int = NO_PRODUCER
@@ -31,7 +31,7 @@ class Next:
 
 @define(eq=False)
 class TransactionMetadata:
-    """A transactional id and its transaction, as Kafka's class of this name. Its methods have no other effects."""
+    """A transactional id and its transaction, as Kafka's class of this name. Its methods change nothing else."""
 
     id: str
     partition: int
@@ -68,8 +68,8 @@ class TransactionMetadata:
         return None
 
     def knows(self, expected: tuple[int, int] | None) -> bool:
-        """Return whether a producer that resumes after an error is the current one, or the previous one after its last
-        epoch."""
+        """Return whether the expected producer, which resumes after an error, is the current one, or the previous one
+        in its last epoch. A new producer, which expects none, passes."""
         if expected is None or self.now.epoch == NO_EPOCH:
             return True
         producer, epoch = expected

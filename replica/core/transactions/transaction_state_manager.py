@@ -115,4 +115,4 @@ _CLIENT_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
     E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""The error that a producer receives when its record could not be written."""
+"""The error that a producer receives, by the error of the failed write of its record."""
