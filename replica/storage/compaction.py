@@ -135,8 +135,8 @@ class Compaction:
 
 
 def emptied(header: Header) -> bytes:
-    """Return the batch without its records. It keeps the offsets, which end a segment, or the producer's last
-    sequence."""
+    """Return the batch without its records. What remains is its offsets, so that the segment ends where it did, and the
+    producer's last sequence."""
     flags = header.attributes & ~(7 | DELETE_HORIZON)
     return _as(header, [], Codec.NONE, flags, header.base_timestamp, header.max_timestamp)
 

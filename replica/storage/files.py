@@ -18,9 +18,9 @@ from zab.storage.real_disk import RealDisk
 LOCK: Final = ".lock"
 """The file in a log directory that Kafka locks."""
 RESERVE: Final = 32
-"""The file descriptors that each log directory reserves for temporary files."""
+"""The number of file descriptors that each log directory reserves for temporary files."""
 OPEN_FILES_MAX: Final = 2048
-"""The file descriptors that the logs of one directory may keep open. An active segment uses three."""
+"""The number of file descriptors that the logs of one directory may keep open. An active segment uses three."""
 OPEN_FILES_LEAST: Final = 16
 """The minimum of open files, even if descriptors are scarce: one operation uses several."""
 

@@ -62,8 +62,8 @@ def _position_before(segment: LogSegment, timestamp: int) -> int | None:
 
 
 def _is_at_the_end(segment: LogSegment, time: int, offset: int) -> bool:
-    """Return whether the batch is among the last ones. It loads no index, since a log may have thousands of
-    segments."""
+    """Return whether the batch of `offset` is among the last ones, and proves `time` to be the greatest timestamp. Load
+    no index, since a log may have thousands of segments."""
     try:
         return _none_is_later(segment, _last_position(segment), time, offset)
     except DamagedLog:

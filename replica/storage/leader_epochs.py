@@ -106,7 +106,8 @@ class LeaderEpochFileCache:
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEndOffset:
         """Return the largest epoch that does not exceed `epoch`, and its end: the start of the next epoch, or the log
-        end."""
+        end. If this log has only later epochs, return `epoch` and the start of the first of them; if it has only
+        earlier ones, (NO_EPOCH, NO_OFFSET)."""
         if epoch == NO_EPOCH or not self._epochs:
             return EpochEndOffset(NO_EPOCH, NO_OFFSET)
         if epoch == self._epochs[-1]:

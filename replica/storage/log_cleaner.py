@@ -61,7 +61,8 @@ def examine_log(log: UnifiedLog, cleaned_upto: int, now_ms: int, high_watermark:
 def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KEYS_MAX) -> Cleaned:
     """Clean one log once. It may run concurrently with appends: only the replacement of segments takes the log's lock.
 
-    If the log is truncated or segments are deleted meanwhile, the round ends without a result.
+    If the log is truncated or segments are deleted meanwhile, the round ends, and the result's `upto` is the first
+    dirty offset.
     """
     handles = Handles(log.segments.files, open_max=4)
     try:

@@ -25,7 +25,8 @@ DELETE: Final = "-delete"
 FUTURE: Final = "-future"
 STRAY: Final = "-stray"
 _META_VERSIONS: Final = ("0",)
-"""Version 1 belongs to Kafka without ZooKeeper, whose directories contain a metadata log."""
+"""The supported versions of `meta.properties`. Version 1 belongs to Kafka without ZooKeeper, whose directories contain
+a metadata log."""
 CLOSING_THREADS: Final = 8
 
 
@@ -92,7 +93,7 @@ class LogDirectory:
             raise StorageFailure(str(error)) from None
 
     def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
-        """Open the logs one after the other, and yield each partition. A damaged log is added to `damaged` instead."""
+        """Open the logs one after the other, add each to `logs`, or to `damaged`, and yield its partition."""
         self._read_clean_marker()
         self._recovery_points = self._read_recovery_points()
         self._start_offsets = self._offsets(files_of.START_OFFSETS)
@@ -156,7 +157,7 @@ class LogDirectory:
     def _open(self, partition: TopicPartition, config: LogConfig) -> UnifiedLog:
         folder = folder_of(partition)
         point = self._recovery_points.get(partition, 0)
-        # all records were durable, and the names of the segments show where each closed one ends
+        # after a clean shutdown all records are durable, and the names of the segments show where each closed one ends
         if self._points_lost and self.was_clean:
             names = (name for name in self.files.stats(folder) if name.endswith(LOG))
             point = max((int(name.removesuffix(LOG)) for name in names), default=point)
@@ -313,7 +314,8 @@ class LogDirectory:
                     files_of.write_offsets(self.files, name, offsets)
 
     def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
-        """Close all logs, then write the clean shutdown marker, which declares all logs durable.
+        """Close all logs. Then, unless one is damaged, write the clean shutdown marker, which declares all logs
+        durable.
 
         With `threads=0`, close one log after the other, always in the same order.
         """

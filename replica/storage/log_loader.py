@@ -135,8 +135,8 @@ def _delete_lone_indexes(
 ) -> None:
     """Delete indexes without a segment, as interrupted deletions leave them at both ends of the log.
 
-    Between two segments they cannot be left by a deletion: there they prove that a segment was lost, so raise
-    `DamagedLog`.
+    No deletion leaves them between two segments: before the recovery point they prove that a segment was lost there, so
+    raise `DamagedLog`.
     """
     files = handles.files
     bases = [int(name.removesuffix(LOG)) for name in found if name.endswith(LOG)]
@@ -154,7 +154,8 @@ def _delete_lone_indexes(
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
-    """Replace segments by a cleaned one, a durable `.swap` file: those with base offsets before its end.
+    """Replace the segments with base offsets from `base` to before `end` by a cleaned one, which is a durable `.swap`
+    file.
 
     The originals are durably deleted before the rename; otherwise one could reappear after the segment that contains
     its records.
@@ -337,7 +338,8 @@ def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:
 
 
 def _known_start(segment: LogSegment, since: int) -> tuple[int, int]:
-    """Return the position and offset of a durable batch, and cut the indexes there."""
+    """Return position and base offset of the last indexed batch before `since`, or of the segment's start if the
+    indexes name none. Cut the indexes there."""
     try:
         index = OffsetIndex(read_all(segment.handles.files, segment.path(INDEX)))
         times = TimeIndex(read_all(segment.handles.files, segment.path(TIMES)))

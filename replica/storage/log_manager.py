@@ -248,7 +248,7 @@ class LogManager:
     # -- tasks -------------------------------------------------------------------------------------
 
     def due_for_flush(self, now_ms: int) -> list[UnifiedLog]:
-        """Return the logs to flush, in a thread."""
+        """Return the logs that are due for a flush. The flush itself is slow: call it in a thread."""
         return [log for each in self._usable() for log in list(each.logs.values()) if log.is_flush_due(now_ms)]
 
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
@@ -321,7 +321,7 @@ class LogManager:
             except KafkaError as error:
                 of_disk = isinstance(error, StorageFailure) and not isinstance(error, DamagedLog | MissingFile)
                 if of_disk or directory.failed is not None or log.closed:
-                    raise  # the disk failed, not this log
+                    raise  # the disk failed, or the log was closed: compaction is not at fault
                 log.uncleanable = error
                 continue
             except Exception as error:

@@ -253,8 +253,8 @@ class LogSegment:
         return self.max_timestamp, self.offset_of_max
 
     def _find_greatest(self) -> None:
-        """Use the last entry of the time index, which was written when the segment was closed; without it scan the
-        batches."""
+        """Set the greatest timestamp from the last entry of the time index, which was written when the segment was
+        closed. Without that entry, scan the batches."""
         try:
             file = self.handles.files.open(self.path(TIMES))
         except MissingFile:
@@ -322,8 +322,8 @@ class LogSegment:
         self.has_aborted = self.aborted_changed = True
 
     def truncate_aborted(self, end: int) -> None:
-        """Remove entries whose marker is at this offset or later. Keep the entries before that a power loss left
-        intact."""
+        """Remove entries whose marker is at this offset or later. Of the earlier entries, keep those before the first
+        one that a power loss damaged."""
         if not self.has_aborted:
             return
         file = self.handles.get(self.path(ABORTED))
@@ -369,7 +369,8 @@ class LogSegment:
                 file.close()
 
     def locate(self, offset: int) -> tuple[int, Header] | None:
-        """Return position and header of the first batch whose last offset is at or after `offset`.
+        """Return position and header of the first batch whose last offset is at or after `offset`; None if there is
+        none.
 
         If the index names a position that is not a batch start, or a batch after the offset, rebuild the indexes.
         """
@@ -387,7 +388,7 @@ class LogSegment:
         return found
 
     def _rebuild_once(self) -> None:
-        """Rebuild the indexes once. Raise if they were rebuilt already, because then the log itself is damaged."""
+        """Rebuild the indexes, unless they were rebuilt already: then the log itself is damaged."""
         if not self.indexes_are_rebuilt:
             self.rebuild()
 
@@ -398,7 +399,8 @@ class LogSegment:
         return None
 
     def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
-        """Return the last batch boundary at or before `limit`, and its offset if a header was read there."""
+        """Return the last known batch boundary at or before `limit`, and the next offset there; None if no header was
+        read."""
         at = max(start, self.index.floor_position(limit))
         try:
             return self._boundary_from(at, limit)

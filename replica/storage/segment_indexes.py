@@ -65,12 +65,12 @@ class OffsetIndex:
         return _OFFSET.pack(offset, position)
 
     def floor(self, offset: int) -> int:
-        """Return the indexed position closest before the batch that contains this offset."""
+        """Return the last indexed batch start at or before the batch that contains this offset; 0 if there is none."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
     def floor_position(self, position: int) -> int:
-        """Return the last indexed batch start at or before this position."""
+        """Return the last indexed batch start at or before this position; 0 if there is none."""
         at = bisect_right(self._positions, position) - 1
         return self._positions[at] if at >= 0 else 0
 
@@ -126,7 +126,8 @@ class TimeIndex:
         return _TIME.pack(time, offset)
 
     def before(self, time: int) -> tuple[int, int] | None:
-        """Return the last entry with an earlier timestamp. All records up to its offset have earlier timestamps."""
+        """Return the last entry with an earlier timestamp; None if there is none. All records up to its offset have
+        earlier timestamps."""
         at = bisect_left(self._times, time) - 1
         return (self._times[at], self._offsets[at]) if at >= 0 else None
 

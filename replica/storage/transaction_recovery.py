@@ -45,7 +45,8 @@ def restore_transactions(
 
 
 def _truncate_torn(segment: LogSegment) -> None:
-    """Remove entries without a marker from the end: an entry may span two sectors, of which a power loss kept one.
+    """Remove the last entries whose marker is not in the log: an entry may span two sectors, of which a power loss kept
+    one.
 
     An entry with a marker proves all earlier ones, which were durable before it was written.
     """

@@ -54,7 +54,7 @@ from replica.wire.validation import Checked, Rules, examine, refused_records, va
 Placed: TypeAlias = tuple[int, Header]
 """A batch's position in a buffer, and its header as it will be stored."""
 SNAPSHOT_BYTES: Final = 8 << 20
-"""The number of flushed bytes after which a snapshot is due. A start replays no more than that."""
+"""The number of appended bytes after which the next flush writes a snapshot, so that a start replays few batches."""
 
 
 class OffsetCheckpoints(Protocol):
@@ -572,9 +572,9 @@ class UnifiedLog:
         self.segments.forget_positions()
 
     def is_truncated_since(self, truncations: int, segments: Sequence[LogSegment] = ()) -> bool:
-        """Return whether the log was truncated since `truncations` was read, or one of these segments is gone.
+        """Return whether the log was truncated since `truncations` was read, is closed, or lacks one of these segments.
 
-        For threads that use closed segments without the lock.
+        Called by threads that use closed segments without the lock.
         """
         with self.lock:
             return (
