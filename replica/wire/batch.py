@@ -1,7 +1,8 @@
 """Record batches of magic 2, as in logs and in Produce and Fetch requests.
 
 A batch is a header of 61 bytes and records that are compressed together. A leader writes the base offset and the leader
-epoch in place: the checksum does not cover them. These functions work on the bytes without copying them.
+epoch in place: the checksum does not cover them. These functions work on the bytes in place, and copy them only to
+compute a checksum or to build a batch.
 """
 
 from __future__ import annotations

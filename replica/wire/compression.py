@@ -25,11 +25,12 @@ READ_BYTES_MAX: Final = 1 << 30
 """The limit for batches in the log. No setting allows larger ones."""
 _FEW: Final = 64
 _MEMBER_BYTES: Final = 4 << 10
-"""A gzip stream may have one member for each this many bytes of its limit, plus a few: empty members cost time."""
+"""A gzip stream may have `limit // _MEMBER_BYTES + _FEW` members: empty members cost time."""
 _BLOCK_BYTES: Final = 256
-"""A snappy stream may have one block for each this many bytes of its limit, plus a few."""
+"""A snappy stream may have `limit // _BLOCK_BYTES + _FEW` blocks."""
 _INPUT_PIECE: Final = 64 << 10
-"""The bytes passed to zlib in one call. It copies the unused rest, which takes quadratic time for many members."""
+"""The number of bytes that are passed to zlib in one call: zlib copies the unused rest, which takes quadratic time for
+many members."""
 
 
 class Codec(IntEnum):
@@ -47,7 +48,7 @@ class Codec(IntEnum):
 
 
 _PIECE: Final = 1 << 20
-"""The bytes that are decompressed at a time, while other threads wait for the interpreter."""
+"""The number of bytes that are decompressed at a time, while other threads wait for the interpreter."""
 _XERIAL: Final = bytes.fromhex("82534e4150505900")
 _XERIAL_HEADER: Final = _XERIAL + bytes.fromhex("0000000100000001")
 _XERIAL_BLOCK: Final = 32 << 10

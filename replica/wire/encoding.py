@@ -88,7 +88,7 @@ def _named(one: Field, version: int, *, flexible: bool) -> Writer:
 
 
 def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
-    """Write tagged fields, except those with default values, and structs that have only defaults."""
+    """Write tagged fields, but neither those with default values nor structs that have only defaults."""
     places = [
         (tag, attrgetter(one.name), (one.absent, None if one.struct is None or one.many else one.struct()), write)
         for tag, one, write in known

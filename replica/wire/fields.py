@@ -64,7 +64,7 @@ FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind
 class Field:
     """The declaration of a struct's field.
 
-    clip     longer texts are cut to this many bytes; 0: longer texts are an error
+    clip     longer texts are cut to this many bytes; 0: no text is cut
     many     True if the field is an array
     struct   the class of the struct, or of the array's elements
     """
@@ -115,7 +115,8 @@ def in_runs(placed: Iterable[tuple[int, Field]]) -> Iterator[list[tuple[int, Fie
 def _declared(
     kind: Kind, *, many: bool = False, struct: type[Any] | None = None, default: Any = NOTHING, **more: Any
 ) -> Any:
-    """Return a class attribute. Without `default`, the default is 0, "" or a new list."""
+    """Return a class attribute. Without `default`, the default is the kind's zero, such as 0 or ""; a new list for an
+    array; None for a text that may be null in every version."""
     absent = default
     if default is NOTHING:
         optional = kind is Kind.TEXT and more.get("null") == ALWAYS and not many

@@ -30,7 +30,7 @@ _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 LENGTH_BYTES: Final = _LENGTH.size
 HEAD_BYTES: Final = _HEAD.size
-"""The size of API key and version in a request."""
+"""The size of the API key, the version and the correlation id in a request."""
 
 
 @frozen
