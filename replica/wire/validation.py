@@ -362,8 +362,8 @@ def _alike(
 ) -> bytes:
     """Return the encoded timestamp deltas of the following records that have the same layout as the one at `begin`.
 
-    Such a record has the same bytes at `heads`, the positions of its sizes, and the next offset delta. The bytes of all
-    records at one position form a slice, so they are compared together. Return nothing for short runs.
+    Such a record has the same bytes at the positions `heads`, which hold its sizes, and the next offset delta. The
+    bytes of all records at one position form a slice, so they are compared together. Return nothing for short runs.
     """
     step = stop - begin
     most = min(count - number, (len(data) - stop) // step, (64 if number <= 64 else 4096) - number)

@@ -27,7 +27,7 @@ from replica.wire.fields import (
 )
 
 NOT_ASKED: Final = -(2**31)
-"""The authorized operations in the response to a request that did not ask for them."""
+"""The value of the authorized operations in the response to a request that did not ask for them."""
 
 
 @define
