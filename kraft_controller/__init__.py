@@ -17,8 +17,8 @@ records:
 
     await registration.run(live)                             # beside a listener that serves `commands.serve`
 
-`docs/howto/embed-a-controller.md` has a complete program. Administrators use the command `zab-broker`, or its functions
-such as `create_topic` and `describe_cluster`. Names are imported on first use.
+`docs/howto/embed-a-controller.md` has a complete program. Administrators use the command `zab-broker`, or functions of
+this package such as `create_topic` and `describe_cluster`. Names are imported on first use.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ async def _list(session: zab.Session, arguments: Arguments) -> int:
 
 
 def _deleting(cluster: ClusterDescription, name: str) -> str:
-    """Return the state of a deletion, with the reason if it waits."""
+    """Return the state of a topic's deletion, with the reason if it waits; empty if the topic is not being deleted."""
     if name not in cluster.deleting:
         return ""
     waits = cluster.deletion_waits(name)

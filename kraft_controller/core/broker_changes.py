@@ -115,8 +115,8 @@ class BrokerChanges:
     # -- failure and startup -------------------------------------------------------------------------------
 
     def on_failure(self, dead: Iterable[BrokerId]) -> StoreRequests[None]:
-        """Elect other leaders for failed brokers, which are no longer in the context, and shrink the ISRs
-        (onBrokerFailure).
+        """Elect other leaders for the partitions of failed brokers, which are no longer in the context, and shrink the
+        ISRs (onBrokerFailure).
 
         All leaderless partitions take part in the election, since one of them may now have an eligible replica.
         """
@@ -176,7 +176,7 @@ class BrokerChanges:
         """Move leadership off a broker and stop its followers (processControlledShutdown).
 
         Return the partitions that it still leads. If there are any, the broker repeats its request. Partitions with a
-        single replica are not moved.
+        single replica are neither moved nor returned.
         """
         context = self._context
         context.shutting_down.add(broker)

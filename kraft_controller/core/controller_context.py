@@ -61,9 +61,10 @@ class ControllerContext:
         self.topics: dict[str, Topic] = {}
         """Topics as last read or written, by name. Changed only through `update_topic` and `remove_topic`."""
         self.states: dict[TopicPartition, PartitionState] = {}
-        """Leader and ISR as last read or written. Changed only through `update_state` and `remove_partition`."""
+        """Leader and ISR as last read or written. Changed only through `update_state` and `remove_topic`."""
         self.unreadable: set[str | TopicPartition] = set()
-        """Topics and partitions whose nodes exist but cannot be parsed. Disjoint from `topics` and `states`."""
+        """Topics and partitions whose nodes exist but cannot be parsed. No such topic is in `topics`; a partition may
+        still have its former state in `states`."""
         self.phases: dict[TopicPartition, PartitionPhase] = {}
         """The phase of each partition in the partition state machine. A missing one means NonExistentPartition."""
         self.replicas: dict[Replica, ReplicaPhase] = {}
@@ -97,8 +98,8 @@ class ControllerContext:
         return broker in self.brokers and broker not in self.shutting_down
 
     def online(self, tp: TopicPartition, *, shutting_down_too: bool = False) -> frozenset[BrokerId]:
-        """Return the brokers whose replica of this partition is usable: the broker is live, and its log directory is
-        online."""
+        """Return the brokers whose replica of this partition is usable: the broker is live, or with `shutting_down_too`
+        at least registered, and its log directory is online."""
         return frozenset(
             broker
             for broker in self.assignment(tp).replicas

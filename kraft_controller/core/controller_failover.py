@@ -133,8 +133,9 @@ class ControllerFailover:
     def _restarted(self) -> list[BrokerId]:
         """Return brokers that registered after the last write to a partition that has them in its ISR.
 
-        No controller processed their failure, and they may have lost records, so they count as bounced. Otherwise such
-        a leader would continue in the same leader epoch, and write different records at the offsets that it lost.
+        No controller processed their failure, and they may have lost records, so they count as bounced. Otherwise a
+        restarted leader would continue in the same leader epoch, and write different records at the offsets that it
+        lost.
         """
         context = self._context
         return [

@@ -21,7 +21,7 @@ from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.store_requests import ControllerMoved, RepliesLost, StoreRequests
 
 MERGED_MAX: Final = 200
-"""The number of `PartitionStateChanged` events that are processed together. Other events wait meanwhile."""
+"""The maximum number of `PartitionStateChanged` events that are processed together. Other events wait meanwhile."""
 _LOST: Final = "this broker is no longer the controller"
 
 

@@ -29,7 +29,7 @@ class Broker:
     features: Mapping[str, tuple[int, int]] = field(factory=dict)
 
     def looks_like(self, other: Broker) -> bool:
-        """Compare all fields that other brokers and clients receive."""
+        """Return whether all fields that other brokers and clients receive are equal."""
         return (
             self.endpoints == other.endpoints
             and dict(self.protocols) == dict(other.protocols)
@@ -39,7 +39,7 @@ class Broker:
 
 
 class Recovery(IntEnum):
-    """Whether the leader has recovered from an unclean election (LeaderRecoveryState, KIP-704)."""
+    """The recovery of a leader from an unclean election (LeaderRecoveryState, KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -91,7 +91,7 @@ class Assignment:
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
     before: tuple[BrokerId, ...] = ()
-    """The former replicas in their order, unless `replicas` preserves it."""
+    """The former replicas in their order; empty if `replicas` preserves that order."""
 
     @property
     def moving(self) -> bool:

@@ -33,8 +33,7 @@ Apply = Callable[[Entity, Mapping[str, str]], None]
 class ConfigFeed:
     """Applies configurations, across all store sessions of a broker.
 
-    A configuration is applied if it differs from the last one that was applied, and always if its entity is in
-    `_wanted`.
+    A configuration is applied if it differs from the last one that was applied for its entity, and always after `want`.
     """
 
     def __init__(self, apply: Apply, kinds: Sequence[str] = KINDS) -> None:

@@ -94,7 +94,7 @@ class Controller:
         self._announced: BrokerId | None = None
         """The controller when `changed` was set last."""
         self.changed = trio.Event()
-        """Set, and replaced, when another broker becomes the controller, or when there is none."""
+        """Set, and replaced by a new event, when `controller` has changed."""
         self.counts = ControllerCounts()
         self.watchdogs = Watchdogs(self._report_stall)
         self._watchdog = self.watchdogs.add("controller", lambda: None, self._is_excused)

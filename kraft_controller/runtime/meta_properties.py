@@ -13,7 +13,8 @@ from zab.host.durable_file import replace_file
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
 _OWNER_ONLY: Final = 0o600
-"""The file mode for session ids, which must stay secret: they allow to replace this broker's registration."""
+"""The file mode for session ids, which must stay secret: with one of them, another client could replace this broker's
+registration."""
 
 
 class Unreadable(WrongIdentity):

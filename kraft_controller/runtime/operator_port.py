@@ -78,8 +78,8 @@ class OperatorPort:
 
 
 def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], Look]:
-    """Return the metric source and the health report of a broker's current candidacy. `find` returns None without
-    one."""
+    """Return the metric sources of a broker's current candidacy, and the function that reports its health. `find`
+    returns None if there is no candidacy."""
 
     def source() -> Iterable[MetricSample]:
         controller = find()

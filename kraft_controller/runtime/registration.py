@@ -44,7 +44,7 @@ class AddressTaken(BrokerIdTaken):
 @frozen
 class RegistrationSettings:
     taken_s: float = 60.0
-    """How long to wait until another registration disappears. The one of a killed process lasts until its session
+    """The longest wait for another registration to disappear: that of a killed process lasts until its session
     expires."""
     pause_s: float = 1.0
     """The pause between sessions while the store is unreachable."""
@@ -264,7 +264,7 @@ class Registration:
 
 
 def wrong_with(broker: Broker) -> str | None:
-    """Return the reason if a broker with this description would be unreachable, else None."""
+    """Return the reason if this description of a broker is invalid or makes the broker unreachable, else None."""
     if broker.id < 0:
         return f"a broker id must be 0 or greater, not {broker.id}"
     if not broker.endpoints:

@@ -56,7 +56,8 @@ async def request_shutdown(
     find_controller: Callable[[], Endpoint | None],
     settings: ShutdownSettings | None,
 ) -> tuple[TopicPartition, ...] | None:
-    """Request a controlled shutdown until it is complete. Return the partitions that the broker still leads.
+    """Request a controlled shutdown until it is complete or all attempts are used. Return the partitions that the
+    broker still leads.
 
     Return None if no controller replied. Without settings, request nothing.
     """

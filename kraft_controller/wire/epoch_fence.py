@@ -54,7 +54,7 @@ class Fence:
         return Failed(outcome.why, outcome.part - 1)
 
     def set(self, path: str, data: bytes, expect: Version) -> StoreRequests[Version | Failed]:
-        """Write a node that has version `expect`. Return its new version."""
+        """Write a node that has version `expect`. Return its new version, or the failure."""
         for _ in range(TRIES_MAX):
             outcome = yield from self.change(Set(path, data, expect))
             if isinstance(outcome, Done):

@@ -54,7 +54,7 @@ PERSISTENT: Final = (
 
 
 class DamagedNode(ValueError):
-    """A node cannot be parsed: it was written by hand, is truncated, or has an unknown version."""
+    """A node cannot be parsed: it was written by hand, is truncated, or has a version older than the known ones."""
 
 
 def broker_path(broker: BrokerId) -> str:

@@ -1,4 +1,4 @@
-"""The keys of dynamic configurations of topics, brokers, clients and users.
+"""The keys of dynamic configurations of topics, brokers, clients, users and IP addresses.
 
 Values are text in the store. Each row defines a key's type, its limits, its default, and the broker key that sets the
 default of a topic key.

@@ -111,7 +111,8 @@ class AlterPartition:
         return results
 
     def _validate(self, broker: BrokerId, change: IsrChange) -> IsrChangeResult | PartitionState:
-        """Return the state to write, or an error (validations of KafkaController.processAlterPartition).
+        """Return the state to write, or the result if there is nothing to write (validations of
+        KafkaController.processAlterPartition).
 
         Outdated requests are refused before other checks. A request for the current ISR succeeds, since it repeats one
         whose reply was lost.

@@ -136,7 +136,8 @@ def assign(
 
 
 def growth(brokers: Sequence[BrokerId], first_replica: BrokerId, existing: int) -> Start:
-    """Return the start for partitions added after `existing` ones. It depends on the first partition's leader."""
+    """Return the start for partitions added after `existing` ones. It depends on the first replica of the first
+    partition."""
     ids = sorted(brokers)
     place = next((place for place, broker in enumerate(ids) if broker >= first_replica), 0)
     return Start(place, place, existing)

@@ -1,7 +1,7 @@
 """The leader election of a partition (PartitionLeaderElectionAlgorithms in Apache Kafka).
 
 The leader is the first eligible replica in the order of the assignment; the order of the ISR does not matter. Each
-function returns the state to write and the brokers to notify, or None if no replica is eligible.
+election returns the state to write and the brokers to notify, or None if no replica is eligible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kraft_controller.core.state import PartitionState, Recovery
 class Election:
     state: PartitionState
     recipients: tuple[BrokerId, ...]
-    """The reachable replicas, which receive the new state in a LeaderAndIsr."""
+    """The replicas to which the new state is sent in a LeaderAndIsr."""
     unclean: bool = False
     """True if the new leader was not in the ISR: records that only ISR members had are lost."""
 

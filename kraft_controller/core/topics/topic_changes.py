@@ -91,7 +91,7 @@ class TopicChanges:
         yield from self._create_partitions(new)
 
     def _refuse_growth(self, before: Topic, read: Topic) -> StoreRequests[None]:
-        """If partitions were added to a topic that is being deleted, write its former assignment back."""
+        """Write the former assignment of a topic back if partitions were added to it while it is being deleted."""
         if set(read.partitions) - set(before.partitions):
             self._log.report("growth_refused", topic=before.name, why="the topic is being deleted")
             self._context.update_topic(evolve(before, version=read.version))
@@ -140,8 +140,8 @@ class TopicChanges:
     def process_config_changes(self) -> StoreRequests[None]:
         """Apply the configuration changes in new notifications.
 
-        If the parent node was re-created, notifications may have been lost, so the configurations of all topics are
-        read.
+        The configurations of all topics are read if the parent node was re-created, since notifications may have been
+        lost, or if the default for unclean elections changed.
         """
         before = self.config_changes
         found = yield from self._store.config_changes(before.seen, before.of)

@@ -109,7 +109,7 @@ class TopicRegistry:
     # -- writing -----------------------------------------------------------------------------------------
 
     def set_id(self, name: str, ident: TopicId) -> StoreRequests[bool]:
-        """Give a topic an id, unless it has one by now."""
+        """Give a topic an id, unless it has one by now. Return whether the node was written."""
         return (yield from self.write_topic(name, lambda topic: evolve(topic, id=topic.id or ident)))
 
     def write_assignments(
@@ -128,7 +128,7 @@ class TopicRegistry:
 
     def write_topic(self, name: str, change: Callable[[Topic], Topic]) -> StoreRequests[bool]:
         """Apply a change to a topic's node. If others have changed the node meanwhile, read it and apply the change
-        again."""
+        again. Return whether the node was written."""
         context = self._context
         while True:
             topic = context.topics.get(name)

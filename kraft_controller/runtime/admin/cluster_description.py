@@ -145,7 +145,7 @@ async def read_acting(session: zab.Session) -> Acting | None:
 
 
 async def read_epoch(session: zab.Session) -> ControllerEpoch:
-    """Return the newest controller epoch; 0 if there has been no controller."""
+    """Return the newest controller epoch; 0 if there has been no controller, or if the node cannot be parsed."""
     try:
         return znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
     except (zab.NoNode, DamagedNode):

@@ -101,7 +101,7 @@ def plan(
 
 
 def now(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
-    """Return the current assignment as a plan, with which a reassignment can be undone."""
+    """Return the current assignment, or the target of a reassignment in progress, as a plan that undoes a later one."""
     return {where: cluster.assignment(where).target for where in partitions}
 
 

@@ -70,7 +70,7 @@ async def check_name(session: zab.Session, name: str) -> None:
     if why is not None:
         raise InvalidName(why)
     others = await names_below(session, znodes.TOPICS)
-    # Even if the topic's own node is gone: the new topic would inherit its remaining nodes.
+    # Refuse this even if the topic's own node is gone: the new topic would inherit its remaining nodes.
     if await is_being_deleted(session, name):
         raise TopicExists(f"topic {name} is being deleted; wait until that is complete")
     if name in others:
@@ -151,7 +151,8 @@ async def add_partitions(
 ) -> dict[int, tuple[BrokerId, ...]]:
     """Add partitions until there are `total`, and return the new ones.
 
-    `assignment` names the brokers of the new partitions. Without it they continue the pattern of the existing ones.
+    `assignment` names the brokers of the new partitions. Without it, the new partitions continue the pattern of the
+    existing ones.
     """
     for _ in range(TRIES_MAX):
         topic = await read_topic(session, name)
