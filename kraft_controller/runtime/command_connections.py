@@ -76,7 +76,7 @@ class _Connection:
         self._on_event = on_event
         """Receives the events that replies cause."""
         self._wakeup = Wakeup()
-        """Rung when a command is added to the queue."""
+        """Wakes `run` when a command is added to the queue."""
         self._frames: Frames | None = None
         """The open connection; None without one."""
         self._misaddressed = False

@@ -90,7 +90,7 @@ class Controller:
         self._queue: EventQueue | None = None
         """The events of the current term; set together with `term`."""
         self._wakeup = Wakeup()
-        """Rung when an event is added to the queue."""
+        """Wakes the task of the term when an event is added to the queue."""
         self._announced: BrokerId | None = None
         """The controller when `changed` was set last."""
         self.changed = trio.Event()

@@ -33,7 +33,7 @@ class ShutdownSettings:
     answer_s: float = 30.0
     """The time limit for one attempt."""
     store_s: float = 10.0
-    """How long the store may be unreachable before a stopping broker stops anyway."""
+    """The time for which the store may be unreachable before a stopping broker stops anyway."""
     tls: ssl.SSLContext | None = None
     dial: Dial = dialled
     """Opens a connection."""

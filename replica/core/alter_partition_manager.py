@@ -1,7 +1,7 @@
 """ISR changes outside of the request path: the check for lagging followers, and the outcomes of ISR writes.
 
-A leader writes one change of a partition's ISR at a time (`WriteIsr`), and reads the node if the outcome is unknown
-(`ReadIsr`). The runtime reports each outcome here.
+A leader writes one change of a partition's ISR at a time (`WriteIsr`). It reads the node (`ReadIsr`) if the write met
+another version, or if its outcome is unknown. The runtime reports each outcome here.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from replica.storage.transaction_index import ABORTED
 
 FLUSH_BYTES: Final = 64 << 20
 """The bytes of one log after which a flush is due, whatever `flush.messages` and `flush.ms` allow. A restart has to
-check no more than that."""
+check little more than that."""
 
 
 @frozen(eq=False)
@@ -54,7 +54,7 @@ class LogFlusher:
     names_changed    True if the folder has file names that are not durable yet
     _metadata        other files in the folder that must be durable before any record is
     _pending         unfinished flushes, in several threads
-    _idle_since_ms   when `is_due` last found nothing to flush; None: nothing was checked since the last flush
+    _idle_since_ms   when `is_due` last found nothing to flush, or was first called after a flush; None: not called
     _flushed_bytes   the segments' `appended_bytes` when the last flush began
     """
 

@@ -236,7 +236,7 @@ class UnifiedLog:
             return done
 
     def _find_duplicate(self, header: Header) -> LogAppendInfo | None:
-        """If this batch is a retry of an idempotent producer, return the result of its first append."""
+        """Return the result of the first append if this batch is a retry of an idempotent producer, else None."""
         if header.producer_id < 0:
             return None
         written = self.producers.check(header)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 class TimerKind(IntEnum):
     SESSION = 0
-    """A member sent no heartbeat within its session timeout."""
+    """A member sent no heartbeat within its session timeout, or its first join was not answered in time."""
     PENDING = 1
     """A client did not join in time with the member id that it received."""
     JOIN = 2

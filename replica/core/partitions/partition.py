@@ -59,7 +59,7 @@ class Partition:
     min_insync: int = 1
     """The effective `min.insync.replicas`: the topic's setting, else the broker's."""
     durable: int = 0
-    """All records before it are durable. Updated only with `sync_writes`."""
+    """All records before it are durable. Advanced by flushes, which are requested only with `sync_writes`."""
     cuts: int = 0
     """The number of truncations. The result of a flush that began before the last truncation is ignored."""
     start_seen: int = -1

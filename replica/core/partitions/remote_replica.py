@@ -45,7 +45,7 @@ class RemoteReplica:
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
     """The broker epoch of the process that fetches."""
     repeats: int = 0
-    """How many times in a row the follower fetched the same offset although records were available."""
+    """The number of times in a row that the follower fetched the same offset again although records were available."""
     _fetched_ms: int = NEVER
     _leader_end_then: int = 0
     _session: SessionClock | None = None

@@ -34,7 +34,7 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""For some operations, the operations whose ALLOW implies an ALLOW of the key. A DENY implies nothing."""
+"""The operations whose ALLOW implies an ALLOW of the key. A DENY implies nothing."""
 
 
 @frozen
