@@ -11,6 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.core.zxid import COUNTER_MAX
+
 PROMISE: Final = "a recovery stays within its budget"
 MESSAGES: Final = "messages"
 SYNCS: Final = "syncs"
@@ -24,11 +26,17 @@ class Recovery:
     counts: Mapping[str, int]
     servers: int
     took_ms: int
+    counter_max: int = COUNTER_MAX
+    """The transactions of an epoch. After them the leader resigns."""
+
+    @property
+    def full_epochs(self) -> int:
+        return -(-self.counts.get(COMMITTED, 0) // self.counter_max) if self.counter_max < COUNTER_MAX else 0
 
 
 _BUDGETS: Final[Mapping[str, tuple[str, Callable[[Recovery], int]]]] = {
-    "established": ("epochs established", lambda recovery: 3),
-    "elected": ("servers that found a leader", lambda recovery: 6 * recovery.servers),
+    "established": ("epochs established", lambda recovery: 3 + recovery.full_epochs),
+    "elected": ("servers that found a leader", lambda recovery: (6 + 2 * recovery.full_epochs) * recovery.servers),
     "controller elected": ("controllers elected", lambda recovery: 2),
     "isr written": ("ISRs written", lambda recovery: 60),
     "replica isr_changed": ("ISRs changed", lambda recovery: 20),

@@ -80,7 +80,9 @@ class ClientProtocol:
         self.granted = GrantedSession(timeout_ms)
         """The session as the last server granted it."""
         self.last_zxid = 0
-        """The newest zxid that this session has seen. Only a server that is as new accepts the session."""
+        """The newest zxid that a reply has shown. All events up to it have arrived; a new server sends later ones."""
+        self._event_zxid = 0
+        """The newest zxid of an event. Other events of that transaction may still be missing."""
         self.open = False
         """True if requests may be sent: a connection exists, and the identities were put in front of them."""
         self.read_only = False
@@ -108,8 +110,8 @@ class ClientProtocol:
     # -- connections -------------------------------------------------------------------------------
 
     def connect_request(self, asked_ms: int, *, read_only: bool) -> ConnectRequest:
-        """Return the first message of a connection."""
-        return self.granted.request(self.last_zxid, asked_ms, read_only=read_only)
+        """Return the first message of a connection. A server that lacks what this session has seen refuses it."""
+        return self.granted.request(max(self.last_zxid, self._event_zxid), asked_ms, read_only=read_only)
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         """Begin a connection whose server has accepted the session."""
@@ -319,6 +321,7 @@ class ClientProtocol:
             event, _, path = decode_event(body)
             if not path.startswith("/"):
                 raise RemoteProtocolError(f"an event at {path!r}, which is not a path")
+            self._event_zxid = max(zxid, self._event_zxid)
             if EventType.CREATED <= event <= EventType.CHILDREN_CHANGED:
                 self._watches.happened(event, path, zxid)
         elif xid == PING_XID:

@@ -89,7 +89,8 @@ class Liveness:
     def _check_budgets(self) -> None:
         spent = self._world.spent()
         counts = {counter: number - self._before.get(counter, 0) for counter, number in spent.items()}
-        what = exceeded(Recovery(counts, sum(server.founded for server in self._world.servers[1:]), self.took_ms))
+        servers = sum(server.founded for server in self._world.servers[1:])
+        what = exceeded(Recovery(counts, servers, self.took_ms, self._world.script.knobs.counter_max))
         if what is not None:
             raise Violation(BUDGETS, what)
 

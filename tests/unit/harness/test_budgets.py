@@ -38,6 +38,13 @@ def test_each_counter_has_a_bound(counter: str, most: int) -> None:
     assert f"in 100 ms after the last fault; at most {most} are expected" in what
 
 
+def test_leader_that_uses_up_its_epoch_may_be_elected_again() -> None:
+    spent = {"established": 5, "elected": 24, COMMITTED: 54}
+    assert exceeded(Recovery(spent, servers=3, took_ms=500, counter_max=53)) is None
+    assert exceeded(Recovery(spent, servers=3, took_ms=500, counter_max=54)) is not None
+    assert exceeded(Recovery(spent, servers=3, took_ms=500)) is not None
+
+
 def test_each_transaction_may_be_synced_by_each_server() -> None:
     assert exceeded(Recovery({SYNCS: 490, COMMITTED: 10}, servers=3, took_ms=100)) is None
     assert exceeded(Recovery({SYNCS: 491, COMMITTED: 10}, servers=3, took_ms=100)) is not None

@@ -76,7 +76,7 @@ class Client:
         self._user = self._proved = ""
         """Its user, and the user that it has proved to be on its present connection."""
         self._password = b""
-        self._seen = 0
+        self._seen = self._seen_by_events = 0
         self._wire: Wire | None = None
         self._attempt = 0
         self._sent: deque[Call] = deque()
@@ -182,9 +182,8 @@ class Client:
         self._wire = Wire(world, self, server, self._random)
         self._proved = self._user
         self._xid, self._first, self._reader = 0, FirstFrame(), ReplyReader()
-        asked = ConnectRequest(
-            self._seen, self._timeout_ms, self.session, self._password, read_only=self.accepts_read_only
-        )
+        newest = max(self._seen, self._seen_by_events)
+        asked = ConnectRequest(newest, self._timeout_ms, self.session, self._password, read_only=self.accepts_read_only)
         hello = encode_connect_request(asked)
         if self._proved:
             hello += encode_request(Op.AUTH, AUTH_XID, (0, "digest", credentials_of(self._proved)))
@@ -337,6 +336,7 @@ class Client:
         self.saw(Told(self.world.now, self.id, self.session, call.number, call.reply(zxid, error, body)))
 
     def _happened(self, event: int, path: str, zxid: int) -> None:
+        self._seen_by_events = max(self._seen_by_events, zxid)
         self.book.happened(event, path, zxid)
         self.saw(Fired(self.world.now, self.id, self.session, EVENTS[NodeEvent(event)], path, zxid))
 
@@ -358,7 +358,7 @@ class Client:
         """Without a session, until somebody asks for something."""
         self._attempt += 1
         self.wanted = self.leaving = False
-        self._seen = 0
+        self._seen = self._seen_by_events = 0
         self.queue.clear()
         self._forget()
 
