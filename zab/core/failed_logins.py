@@ -54,7 +54,7 @@ class _Failures:
 
     places     the end times of the running pauses
     at_ms      the time of the last failure
-    doublings  the number of doublings of the pause after that failure; a fraction once some are forgotten
+    doublings  the number of doublings of the next pause, before any are forgotten; it may be a fraction
     """
 
     places: deque[float]
@@ -106,7 +106,7 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """Return the network that counts as one client: an IPv4 address, or the first 64 bits of an IPv6 address."""
+    """Return the network that counts as one client: an IPv4 address, an IPv6 prefix of 64 bits, or else `host`."""
     address = address_of(host.partition("%")[0])
     if address is None:
         return host

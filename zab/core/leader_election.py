@@ -137,7 +137,7 @@ class LeaderElection:
         self.outgoing: list[ServerId] = []
         """Servers to which the node sends the current proposal; it then empties the list."""
         self.decision: Vote | None = None
-        """The vote that has won. It ends the election."""
+        """The vote that has won, which ends the election; None until then."""
         self._me = me
         self._own = own
         """This server's own vote; `NO_VOTE` if it has none."""

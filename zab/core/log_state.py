@@ -74,7 +74,7 @@ class LogState:
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
         """The writes of history that are not durable, and the end of the history after each, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
-        """The write of a snapshot that the machine waits for, and its zxid. Nothing is applied meanwhile."""
+        """The write of a snapshot for which the machine waits, and its zxid, or None. Nothing is applied meanwhile."""
         self.partial = PartialSnapshot(self.out, recovered.held)
         """The snapshot of a leader, until it is installed."""
 

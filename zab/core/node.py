@@ -105,7 +105,7 @@ class Node:
         """The vote that won the last election, sent to LOOKING servers. While LOOKING: this server's own vote."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
-        """A pending change that gives this server a vote, reported by another server. Kept for one election."""
+        """A change, pending at another server, that gives this server a vote; or None. Kept for one election."""
         self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
         """Servers that dialled this one while it is LOOKING: the time at which each link is dropped, and its first
         messages, one of each type. Empty in every other state."""

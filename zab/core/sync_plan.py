@@ -64,7 +64,7 @@ def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreig
     # A zxid with counter 0 is the start of an epoch: nothing to cut.
     cut = None if common == peer or counter_of(peer) == 0 else common
     if common < history.log_start:
-        return SyncPlan(Form.SNAP, applied, cut)  # the log was purged there
+        return SyncPlan(Form.SNAP, applied, cut)  # the log was purged beyond the common zxid
     if common < history.base and history.entries_between(common, history.base) > settings.log_sync_entries_max:
         return SyncPlan(Form.SNAP, applied, cut)  # reading that much log would take longer than the snapshot
     return SyncPlan(Form.DIFF if cut is None else Form.TRUNC, common, cut)

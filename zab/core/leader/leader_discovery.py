@@ -25,7 +25,7 @@ class LeaderDiscovery(LeaderPhase):
         self._membership = role.log_state.ensemble
         """The active membership. If it had no version, the chosen epoch gives it its first version."""
         self._promise: Ticket | None = None
-        """The pending write of this server's own promise."""
+        """The pending write of this server's own promise, or None."""
         self._promise_durable = False
         """True once this server's own promise is durable. No `LeaderInfo` is sent before."""
         self._promises: set[ServerId] = set()

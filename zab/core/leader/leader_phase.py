@@ -43,7 +43,7 @@ class LeaderPhase:
     """The handlers of the messages that only this phase accepts."""
 
     epoch: Epoch | None
-    """The epoch of this leader, once it is chosen."""
+    """The epoch of this leader; None until it is chosen."""
     until: Millis
     """The attempt to lead ends at this time, unless the phase has ended before."""
 

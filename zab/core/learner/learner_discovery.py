@@ -39,7 +39,7 @@ class LearnerDiscovery(LearnerPhase):
         self._epoch: Epoch | None = None
         """The leader's epoch; None until `LeaderInfo` arrives."""
         self._promise: Ticket | None = None
-        """The pending write of the promise."""
+        """The pending write of the promise; None until `LeaderInfo` arrives."""
         self._counts = False
         """True if this server promises the epoch for the first time, so that the leader may count the promise."""
         self.resumes = False

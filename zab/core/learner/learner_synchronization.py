@@ -50,15 +50,15 @@ class LearnerSynchronization(LearnerPhase):
         self._offered = offered
         """The part of a snapshot on this disk that was reported to the leader."""
         self._snapshot: tuple[Zxid, int] | None = None
-        """Zxid and digest of the snapshot that arrives now."""
+        """Zxid and digest of the snapshot that arrives now, or None."""
         self._received: tuple[Zxid, int] | None = None
-        """Zxid and digest of the snapshot that has arrived and is not installed."""
+        """Zxid and digest of the snapshot that has arrived and is not installed, or None."""
         self._behind_snapshot: list[Batch] = []
         """The batches that have arrived after `_received`; they are appended once it is installed."""
         self._began_at: Zxid | None = None
-        """The end of this server's history when the leader's history began to arrive."""
+        """The end of this server's history when the leader's history began to arrive; None before."""
         self._membership: Ensemble | None = None
-        """The membership that came with NEWLEADER."""
+        """The membership that came with NEWLEADER; None before."""
         self._adoption: Ticket | None = None
         """The write of the adopted epoch, after all of the history. Set at NEWLEADER."""
         self._acked = NOTHING
@@ -70,7 +70,7 @@ class LearnerSynchronization(LearnerPhase):
         self._sync_progress: SyncProgress | None = None
         """Decides when a progress line is logged. None until bytes arrive, and again None when a snapshot resumes."""
         self._resumed: tuple[int, ...] = ()
-        """If a snapshot resumes: the bytes that this server held, and the bytes of the whole snapshot. Else empty."""
+        """The bytes that this server held and those of the whole snapshot, if a snapshot resumes; else empty."""
         self._commit_seen = NOTHING
         """The newest commit after NEWLEADER. Its transactions are applied after UPTODATE."""
 
