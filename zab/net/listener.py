@@ -119,7 +119,7 @@ class LimitedListener:
     async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
         """Accept until cancelled. The connections are served in `nursery`, and stay open when this call ends."""
         async with trio.open_nursery() as accepting:
-            for listener in listeners:  # an address of all interfaces has two: one for IPv4, one for IPv6
+            for listener in listeners:  # all interfaces need two listeners: one for IPv4, one for IPv6
                 accepting.start_soon(self._accept_all, listener, nursery)
 
     async def _accept_all(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:

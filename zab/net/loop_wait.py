@@ -79,7 +79,7 @@ class LoopWait(trio.abc.Instrument):
         self._task: trio.lowlevel.Task | None = None
         """The task that sleeps in `until_error`. None if it has not begun, was cancelled, or is about to raise."""
         self._error: BaseException | None = None
-        """The exception of `on_ready`, for `until_error` to raise."""
+        """The exception of `on_ready`, for `until_error` to raise; None if there was none."""
 
     async def until_error(self) -> None:
         """Sleep until `on_ready` raises, and raise its exception."""

@@ -51,7 +51,7 @@ from zab.store.server_watches import WatchKind, WatchMode
 from zab.store.znode import Stat
 
 Servers = str | Iterable[str] | None
-"""One or several servers in ZooKeeper's text: `server.1=host:2888:3888;2181`."""
+"""One or several servers in ZooKeeper's text: `server.1=host:2888:3888;2181`; None if not given."""
 
 
 @checks_methods

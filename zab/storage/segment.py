@@ -54,7 +54,7 @@ class Segment:
     previous: Zxid
     """The last zxid before the file; less than `first`."""
     allocated: int
-    """The size of the file at its creation. If the file is shorter, its end was lost."""
+    """The size allocated at the file's creation, or 0. If the file is shorter, its end was lost."""
     seed: int
     """The initial value of the checksums of the file's record headers."""
 

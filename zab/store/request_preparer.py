@@ -117,7 +117,7 @@ class AppliedState:
 
 
 class RequestPreparer:
-    """Prepares one request after the other. All state except the applied state is valid for one epoch.
+    """Prepares requests in order. All state but the applied state and `_measure_from_ms` is valid for one epoch.
 
     Some attributes refer to parts of other attributes, because every request reads them.
     """
@@ -177,7 +177,7 @@ class RequestPreparer:
         self._nodes: dict[str, Znode]
         """The nodes of the applied state, held directly."""
         self._quotas: Quotas | None
-        """None if quotas are not enforced."""
+        """The quotas of the applied state; None if quotas are not enforced."""
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
             **dict.fromkeys(CREATES, self._create),

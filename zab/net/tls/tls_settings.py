@@ -18,7 +18,7 @@ from zab.net.tls.key_stores import StoreFile
 
 
 class ClientAuth(Enum):
-    """Whether a client certificate is required, requested, or not requested."""
+    """The demand for a client certificate: required, requested, or not requested."""
 
     NEED = "need"
     WANT = "want"
