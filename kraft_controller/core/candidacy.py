@@ -1,8 +1,8 @@
 """One broker's candidacy for controller (elect, resign and the ControllerChange handlers of Apache Kafka).
 
 All brokers watch `/controller`. If it does not exist, each broker tries to create it, and the broker that succeeds is
-the controller for a term, with the next controller epoch. The candidacy decides. Its driver runs the election
-procedures in `wire.controller_election`, reports their results, and acts on `phase`.
+the controller for a term, with the next controller epoch. `Candidacy` decides what the broker does next. Its driver
+runs the election procedures in `wire.controller_election`, reports their results, and acts on `phase`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class BrokerCommandQueue:
 
     def __init__(self, broker: Broker, numbers: Iterator[int]) -> None:
         self.broker = broker
-        """The registration. If its endpoints change but not its epoch, it is replaced."""
+        """The registration. It is replaced if its endpoints change, but its epoch does not."""
         self._numbers = numbers
         """The source of correlation ids, shared by all queues, so that later commands have greater ids."""
         self._waiting: deque[Command] = deque()

@@ -53,7 +53,7 @@ class ConfigsChanged:
 
 @frozen
 class PartitionStateChanged:
-    """The state of a partition has changed that is being reassigned, or that was unreadable."""
+    """The state of a partition that is being reassigned, or was unreadable, has changed."""
 
     where: TopicPartition
 

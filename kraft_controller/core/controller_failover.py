@@ -76,7 +76,7 @@ class ControllerFailover:
         # After the elections: a partition with a new leader already has a shrunk ISR.
         yield from self._replicas.take_offline(_restarted_last(offline, restarted))
         if restarted:
-            # Before administrators' requests, which may concern these brokers.
+            # Start them before processing administrators' requests, which may concern these brokers.
             self._log.report("restarted", brokers=tuple(restarted))
             context.brokers.update(restarted)
             context.returning.clear()

@@ -157,7 +157,7 @@ def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:
 
 
 class CommandConnections:
-    """The command channel over TCP. The tasks of all connections run while `run` does."""
+    """The command channel over TCP. `run` runs the tasks of all connections."""
 
     def __init__(self, on_event: Callable[[Event], None], settings: ConnectionSettings | None = None) -> None:
         self._on_event = on_event

@@ -21,7 +21,7 @@ __all__ = ["Sample", "exposition", "samples", "table"]
 
 
 def samples(controller: Controller) -> Iterator[Sample]:
-    """Yield the current metrics. The cost grows with the number of partitions: call it once a scrape."""
+    """Yield the current metrics. The cost grows with the number of partitions: call it once for each scrape."""
     term, sink = controller.term, controller.sink
     found = Health() if term is None else health(term.context)
     about = "1 at the controller, 0 at all others; the sum is 1"

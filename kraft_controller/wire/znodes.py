@@ -424,7 +424,8 @@ def read_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]
 
 
 def elections(which: Iterable[TopicPartition], *, unclean: bool = False) -> bytes:
-    """Encode a request for elections. For an unclean one it has an additional key, which Kafka's controller ignores."""
+    """Encode a request for elections. A request for unclean elections has an additional key, which Kafka's controller
+    ignores."""
     listed = [{"topic": one.topic, "partition": one.partition} for one in which]
     return _dump({"version": 1, "partitions": listed, **({"election": "unclean"} if unclean else {})})
 

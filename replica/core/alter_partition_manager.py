@@ -138,7 +138,7 @@ class AlterPartitionManager:
         self._end_turn(now)
 
     def read(self, where: TopicPartition, epoch: LeaderEpoch, state: PartitionState | None, now: int) -> None:
-        """Handle the content of a partition's node; None if the node does not exist."""
+        """Handle the content of a partition's node. `state` is None if the node does not exist."""
         self.propagation.changed(where, now)  # the ISR may have changed; an unnecessary notification is harmless
         if state is None:
             self.gone(where, epoch, now)

@@ -176,8 +176,8 @@ class CoordinatorTopic(Generic[T, F]):
             self.resigned(partition, None if taken.leads is None else taken.epoch, now)
 
     def elected(self, partition: int, epoch: int) -> None:
-        """Load a partition that this broker leads now. If it led it before, its log is unchanged: keep the loaded
-        state."""
+        """Load a partition that this broker leads now. If this broker already led the partition, the log is unchanged:
+        keep the loaded state."""
         if epoch <= self._seen.get(partition, -1):
             return
         self._seen[partition] = epoch
@@ -211,7 +211,8 @@ class CoordinatorTopic(Generic[T, F]):
         return epoch
 
     def resigned(self, partition: int, epoch: int | None, now: int) -> None:
-        """Give up a partition that this broker no longer leads. `epoch` is None if it has no replica either."""
+        """Give up a partition that this broker no longer leads. `epoch` is None if this broker has no replica
+        either."""
         if epoch is None:
             self._seen.pop(partition, None)  # A new topic of the same name starts with new epochs.
         elif epoch < self._seen.get(partition, -1):

@@ -58,8 +58,8 @@ class Logs(Protocol):
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         """Open or create a log.
 
-        If the existing log belongs to another topic of the same name, it is set aside for a replica that `begins`;
-        otherwise raise INCONSISTENT_TOPIC_ID.
+        `begins`: the replica may start with an empty log. Then an existing log of another topic with the same name is
+        set aside; without `begins`, raise INCONSISTENT_TOPIC_ID.
         """
 
     def high_watermark(self, where: TopicPartition) -> int:
@@ -114,7 +114,7 @@ class ReplicaManager:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """Return the high watermarks to checkpoint, of all partitions with or without a leader.
+        """Return the high watermarks to checkpoint, of all partitions, whatever their role.
 
         A partition that is missing in the checkpoint starts at 0 again.
         """
@@ -223,8 +223,8 @@ class ReplicaManager:
                 )
             partition = None  # the topic was deleted, and a new topic has its name
         if partition is None:
-            # An ISR member is one because of its log, so its log must not be replaced by an empty one: if it led with
-            # that, its followers would truncate committed records.
+            # An ISR member must not start with an empty log: if it led with one, its followers would truncate committed
+            # records.
             begins = role.is_new or self.me not in role.state.isr
             log = self._logs.open(where, role.topic_id, begins=begins)
             partition = Partition(

@@ -223,8 +223,8 @@ class LogDirectory:
             self._deletions.append((renamed, now_ms + delay))
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Stop using a log without deleting it, since no command of the controller deletes it. Return the folder's new
-        name."""
+        """Stop using a log without deleting it: only a command of the controller may delete a log. Return the folder's
+        new name."""
         folder = folder_of(partition)
         aside = f"{folder[:200]}.{uuid4().hex}{STRAY}"
         self._release(partition, aside)

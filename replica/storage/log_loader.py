@@ -385,8 +385,8 @@ def _restore_epochs(
 ) -> None:
     """Correct the epochs of the file with those of the batches, which are authoritative.
 
-    The file may be newer than the checkpoint of the log start offset, and then lacks the epochs before its first entry:
-    then all batches are read. Epoch 0 is an ordinary epoch (KAFKA-10432).
+    If the file is newer than the checkpoint of the log start offset, it lacks the epochs before its first entry. In
+    that case, and without a valid file, all batches are read. Epoch 0 is an ordinary epoch (KAFKA-10432).
     """
     end = segments[-1].end
     if any(each.size for each in segments) and (not kept or kept[0][1] > start):

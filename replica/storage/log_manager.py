@@ -262,7 +262,7 @@ class LogManager:
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
         """Apply retention log by log, and yield the number of segments deleted from each.
 
-        The caller can serve requests in between, since each deletion syncs a folder. A log that is truncated meanwhile
+        Each deletion syncs a folder, so the caller can serve requests in between. A log that is truncated meanwhile
         waits for the next round, because its high watermark is unknown. A failing log does not delay others. If
         anything was deleted, the caller must call `checkpoint` afterwards.
         """

@@ -81,7 +81,7 @@ class ProducerStateManager:
     first_open_offset   first offset of the oldest open transaction, or None
     unreplicated        marker offset and first offset of each completed transaction whose marker may be uncommitted, in
                         the order of the markers
-    any_completed       True if a transaction has completed in this log
+    any_completed       True if the log has had a transaction marker
     """
 
     def __init__(self) -> None:

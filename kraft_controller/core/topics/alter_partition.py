@@ -35,7 +35,7 @@ class AlterPartitionError(Enum):
 class IsrMember:
     id: BrokerId
     epoch: BrokerEpoch = BrokerEpoch(-1)
-    """The broker epoch of the member that the leader means; -1 means any (KIP-903)."""
+    """The broker epoch under which the member fetches from the leader; -1 matches any (KIP-903)."""
 
 
 @frozen

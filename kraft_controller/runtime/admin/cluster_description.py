@@ -153,8 +153,7 @@ async def read_epoch(session: zab.Session) -> ControllerEpoch:
 
 
 async def read_wrong_requests(session: zab.Session) -> tuple[str, ...]:
-    """Describe the nodes of the controller and of requests that cannot be parsed, and that the controller therefore
-    ignores."""
+    """Describe each node of the controller or of a request that cannot be parsed. The controller ignores such nodes."""
     found: list[str] = []
     for path, read in _REQUESTS.items():
         try:

@@ -101,7 +101,7 @@ def plan(
 
 
 def now(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
-    """Return the current assignment, or the target of a reassignment in progress, as a plan that undoes a later one."""
+    """Return the current assignment, or the target of a reassignment in progress, as a plan that undoes later moves."""
     return {where: cluster.assignment(where).target for where in partitions}
 
 

@@ -233,7 +233,7 @@ class FetchServer:
                 leader = (partition.leader, partition.leader_epoch) if partition is not None and known else None
                 result = Fetched(part.where, error.code, leader=leader)
             except Exception as error:
-                # A delayed fetch is answered in the turn of another request, which must not fail because of it.
+                # A delayed fetch is answered in the turn of another request, which must not fail because of this error.
                 self._outbox.note("not_read", partition=str(part.where), raised=error)
                 result = Fetched(part.where, ErrorCode.UNKNOWN_SERVER_ERROR)
             if result.records:

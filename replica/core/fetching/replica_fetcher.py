@@ -47,7 +47,7 @@ class FetchSessionHandler:
     """The fetcher's side of a fetch session, as Kafka's class of this name."""
 
     id: int = 0
-    """0: there is no session, and the next request is full."""
+    """The id of the session; 0: there is none, and the next request is full."""
     epoch: int = 0
     """The epoch of the next request."""
     sent: dict[TopicPartition, FetchPartition] = field(factory=dict)

@@ -113,7 +113,7 @@ class GroupMetadata:
         return protocol_type == self.protocol_type and self.members.share(protocols)
 
     def elect(self) -> bool:
-        """Elect a leader among the members that have joined, preferably the former one. Return False if none has
+        """Elect a leader among the members that have joined, preferably the former leader. Return False if none has
         joined."""
         current = self.members.get(self.leader) if self.leader is not None else None
         if current is not None and current.joining is not None:

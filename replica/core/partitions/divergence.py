@@ -1,8 +1,8 @@
 """Divergence of a follower's log from its leader's (KIP-101, KIP-279).
 
 The high watermark is not the point of divergence. A follower's high watermark lags behind its leader's, so truncation
-there would lose committed records; and it may be after the divergence, since two leaders can write different records at
-one offset. So a follower sends the leader epoch of its last record, and the leader replies with the offset at which
+there would lose committed records. It may also be beyond the divergence, since two leaders can write different records
+at one offset. So a follower sends the leader epoch of its last record, and the leader replies with the offset at which
 that epoch ended in its own log.
 """
 

@@ -72,8 +72,8 @@ class LeaderRole:
     def may_join(self, follower: RemoteReplica, high_watermark: int) -> bool:
         """Return whether a follower has all records that this leader or an earlier one may have committed.
 
-        The high watermark alone does not suffice (KAFKA-7128): a new leader's lags, and earlier leaders may have
-        committed everything before `start_offset`.
+        The high watermark alone does not suffice (KAFKA-7128): a new leader's high watermark lags, and earlier leaders
+        may have committed everything before `start_offset`.
         """
         return (
             follower.id not in self.isr.maximal

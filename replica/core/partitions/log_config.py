@@ -26,7 +26,7 @@ def _setting(key: str) -> Any:
 
 @frozen
 class LogConfig:
-    """The settings of one topic's logs. Made for example by `LogConfig.of({"segment.bytes": "1000000"})`."""
+    """The settings of one topic's logs. `LogConfig.of({"segment.bytes": "1000000"})` changes one default."""
 
     cleanup_policy: tuple[str, ...] = _setting("cleanup.policy")
     compression_type: str = _setting("compression.type")
