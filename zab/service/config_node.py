@@ -43,8 +43,7 @@ ATTEMPTS_MAX: Final = 10
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
 """The largest length of each list of servers. The lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
-"""The largest number of servers that join in one request. The addresses of each are compared with those of all others.
-"""
+"""The largest number of servers that join in one request. The addresses of each are compared with those of all."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _RETRY: Final = (NotLeader, Overloaded, ChangeLost, WrongVersion)

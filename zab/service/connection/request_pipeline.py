@@ -58,8 +58,7 @@ _CLOSING: Final = ConnectionPhase.CLOSING
 _OVER: Final = ConnectionPhase.OVER
 
 READ_WORK_MAX: Final = 20_000
-"""The number of nodes and names that the reads of one pass may visit before other tasks run: some milliseconds of work.
-"""
+"""The number of nodes and names that the reads of one pass may visit before other tasks run: some ms of work."""
 SCANS_BEHIND_MAX: Final = 4
 _SCANS: Final = {
     **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),

@@ -19,8 +19,8 @@ def takes_part(member: ServerId, status: Status, age_ms: Millis | None, epoch: i
     """Return whether a member takes part in the ensemble; `age_ms` and `epoch` are those of its last report.
 
     A server counts itself. The leader counts a member that is synchronized. Any other server sees only reports: it
-    counts a member while the report is fresh and of the present epoch. A server that vetoes stays out: it receives no
-    reports, and counts itself only.
+    counts a member while the report is fresh and, if the server itself serves, of its epoch. A server that vetoes stays
+    out: it receives no reports, and counts itself only.
     """
     role = status.role
     if member == status.server:

@@ -29,7 +29,7 @@ class LeaderContact:
         self.restoring = False
         """True while a snapshot is being restored."""
         self.lost_ms: Millis | None = clock_ms()
-        """The time since which this server knows no leader; None while it knows one."""
+        """The time since which this server does not serve with a leader; None while it does."""
         self.leads: Epoch | None = None
         """The epoch that this server leads; None while it does not lead, or does not serve."""
         self._settings = settings
