@@ -26,8 +26,7 @@ from zab.wire.relay_messages import SnapPiece
 from zab.wire.snapshot_pieces import SnapshotPieces
 
 RECEIVE_BYTES = 64 << 10
-"""The size of a receive's buffer. With a larger one, each receive asks the system for new pages, at six times the cost.
-"""
+"""The size of a receive's buffer. A larger one takes new pages from the system each time, at six times the cost."""
 
 DRAIN_BYTES: Final = 64 << 10
 """The size of the pieces in which bulk data is written, and counted as progress."""

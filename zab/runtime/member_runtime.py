@@ -199,7 +199,7 @@ class MemberRuntime:
         self._snapshots.schedule.stop(error)
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
-        """Give the history up in the next turn. `done` receives the veto that ends with it, or an error."""
+        """Give the history up in the next turn. `done` receives the veto that this ends, or an error."""
 
         def give_up(now: Millis) -> None:
             try:

@@ -1,7 +1,7 @@
 """Samples of a server, once a second: rates, times, the reports of the other servers, and warnings.
 
-Most values are differences of counters that the server has in any case. In addition one of every few writes and one
-read a second are timed.
+Most values are differences of counters that the server has in any case. In addition, one of every few writes and
+one read a second are timed.
 """
 
 from __future__ import annotations

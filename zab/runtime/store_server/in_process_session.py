@@ -86,7 +86,10 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """The start of the last request that a leader certainly answered. The server may follow a deposed leader."""
+        """The start of the last request that a leader certainly answered.
+
+        Other replies prove nothing, because the server may follow a deposed leader without noticing.
+        """
         return self._heard_at
 
     @property
