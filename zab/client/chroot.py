@@ -39,7 +39,7 @@ def fields_below(root: str, op: int, fields: Fields) -> Fields:
         return (
             f"{root}/",
             *fields[1:],
-        )  # below the root: "/app" and a sequence number would name a sibling of the root
+        )  # a child of the root: "/app" and a sequence number would name a sibling of the root
     return path_below(root, fields[0]), *fields[1:]
 
 

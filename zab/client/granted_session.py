@@ -24,7 +24,7 @@ class GrantedSession:
         self.id, self.password, self._known_to_all = session, password, True
 
     def request(self, last_zxid: int, asked_ms: int, *, read_only: bool) -> ConnectRequest:
-        """Return the first message of a connection. It asks for a new session if only one server knew the old one."""
+        """Return the first message of a connection. It asks for a new session unless all servers know the old one."""
         session, password = (self.id, self.password) if self._known_to_all else (0, NO_PASSWORD)
         return ConnectRequest(last_zxid, asked_ms, session, password, read_only)
 
