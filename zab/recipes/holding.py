@@ -71,7 +71,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
     suspended_at: float | None = None
 
     def latest() -> float:
-        """Return the time until which the session is certain to exist, or at which the settings give up."""
+        """Return the time until which the session is certain to exist, or that `suspended_ms` allows, if earlier."""
         until = session.heard_at + session.timeout_ms / 1000
         if suspended_at is None or settings.suspended_ms is None:
             return until
