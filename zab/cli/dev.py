@@ -125,7 +125,7 @@ def become_brokers(options: Mapping[str, object]) -> NoReturn:
 
 @frozen
 class Layout:
-    """The number of servers and their ports. It is stored beside the data, which belongs to these addresses."""
+    """The number of servers and their ports. It is stored beside the data, whose membership has these addresses."""
 
     servers: int
     port_base: int

@@ -239,7 +239,7 @@ def _their_snapshot(
     progress: Progress,
     log_reaches: Callable[[int], bool] = lambda zxid: False,
 ) -> tuple[Store, int, bool]:
-    """Return the store, the zxid at which its content ends, and False if the digest in the file is a different one.
+    """Return the store, the zxid at which its content ends, and whether its digest is the one in the file, if any.
 
     `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so the file may contain
     later changes. A zxid in the name that is later than the content is a mistake, because the log between the two would
