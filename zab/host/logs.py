@@ -32,7 +32,7 @@ class TextFormatter(logging.Formatter):
 
 
 class RateLimit:
-    """Decides whether a log line is due, by the times of recent lines about the same key. Its memory is bounded."""
+    """Decides whether a log line is due, by the recent lines with the same key or cause. Its memory is bounded."""
 
     def __init__(self, quiet_s: float = QUIET_S, keys_max: int = KEYS_MAX) -> None:
         self._quiet_s = quiet_s

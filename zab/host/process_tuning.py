@@ -27,7 +27,7 @@ def tune_collector() -> None:
 
     Servers and brokers make few cycles and keep many nodes and partitions. A full round visits all of these, frees
     nothing, and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect
-    each second, spent a seventh of their time in full rounds of 0.28 s. Call this before there is a tree.
+    each second, spent a seventh of their time in full rounds of 0.28 s. Call this before the store has a tree.
     """
     gc.collect()
     gc.freeze()
