@@ -30,8 +30,8 @@ class NotController(Exception):
 
 
 class EventFailed(Exception):
-    """The controller raised an unexpected exception while it processed this event. Another controller would raise it,
-    too."""
+    """The controller raised an unexpected exception while it processed this event. Another controller would raise the
+    exception, too."""
 
 
 class EventResult:

@@ -2,7 +2,8 @@
 Kafka).
 
 Every write of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply is
-lost, the node is read: the write was applied if the node has its value, since no other controller writes the same.
+lost, the node is read: the write was applied if the node has the written value, since no other controller writes the
+same one.
 """
 
 from __future__ import annotations

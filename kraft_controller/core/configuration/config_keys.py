@@ -233,7 +233,7 @@ KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
     "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
                                             idle="only the number of connections is limited: max.connections.per.ip")},
 }  # fmt: skip
-"""The keys by type of entity, with the type's name in the store."""
+"""The keys of each type of entity. The types have their names in the store."""
 
 
 def check(kind: str, values: Mapping[str, str]) -> None:

@@ -14,9 +14,9 @@ class GroupSettings:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
     group_member_bytes_max: int = 1_048_576
-    """The limit for the metadata of one member."""
+    """The limit in bytes for the memory that one JoinGroup may take."""
     group_members_bytes_max: int = 268_435_456
-    """The limit for the memory of the members of all groups. Joins above it are refused."""
+    """The limit in bytes for the memory of the members of all groups. Joins above it are refused."""
     new_member_join_timeout_ms: int = 300_000
     """The longest time for which the first JoinGroup of a client may be pending: the client may be gone."""
     offset_metadata_max_bytes: int = 4_096

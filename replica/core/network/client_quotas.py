@@ -59,7 +59,7 @@ class ClientQuotaLimits:
     wait_ms_max: int = 30_000
     """The longest wait after one request. The remainder is added to the next wait."""
     sharers_max: int = 10_000
-    """The maximum number of users and clients whose use is tracked."""
+    """The maximum number of users and clients whose use is tracked, counted once for each type of quota."""
 
 
 @define
