@@ -57,7 +57,7 @@ class ConfigEntry:
     value      None for a secret, or if there is no value
     kind       the type, as in `Key.kind`
     about      the documentation
-    synonyms   all sources in the order of precedence, the effective one first; empty if only the default applies
+    synonyms   all sources in the order of precedence, the effective one first; may be empty if a default applies
     """
 
     name: str
@@ -102,8 +102,8 @@ class Layers:
     def synonyms(self, key: Key) -> list[Synonym]:
         """Return the sources of a broker's key in the order of precedence, as Kafka does.
 
-        A key in a larger unit follows the key itself. The list is empty if the key itself has no value:
-        then the key in the larger unit applies.
+        A key in a larger unit follows the key itself. The list is empty if the key itself has no value, for
+        example because only the key in the larger unit is set.
         """
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):
