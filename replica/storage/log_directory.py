@@ -130,7 +130,7 @@ class LogDirectory:
         except MissingFile:
             return
         self.was_clean = True
-        # first, because a crash from now on must not count as a clean shutdown
+        # Remove the marker before anything else: a crash from now on must not count as a clean shutdown.
         self.files.discard(files_of.CLEAN_SHUTDOWN)
         self.files.sync_dir("")
 

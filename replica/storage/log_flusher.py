@@ -54,7 +54,7 @@ class LogFlusher:
     names_changed    True if the folder has file names that are not durable yet
     _metadata        other files in the folder that must be durable before any record is
     _pending         unfinished flushes, in several threads
-    _idle_since_ms   when `is_due` last found nothing to flush, or was first called after a flush; None: not called
+    _idle_since_ms   the time from which `flush.ms` counts, set by `is_due`; None: not called since the last flush
     _flushed_bytes   the segments' `appended_bytes` when the last flush began
     """
 

@@ -320,7 +320,7 @@ def _write_again(segment: LogSegment, position: int) -> None:
 
 
 def _follows(header: Header, segment: LogSegment, epoch: int) -> bool:
-    """Return whether a batch may follow. The checksum covers neither its offset nor its leader epoch.
+    """Return whether a batch may be next in the segment. Its checksum covers neither offset nor leader epoch.
 
     A batch with an older epoch was truncated before, and came back because a power loss undid the truncation.
     """

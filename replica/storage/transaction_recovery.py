@@ -45,10 +45,11 @@ def restore_transactions(
 
 
 def _truncate_torn(segment: LogSegment) -> None:
-    """Remove the last entries whose marker is not in the log: an entry may span two sectors, of which a power loss kept
-    one.
+    """Remove entries from the end until one has its marker in the log.
 
-    An entry with a marker proves all earlier ones, which were durable before it was written.
+    An entry may span two sectors. If a power loss kept only one of them, the entry has a wrong offset or producer id,
+    and no marker is found for it. The entries before one with a marker are intact: they were durable before it was
+    written.
     """
     entries = segment.aborted
     for entry in reversed(entries):

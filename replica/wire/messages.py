@@ -202,7 +202,7 @@ _no_fields: Final = decoder(_NoFields, 0, flexible=True)
 
 
 def _client_id(frame: bytes) -> tuple[str | None, int]:
-    """Read the client id and the position after it. Its length is not compact in any version."""
+    """Return the client id and the position after it. The length of the id is not compact in any version."""
     start = _HEAD.size + _I16.size
     (length,) = _I16.unpack_from(frame, _HEAD.size)
     if length == -1:

@@ -231,8 +231,8 @@ def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     if given_up is None:
         raise Misused(f"{path}: nothing to give up: a leader replaces this history at the next start anyway")
     click.echo(
-        f"{path}: the history up to {show(given_up.last)}, of which at least {show(given_up.committed)} was committed, "
-        "is given up; at the next start a snapshot of the leader takes its place, and its files become damaged.*"
+        f"{path}: the history up to {show(given_up.last)}, committed at least up to {show(given_up.committed)}, is "
+        "given up; at the next start a snapshot of the leader takes its place, and its files become damaged.*"
     )
 
 

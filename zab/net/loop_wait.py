@@ -75,7 +75,7 @@ class LoopWait(trio.abc.Instrument):
         self._on_ready = on_ready
         self._token = trio.lowlevel.current_trio_token()
         self._trios_epoll = (runner.io_manager._epoll.fileno(), select.EPOLLIN)
-        """The descriptor of Trio's own epoll, as an entry of the polled list."""
+        """Trio's own epoll, as `epoll.poll` reports it when it is ready: descriptor and event."""
         self._task: trio.lowlevel.Task | None = None
         """The task that sleeps in `until_error`. None if it has not begun, was cancelled, or is about to raise."""
         self._error: BaseException | None = None

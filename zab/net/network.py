@@ -34,8 +34,8 @@ class Network(Protocol):
 class TlsConfig:
     """TLS with certificates at both ends, each signed by `ca`. The files are in PEM format.
 
-    With `check_hostname` a certificate must also name the host of its server. The dialling server checks for the host
-    that it dialled, the dialled server for the host of the member that the other end claims to be. Without this check,
+    With `check_hostname` a certificate must also name the host of its server. The server that dials checks for the
+    host that it dialled, the one that accepts for the host of the member that the other end claims to be. Without it,
     every holder of a certificate signed by `ca` may pose as any server, so let `ca` sign certificates of servers only.
     """
 

@@ -1,4 +1,4 @@
-"""Local sessions. Only one server has them: no transaction creates them, keeps them alive, or closes them.
+"""Local sessions. Each exists at one server only: no transaction creates it, keeps it alive, or closes it.
 
 They have two uses. A session without transactions is cheap, for many clients that only read. And a server without a
 leader can create no other session. A local session may own no ephemeral nodes: to create one, it is first upgraded to a

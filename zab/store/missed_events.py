@@ -35,7 +35,8 @@ def compare(old: Tree, new: Tree, watches: ServerWatches) -> list[MissedEvent]:
     for path in paths:
         before, after = old.nodes.get(path), new.nodes.get(path)
         (gone if after is None else missed).extend(_compare(path, before, after))
-    return gone[::-1] + missed  # children are deleted before their parents
+    gone.sort(key=lambda each: each.path, reverse=True)  # children are deleted before their parents
+    return gone + missed
 
 
 def _compare(path: str, old: Znode | None, new: Znode | None) -> list[MissedEvent]:

@@ -117,7 +117,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.cleanup.policy"),
     Key("compression.type", "string", "producer", "how records are stored",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), broker="compression.type"),
-    Key("delete.retention.ms", "long", str(_DAY_MS), "how long a compacted log keeps deletion markers", 0,
+    Key("delete.retention.ms", "long", str(_DAY_MS), "how long a compacted log keeps tombstones", 0,
         broker="log.cleaner.delete.retention.ms"),
     Key("file.delete.delay.ms", "long", "60000", "delay before obsolete files are deleted", 0,
         broker="log.segment.delete.delay.ms"),

@@ -112,7 +112,7 @@ class FollowerFetchSessions:
         """Open a session for a follower that has none; return None if it would be empty or too large."""
         if not 0 < len(asked.parts) <= self.partitions_max:
             return None
-        # Ids start at the clock, so an id of an earlier process repeats only if the clock was set back.
+        # Ids start at the clock, so that a restarted leader hardly repeats an id of its earlier process.
         self._last_id = max(self._last_id, now % EPOCH_MAX) % EPOCH_MAX + 1
         session = FollowerFetchSession(self._last_id, asked.replica, asked.broker_epoch, now)
         self._open[asked.replica] = session

@@ -28,4 +28,4 @@ def java_hash(text: str) -> int:
 
 def partition_of(group: str, partitions: int) -> int:
     value = java_hash(group)
-    return 0 if value == -_HALF else abs(value) % partitions  # Java's `Math.abs` of the smallest int is negative
+    return 0 if value == -_HALF else abs(value) % partitions  # as Kafka's `Utils.abs`

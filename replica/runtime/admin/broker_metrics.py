@@ -49,7 +49,7 @@ OF_BROKER: Final = (
     ("kafka_server_delayed_operation_purgatory_size", "delayed produce and fetch operations"),
     (
         "kafka_server_refused_fetches_count",
-        "partitions for which a leader refused this follower's fetch, since the start; normal when leaders change",
+        "fetches that leaders refused, by partition or request, since the start; normal when leaders change",
     ),
     (
         "kafka_server_unsupported_version_count",

@@ -251,7 +251,7 @@ class LogManagerRuntime:
 
         async def flush() -> None:
             for log in logs.due_for_flush(now()):
-                await trio.to_thread.run_sync(log.flush)
+                await self._tried(partial(trio.to_thread.run_sync, log.flush))
 
         async def clean() -> None:
             while self.cleans:
@@ -320,7 +320,7 @@ class LogManagerRuntime:
             # Requests to the log or its directory report this error, too.
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
         except Exception as error:
-            self._log.failed("disk", error)  # perhaps an error of one log: the next round continues with the others
+            self._log.failed("disk", error)  # unexpected: try again in the next round
 
 
 def _anothers(folder: str, kept: bytes, topic_id: object) -> str:

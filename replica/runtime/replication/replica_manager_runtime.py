@@ -63,7 +63,7 @@ class ReplicaNotes:
 
     def __init__(self, log: Log) -> None:
         self.fetches_refused = 0
-        """The number of partitions for which a leader refused this follower's fetch, since the start."""
+        """The number of refusals by leaders since the start, one for each partition or for a request as a whole."""
         self._log = log
 
     def write(self, note: Note) -> None:

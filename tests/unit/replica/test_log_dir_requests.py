@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -19,6 +19,7 @@ from replica.runtime.logs import Log
 from replica.runtime.replication.log_manager_runtime import LogManagerPace, LogManagerRuntime
 from replica.runtime.requests import ApiKey, Request
 from replica.storage.log_manager import ManagerSettings
+from replica.storage.unified_log import UnifiedLog
 from tests.kafka_bodies import on_values
 from tests.unit.replica.storage.logs import NOW, batch
 
@@ -96,6 +97,30 @@ def test_retention_deletes_log_by_log_and_keeps_uncommitted_records(tmp_path: Pa
                     await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
         assert [each.start_offset for each in logs.values()] == [3, 2, 0]
+        await disk.close(-1)
+
+    trio.run(main)
+
+
+def test_log_that_cannot_be_flushed_does_not_hold_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        log, pace = Log(1), LogManagerPace(flush_check_s=0.01)
+        configs = TopicConfigs(LogConfig(flush_ms=1), log)
+        disk = LogManagerRuntime((tmp_path,), configs, log, lambda: int(trio.current_time() * 1000), pace)
+        await disk.load(BrokerId(1), "cluster")
+        logs = [cast(UnifiedLog, disk.open(where, None, begins=True)) for where in (A0, A1, B0)]
+        for each in logs:
+            each.append_as_leader(batch(b"x"), 0, NOW)
+        monkeypatch.setattr(logs[0], "flush", lambda: 1 // 0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disk.run, dict)
+            with trio.fail_after(60):
+                while [each.recovery_point for each in logs] != [0, 1, 1]:
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        monkeypatch.undo()
         await disk.close(-1)
 
     trio.run(main)

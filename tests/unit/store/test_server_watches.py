@@ -376,6 +376,21 @@ def test_watcher_gets_missed_events_after_a_restore(it: Leader) -> None:
     assert clients["new"].heard == []
 
 
+def test_missed_deletions_come_in_the_order_of_deletions(it: Leader) -> None:
+    """Also if the watches were set in another order."""
+    it.create("/p/n/c/d")
+    behind = Store(deliver=it.store.watches.deliver)
+    behind.restore(list(it.store.snapshot()))
+    client = Client()
+    for path in ("/p/n/c/d", "/p/n", "/p/n/c"):
+        behind.reads.read(Op.EXISTS, (path, True), client)
+    for path in ("/p/n/c/d", "/p/n/c", "/p/n"):
+        it.delete(path)
+    behind.restore(list(it.store.snapshot()))
+    behind.deliver_missed()
+    assert client.heard == [(DELETED, "/p/n/c/d"), (DELETED, "/p/n/c"), (DELETED, "/p/n")]
+
+
 # -- bounds --------------------------------------------------------------------------------------------
 
 

@@ -341,8 +341,10 @@ class RequestPipeline:
             requests = self._take_proofs(requests)
         for index, (xid, op, body) in enumerate(requests):
             if client.phase is not _SERVING:
+                # The client has asked to leave, so later requests are dropped. Pings are answered, because the reply to
+                # the close waits for its transaction.
                 if client.phase < _CLOSING:
-                    self._answer_pings(requests[index:])  # the reply to a close waits for its transaction
+                    self._answer_pings(requests[index:])
                 break
             if reads.work > READ_WORK_MAX:
                 self._held = requests[index:]
