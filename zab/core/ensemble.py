@@ -211,7 +211,7 @@ class Ensemble:
     # -- text ------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """Return the membership as `parse` reads it, one server a line."""
+        """Return the membership as `parse` reads it: a line for each server, group and weight, then the version."""
         return self._text
 
     @cached_property

@@ -62,7 +62,7 @@ class History:
         self._digests: list[int] = []
         """The digests at the ends of the first batches. More are computed when they are needed."""
         self._ends: list[Zxid] = []
-        """The last zxid of each epoch with transactions in `(outlined, last]`, ascending."""
+        """The outline: the last zxid of each epoch with transactions in `[outlined, last]`, ascending."""
         self._entries = self._bytes = 0
         """The number of transactions, and of bytes, in `_batches`."""
         for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
@@ -103,7 +103,7 @@ class History:
             self._ends.append(zxid)
 
     def reset(self, zxid: Zxid, digest: int) -> None:
-        """Restart the history at a snapshot, which replaces all transactions before it."""
+        """Restart the history at a snapshot at `zxid`, and forget all transactions."""
         self.base = self.last = self._disk_start = self.outlined = zxid
         self._base_digest = digest
         self._batches = []

@@ -101,7 +101,7 @@ class LogState:
 
     @property
     def pending(self) -> Ensemble | None:
-        """A membership change that is logged here but not known to be committed."""
+        """The membership change that is logged here but not known to be committed, or None."""
         configs = self.history.configs
         return configs[-1] if configs and configs[-1].version > self.ensemble.version else None
 

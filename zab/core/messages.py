@@ -50,7 +50,7 @@ class Notification:
 
 @frozen
 class FollowerInfo:
-    """The first message on a link: the newest epoch that the learner has promised.
+    """The first message on a link, except for `ALIVE`: the newest epoch that the learner has promised.
 
     An observer has no vote, and receives `Inform` in place of proposals.
     """
@@ -107,7 +107,7 @@ If it comes before `FollowerInfo`, it says that the learner holds part of a snap
 
 @frozen
 class BarrierRequest:
-    """Asks for a proof of leadership and a zxid after every write that was acknowledged before."""
+    """Asks for a proof of leadership, and for a zxid at or after every write that was acknowledged before."""
 
     number: int
 

@@ -179,7 +179,7 @@ class Node:
 
     @property
     def pending(self) -> Ensemble | None:
-        """A membership change that is logged here and not known to be committed."""
+        """The membership change that is logged here but not known to be committed, or None."""
         return self._log_state.pending
 
     @property
@@ -205,12 +205,12 @@ class Node:
 
     @property
     def synced(self) -> tuple[ServerId, ...]:
-        """At a leader, the learners that have the initial history of its epoch."""
+        """At a leader, the learners that have the initial history of its epoch; empty at any other server."""
         role = self._role
         return role.synced if isinstance(role, Leader) else ()
 
     def synchronizes_with(self, peer: ServerId) -> bool:
-        """True if a synchronization is under way, from here to `peer` or from `peer` to here."""
+        """Return whether a synchronization is under way, from here to `peer` or from `peer` to here."""
         role = self._role
         if isinstance(role, Leader):
             learner = role.learners.get(peer)

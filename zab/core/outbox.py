@@ -24,7 +24,7 @@ from zab.core.ready import (
 from zab.core.zxid import ServerId, Ticket
 
 EMPTY_READY: Final = Ready()
-"""The result of most turns: always the same object, so a driver can compare by identity."""
+"""The result of `drain` without effects: always the same object, so a driver can compare by identity."""
 
 
 class Outbox:

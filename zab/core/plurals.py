@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def noun(number: int, one: str, many: str = "") -> str:
-    """Return the noun in the number's form: 1 run, 2 runs, 0 runs."""
+    """Return the form of the noun that goes with the number: `run` for 1, `runs` for any other number."""
     return one if number == 1 else many or f"{one}s"
 
 

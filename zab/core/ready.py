@@ -1,7 +1,7 @@
 """The effects that a node requests, as data.
 
-The items of a `Ready` do not depend on each other: a message that needs a durable write is in a later `Ready`, after
-`Node.saved`.
+The fields of a `Ready` do not depend on each other, unless `wants_state` is true: a message that needs a durable write
+is in a later `Ready`, after `Node.saved`.
 """
 
 from __future__ import annotations

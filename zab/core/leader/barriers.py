@@ -69,7 +69,7 @@ class Barriers:
                 self._out.send(learner.sid, message)
 
     def ask_all(self) -> None:
-        """Send one ping for all barriers that were requested in this turn."""
+        """Send one ping for all barriers that were requested in this turn, and answer those that need no more pongs."""
         if not self._waiting:
             return
         if self._waiting[-1].ping is None:

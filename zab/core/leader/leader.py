@@ -100,7 +100,8 @@ class Leader:
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
         """Handle a message from a learner, with the handler of the current phase or one that all phases share.
 
-        A message without a handler in the current phase breaks the protocol.
+        A message for leaders without such a handler breaks the protocol. Any other message without one is ignored, and
+        so is every message from a server without a link.
         """
         kind = type(message)
         learner = self.learners.get(source)
@@ -195,7 +196,7 @@ class Leader:
     # -- the handshake with each learner, the same in every phase --------------------------------------
 
     def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
-        """Accept a learner, unless it has promised a newer epoch or has a newer membership.
+        """Accept a learner, unless it is a member that has promised a newer epoch, or has a newer membership.
 
         A member that has promised a newer epoch can never follow this leader, but a quorum may need it. So the attempt
         to lead ends, and the next leader chooses a still newer epoch. A membership with a newer epoch proves that a

@@ -266,7 +266,10 @@ class LeaderBroadcast(LeaderPhase):
         return activated and self._leave_if_removed(designated)
 
     def _designate(self, zxid: Zxid) -> ServerId:
-        """Return the leader for the membership just activated: this server, or the voter that has acknowledged most."""
+        """Return the leader for the membership that was just activated.
+
+        It is this server if it has a vote, else the voter that has acknowledged most, else the last voter.
+        """
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
             return log_state.me

@@ -46,7 +46,7 @@ class LearnerState:
     step: LearnerStep = LearnerStep.CONNECTED
     """The last step that the learner has reached. It never goes back on one link."""
     info: FollowerInfo | None = None
-    """The learner's first message. Set from INTRODUCED on."""
+    """The learner's `FollowerInfo`. Set from INTRODUCED on."""
     observer: bool = False
     """True if `info` says that the learner is an observer."""
     ack_epoch: AckEpoch | None = None
@@ -72,7 +72,7 @@ class LearnerState:
     acked: Zxid = NOTHING
     """The learner has everything up to this zxid on disk. Never goes back; at least `synced_until` once SYNCED."""
     behind: tuple[Zxid, Millis] | None = None
-    """The proposal whose acknowledgement is outstanding, and the time of the last progress towards it."""
+    """A proposal that the learner must acknowledge, and the time of the last progress towards it; None without one."""
     pong: int = 0
     """The highest number of a ping that the learner has answered."""
 

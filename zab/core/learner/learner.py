@@ -119,7 +119,8 @@ class Learner:
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
         """Handle a message from the leader, with the handler of the current phase or one that all phases share.
 
-        A message without a handler in the current phase breaks the protocol.
+        A message for learners without such a handler breaks the protocol. Any other message without one is ignored,
+        and so is every message from another server, or before the link is up.
         """
         kind = type(message)
         phase = self.phase
