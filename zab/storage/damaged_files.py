@@ -51,7 +51,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
-    """Return a warning if half of a bound is used up, because the next damage may delete these files; else None."""
+    """Return a warning if more than half of a bound is used up: the next damage may delete these files. Else None."""
     now = found(disk)
     files, size = len(now), sum(now.values())
     if 2 * files <= files_max and 2 * size <= bytes_max:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""Too many files are open in this process or in the system: a temporary condition."""
+"""The errnos of too many open files in this process or in the system: a temporary condition."""
 
 
 class DescriptorReserve:

@@ -23,7 +23,7 @@ from attrs import frozen
 from zab.core.errors import DamagedError, StorageError
 
 SECTOR: Final = 512
-"""The largest unit that a crash never tears. Real disks may tear larger units."""
+"""The size in bytes of the largest unit that a crash never tears. Larger units may be torn."""
 
 
 class DiskFile(Protocol):

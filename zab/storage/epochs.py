@@ -186,7 +186,8 @@ class EpochsFile:
 
     def __init__(self, disk: Disk, record: EpochsRecord, *, damaged: bool = False) -> None:
         self.record = record
-        """The record in force. It is durable, except for the mark of `distrust`, which the next `save` makes durable.
+        """The record in force. It is durable, unless `distrust` has marked it or recovery has made it for a directory
+        without a readable record. Then the next `save` makes it durable.
         """
         self.committed = record.committed
         """The committed zxid for the next record. A driver may raise it at any time, in any thread."""

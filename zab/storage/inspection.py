@@ -66,8 +66,8 @@ def is_ours(disk: Disk) -> bool:
 class LogFile:
     """One file of the log by itself.
 
-    `trouble` says that the header is damaged, or that something else than records follows. `scan` is None if the file
-    cannot be read.
+    `trouble` says that the file is unreadable, that its header is damaged, or that something else than records follows;
+    it is None if the file is sound. `scan` is None if no record can be read.
     """
 
     name: str

@@ -23,8 +23,8 @@ class Purged(ZabError):
 def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: Zxid) -> Iterator[Batch]:
     """Yield the batches of (`after`, `until`] from these files. The first file begins at or before `after`.
 
-    Raise `LocalProtocolError` if `after` is not the end of a batch in this history, `DamagedError` if a record is
-    unreadable, and `Purged` if the files changed.
+    Raise `LocalProtocolError` if this history does not contain `after`, `DamagedError` if a record is unreadable, and
+    `Purged` if the files changed.
     """
     last = after
     for index, segment in enumerate(segments):

@@ -29,7 +29,7 @@ UNBOUNDED: Final = 1 << 60
 class Crash(Exception):
     """The server died at this call.
 
-    Every later call raises this error, too, until `MemoryDisk.crash` restarts the disk.
+    Every later call raises this error, too, until `MemoryDisk.crash` or `MemoryDisk.kill` restarts the disk.
     """
 
 

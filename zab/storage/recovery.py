@@ -176,8 +176,8 @@ def _offer_nothing(record: EpochsRecord, damage: tuple[str, ...]) -> Recovered:
 def _held(disk: Disk) -> SnapHeld | None:
     """Return the part of a leader's snapshot that PARTIAL holds, if there is one.
 
-    After a crash, INCOMING becomes PARTIAL. If PARTIAL exists, INCOMING is a copy of it, and is deleted. A PARTIAL
-    without an undamaged chunk is deleted, too.
+    After a crash, INCOMING becomes PARTIAL. If PARTIAL exists, INCOMING is a copy of it, and is deleted. A PARTIAL that
+    is a complete snapshot, or has no undamaged chunk, is deleted, too.
     """
     names = disk.list()
     if snapshot_files.INCOMING in names:
