@@ -121,7 +121,7 @@ class EpollReader:
             self._nursery = nursery
 
     def close(self) -> None:
-        """Read no further sockets."""
+        """End the shared reading for later calls of `receive`: their tasks read by themselves."""
         self._nursery = None
 
     async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:

@@ -277,7 +277,7 @@ class ChildrenCache(_Cache):
 
 @checks_methods
 class TreeCache(_Cache):
-    """A cache of a node and all its descendants."""
+    """A cache of a node and its descendants, down to the depth `depth_max` below it."""
 
     def __init__(
         self, session: Session, path: str, *, depth_max: int = 100, settings: RecipeSettings = DEFAULT_RECIPES
@@ -286,5 +286,5 @@ class TreeCache(_Cache):
 
     @property
     def nodes(self) -> Mapping[str, Cached]:
-        """The nodes by their path relative to the root, without a leading slash; the root is empty. A view."""
+        """The nodes by their path relative to the root, without a leading slash; the root's is empty. A view."""
         return MappingProxyType(self._nodes)

@@ -68,9 +68,9 @@ async def removing(
 ) -> AsyncIterator[None]:
     """Remove the node, or call `give`, at the end of the block, even if the block failed or was cancelled.
 
-    A block that succeeded still ends with `Lost` if it is uncertain whether the node existed to the end. If the store
-    cannot be reached in time, a background task continues for as long as the session lasts: a session that survives
-    must not keep a node that is no longer held.
+    A block that succeeded still ends with `Lost` if another client has deleted the node, the session has ended, or the
+    store cannot be reached in time. In the last case a background task continues for as long as the session lasts: a
+    session that survives must not keep a node that is no longer held.
     """
 
     async def give_back() -> bool:
@@ -105,7 +105,7 @@ async def removing(
 
 
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
-    """Return the time to wait for the store at the end of a block. It is 0 if the node is lost anyway."""
+    """Return the time to wait for the store at the end of a block: 0 if it is disconnected and the node is lost."""
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms

@@ -60,7 +60,7 @@ class LearnerSync:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        """`log_starts` is called if the log on disk begins later than the plan assumed, so that later plans know it."""
+        """`log_starts` receives the end of a part of the log that was purged or is damaged: later plans avoid it."""
         self._environment = environment
         self._storage = storage
         self._piece_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX

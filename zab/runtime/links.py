@@ -55,7 +55,7 @@ class Links:
         self.unsent: list[Link] = []
         """Links that have something to `flush`."""
         self.diffs = self.snapshots = 0
-        """The number of learners that were synchronized from here, by kind."""
+        """The numbers of `Diff` and of `SendSnapshot` messages that were sent to learners."""
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:

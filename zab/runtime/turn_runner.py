@@ -37,7 +37,7 @@ class TurnRunner:
         self.turns = 0
         """The number of turns that were begun."""
         self.turning = False
-        """True while a turn runs, False while it waits. At its end `on_turn` is called."""
+        """True while a turn runs, False while it waits. `on_turn` is called after each of these runs."""
         self._driver = driver
         self._applier = applier
         self._restorer = restorer
@@ -77,7 +77,10 @@ class TurnRunner:
         return self._continue(self._driver.turn(started), started)
 
     def saved(self, ticket: Ticket) -> None:
-        """Take the writer's report, in the event loop, and run a turn at once, in the caller's task."""
+        """Take the writer's report, in the event loop, and run a turn at once in the caller's task.
+
+        If `run` does not wait for the wakeup, it runs the next turn itself.
+        """
         self._driver.saved(ticket)
         wakeup = self._wakeup
         if not wakeup.hold():

@@ -37,7 +37,7 @@ class WriteTarget(Protocol):
 class WriterCounts:
     """Counters of a writer.
 
-    The thread changes them and status requests read them; each counter by itself is consistent.
+    The event loop or the thread changes them, and status requests read them; each counter by itself is consistent.
     """
 
     __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "recent_us", "writes")

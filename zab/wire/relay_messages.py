@@ -79,7 +79,7 @@ class Refusals:
 
 @frozen
 class CatchUpPoint:
-    """Reply to `CatchUpRequest`: all messages of earlier links are in the log at or before `zxid`, or lost for ever."""
+    """Reply to `CatchUpRequest`: all requests of earlier links are in the log at or before `zxid`, or lost for ever."""
 
     number: int
     zxid: Zxid

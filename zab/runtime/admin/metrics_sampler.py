@@ -1,6 +1,6 @@
 """Samples of a server, once a second: rates, times, the reports of the other servers, and warnings.
 
-Most values are differences of counters that the server has in any case. In addition, one of every few writes and
+Most values are differences of counters that the server has in any case. In addition, one of every 64 writes and
 one read a second are timed.
 """
 
@@ -75,7 +75,7 @@ class MetricsSampler:
         """The last report of each other server, and its time by the clock of this server."""
         self._server = server
         self._lag = -1
-        """The lag of this server, as the leader has computed it."""
+        """The lag of this server, as the leader has computed it; -1 if it is unknown."""
         self._counted = (0, 0, 0, 0.0)
         """The counters at the last sample: requests, commits, and number and sum of latencies."""
         self._read_only = False

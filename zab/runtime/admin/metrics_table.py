@@ -44,7 +44,7 @@ class Observation:
 
     @property
     def lags(self) -> Mapping[int, int]:
-        """The lag of each member, as the leader computed it. Servers that were just removed are left out."""
+        """The lag of each other member whose lag is known, as the leader computed it."""
         members = self.status.ensemble.by_id
         reports = {sid: report for sid, (_, report) in sorted(self.server.sampler.peers.items()) if sid in members}
         return {sid: report.lag for sid, report in reports.items() if report.lag >= 0}

@@ -97,7 +97,7 @@ class Audit:
         self._write(result, user=_me(), operation=operation)
 
     def session_ended(self, session: int, paths: Iterable[str]) -> None:
-        """Log the end of a session, with a line for each of its ephemeral nodes."""
+        """Log a line for each ephemeral node that ends with a session."""
         operation = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
         for path in paths:
             self._write("success", session=_hex(session), user=_me(), operation=operation, znode=path)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RECEIVE_BYTES: Final = 64 << 10
 ADVANCE_S: Final = 0.05
-"""The interval at which held requests are retried on a stream whose reading cannot be interrupted."""
+"""The longest time between two retries of held requests, on a stream whose reading cannot be interrupted."""
 
 
 class ConnectionShell:

@@ -73,7 +73,7 @@ def cons(server: ServerRuntime) -> str:
 
 
 def dump(server: ServerRuntime) -> str:
-    """List sessions and ephemerals. Only the leader knows when sessions expire."""
+    """List sessions, ephemerals and connections. Only the leader knows when sessions expire."""
     most = server.settings.listed_max
     buckets = server.clients.tracker.ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]

@@ -46,7 +46,7 @@ HERE: Final = "127.0.0.1"
 HEAD_BYTES: Final = 8
 """The size of the header of a request over a connection."""
 NARROW: Final = 8
-"""A request of at most 1/NARROW of the limit, in our own format, fits into a frame of the client protocol."""
+"""The largest factor by which a request grows from our own format to a frame of the client protocol."""
 
 CLOSE_S: Final = 2.0
 """The longest time that the end of a block waits for the close of its session. The close itself is not given up."""
@@ -111,7 +111,7 @@ class InProcessSession(Session):
         self._order.resume()
 
     def store_closed(self, why: str) -> None:
-        """End the session here. In the history it lasts until the store is opened again."""
+        """End the session here. In the history it remains until it expires."""
         self._finish(SessionState.CLOSED, why)
 
     read_only = False

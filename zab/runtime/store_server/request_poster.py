@@ -103,7 +103,7 @@ class RequestPoster:
         self._wakeup.ring()
 
     def _flush(self) -> None:
-        """Flush connections.
+        """Flush the connections that have replies, and submit requests again that had no room.
 
         Called at the end of each turn of the member, too, because most replies are made in a turn.
         """

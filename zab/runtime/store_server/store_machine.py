@@ -55,7 +55,7 @@ class Observer(Protocol):
         """Called when the session was created, attached again or closed: the table of sessions shows its state."""
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
-        """Called when the session is about to close; `owned` are its ephemeral nodes."""
+        """Called when a session with ephemeral nodes is about to close; `owned` are their paths."""
 
     def restore_begins(self) -> None: ...
     def restore_ended(self) -> None: ...

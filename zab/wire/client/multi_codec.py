@@ -25,7 +25,7 @@ Result: TypeAlias = tuple[int, Any]
 _ERROR: Final = int(Op.ERROR)
 _HEADER: Final = Struct(">iBi")
 _unpack_header: Final = Struct(">iB4x").unpack_from
-"""Read a header without its error code, because the result contains the code as well."""
+"""Read the header of an operation. Its error code is skipped: it has no meaning in a request."""
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)
