@@ -11,7 +11,7 @@ QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)
 
 
 class Summary:
-    """A summary of values. Count and sum cover all values, the quantiles only the last `RECENT_MAX`."""
+    """A summary of values. The quantiles cover only the last `RECENT_MAX` values, everything else covers all values."""
 
     __slots__ = ("count", "least", "most", "recent", "total")
 
@@ -20,7 +20,7 @@ class Summary:
 
     @classmethod
     def of(cls, count: int, total: float, most: float, recent: Iterable[float]) -> Summary:
-        """Make a summary of values that were counted elsewhere. `recent` are the last of these values."""
+        """Make a summary of values that were counted elsewhere. `least` covers only `recent`, the last of them."""
         made = cls()
         made.count, made.total, made.most = count, total, most
         made.recent.extend(recent)

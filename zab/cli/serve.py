@@ -167,7 +167,7 @@ async def run(plan: ServerPlan) -> None:
 
 
 async def announce(server: ServerRuntime) -> None:
-    """Print one line when the server is ready. A server that is not a member serves, but is not ready."""
+    """Print a line when the server is ready, and notify systemd. If it is not a member yet, first print that."""
     role = await server.member.wait_serving()
     if not is_member(server):
         click.echo(

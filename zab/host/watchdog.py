@@ -36,7 +36,7 @@ DEAD_S: Final = 5.0
 """A loop is dead if it completes no turn within this time of a poke."""
 BEAT_S: Final = 0.1
 REPEAT_S: Final = 10.0
-"""How often the monitor repeats its report while one and the same stall lasts."""
+"""The interval at which the monitor repeats its report while one and the same stall lasts."""
 FRAMES_MAX: Final = 8
 
 T = TypeVar("T")

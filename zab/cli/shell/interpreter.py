@@ -197,9 +197,9 @@ class Shell:
     async def completions(self, line: str) -> list[str]:
         """Return the possible completions of the last word of this line.
 
-        The first word is a command. A later word that begins with a dash is an option of that command; one that begins
-        with a slash is a path, completed by the children of its parent. A path has no completions while the store is
-        unreachable.
+        The first word is a command. A later word that begins with a dash is an option of that command; an empty one,
+        or one that begins with a slash, is a path, completed by the children of its parent. A path has no completions
+        while the store is unreachable.
         """
         words = line.split()
         if not words or (len(words) == 1 and not line.endswith(" ")):

@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(r"\b\d+\b")
 
 
 def read_ensemble(source: ZooSource) -> Ensemble | None:
-    """Return the ensemble, or None if there is no line `server.N`. Mistakes become problems of the source."""
+    """Return the ensemble; None if no line `server.N` exists, or after mistakes, which are added to the problems."""
     version = _version(source)
     lines = source.members()
     servers: list[Server] = []
@@ -107,7 +107,7 @@ def _first_address(source: ZooSource, entry: ConfigEntry) -> str:
 
 
 def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, saved: Ensemble | None) -> int:
-    """Return the number in `myid`, which names this server in the ensemble. A standalone server needs none."""
+    """Return the number in `myid`, which names this server; 1 if it cannot be read. A standalone server needs none."""
     if data is None:
         return 1
     file = data / "myid"

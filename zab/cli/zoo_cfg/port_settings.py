@@ -25,7 +25,7 @@ _SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl
 def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSettings | None:
     """Return the TLS settings of the secure port, or of the plain port if it accepts both kinds of clients.
 
-    Return None if neither port speaks TLS.
+    Return None if neither port speaks TLS, or after recording a problem.
     """
     wanted = "secureClientPort" in source.entries or source.value("client.portUnification", False)
     tls = TlsPortSettings.from_properties(properties)

@@ -28,8 +28,8 @@ def settle(
 
     The stored membership is part of the committed history, so it takes precedence, and a file that differs is a
     problem. The file replaces it in two cases: this server is the only one, or the operator demands it (`from_file`). A
-    difference is only a warning if this server is not a member, or if reconfigurations are on, since the file is then
-    expected to be old.
+    difference is only a warning in two other cases: this server is not a member, or reconfigurations are on, so that an
+    old file is expected.
     """
     if saved is None:
         if from_file:
