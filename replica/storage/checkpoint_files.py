@@ -108,7 +108,7 @@ def encode_clean(broker_epoch: int) -> bytes:
 
 
 def decode_clean(data: bytes) -> int:
-    """Return the broker epoch of the previous process, or -1 if the file lacks it."""
+    """Return the broker epoch of the previous process, or -1 if the file lacks it or is malformed."""
     try:
         return int(loads(data)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

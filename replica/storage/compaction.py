@@ -113,8 +113,8 @@ class Compaction:
         return self._packed(header, kept, expires)
 
     def _stays(self, header: Header, record: Record) -> tuple[bool, bool]:
-        """Return whether a record stays, and whether it stays only until its delete horizon, after which all readers
-        have seen it."""
+        """Return whether a record stays, and whether it is a tombstone or marker, which stays only until the delete
+        horizon of its batch."""
         if header.control:
             return True, record.offset not in self.binding
         if self.is_aborted(header):
@@ -135,8 +135,8 @@ class Compaction:
 
 
 def emptied(header: Header) -> bytes:
-    """Return the batch without its records. What remains is its offsets, so that the segment ends where it did, and the
-    producer's last sequence."""
+    """Return the batch without its records. Its offsets and its sequences remain, so that the segment ends at the same
+    offset, and a restart finds the producer's last sequence."""
     flags = header.attributes & ~(7 | DELETE_HORIZON)
     return _as(header, [], Codec.NONE, flags, header.base_timestamp, header.max_timestamp)
 

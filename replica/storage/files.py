@@ -22,7 +22,7 @@ RESERVE: Final = 32
 OPEN_FILES_MAX: Final = 2048
 """The number of file descriptors that the logs of one directory may keep open. An active segment uses three."""
 OPEN_FILES_LEAST: Final = 16
-"""The minimum of open files, even if descriptors are scarce: one operation uses several."""
+"""The number of files that stay open even if descriptors are scarce, because one operation uses several."""
 
 _ADVICE: Final = {number: text.replace("the server", "the broker") for number, text in ADVICE.items()} | {
     errno.ENOSPC: "free some space on this disk, or give topics a shorter retention; then start the broker again",
@@ -71,7 +71,7 @@ class FirstFailure(DiskErrors):
 
 
 def log_directory(path: str) -> RealDisk:
-    """Lock a log directory. An unusable directory counts as failed; raise if another process uses it."""
+    """Open and lock a log directory. If its disk fails, return it as failed; if another process uses it, raise."""
     return RealDisk(path, FirstFailure(path), lock=LOCK, reserve=RESERVE)
 
 
@@ -88,7 +88,7 @@ class Handles:
 
     @property
     def failed(self) -> StorageFailure | None:
-        """The first failure of the directory."""
+        """The first failure of the directory, or None."""
         failed = self.files.errors.failed
         assert failed is None or isinstance(failed, StorageFailure)
         return failed
@@ -111,7 +111,7 @@ class Handles:
             return self._hold(path, self.files.create(path))
 
     def forget(self, path: str) -> None:
-        """Close the file, before its name is used for another file."""
+        """Close the file if it is open. Call this before the name is used for another file."""
         with self._lock:
             if path in self._open:
                 self._let_go(path)

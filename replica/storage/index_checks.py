@@ -76,8 +76,8 @@ def _is_somewhere(segment: LogSegment, time: int, offset: int) -> bool:
 
 
 def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -> bool:
-    """Return whether the batch of `offset` is after `position` and has timestamp `time`, and no batch there has a later
-    one."""
+    """Return whether the batch of `offset` is at or after `position` and has timestamp `time`, and no batch from
+    `position` on has a later timestamp."""
     met = False
     for _, header in segment.headers(position):
         if header.max_timestamp > time:
@@ -90,7 +90,7 @@ def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -
 
 
 def _last_position(segment: LogSegment) -> int:
-    """Return the start of one of the last batches, from the last entry of the offset index."""
+    """Return the start of one of the last batches, from the last entry of the offset index; 0 without a valid entry."""
     try:
         file = segment.handles.files.open(segment.path(INDEX))
     except MissingFile:

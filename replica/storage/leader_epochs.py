@@ -19,7 +19,7 @@ class LeaderEpochFileCache:
 
     path       the file
     changed    True if the entries changed since the file was written
-    unsynced   True if the file was written, or found at the start, since the last flush
+    unsynced   True if the next flush must sync the file: it was found at the start, or written since the last flush
     """
 
     def __init__(self, files: FolderDisk, folder: str, entries: Iterable[tuple[int, int]] | None = None) -> None:
@@ -42,8 +42,8 @@ class LeaderEpochFileCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def write_if_changed(self) -> bool:
-        """Write the file if it is outdated, but not durably: after a power loss the epochs are rebuilt from the
-        batches."""
+        """Write the file if it is outdated, and return whether it was. The write is not durable: after a power loss the
+        epochs are rebuilt from the batches."""
         if not self.changed:
             return False
         write_atomically(self._files, self.path, encode(self.entries), durably=False)
@@ -106,8 +106,8 @@ class LeaderEpochFileCache:
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEndOffset:
         """Return the largest epoch that does not exceed `epoch`, and its end: the start of the next epoch, or the log
-        end. If this log has only later epochs, return `epoch` and the start of the first of them; if it has only
-        earlier ones, (NO_EPOCH, NO_OFFSET)."""
+        end. If this log has only later epochs, return `epoch` and the start of the first of them. If it has only
+        earlier ones or none, or if `epoch` is NO_EPOCH, return (NO_EPOCH, NO_OFFSET)."""
         if epoch == NO_EPOCH or not self._epochs:
             return EpochEndOffset(NO_EPOCH, NO_OFFSET)
         if epoch == self._epochs[-1]:

@@ -28,7 +28,7 @@ from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import Header, check
 
 KEYS_MAX: Final = 250_000
-"""The number of keys that one round records, about 200 bytes each. A log with more keys takes more rounds."""
+"""The number of keys, each about 200 bytes, after which a round reads no further. More keys take more rounds."""
 
 
 @frozen
@@ -59,10 +59,11 @@ def examine_log(log: UnifiedLog, cleaned_upto: int, now_ms: int, high_watermark:
 
 
 def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KEYS_MAX) -> Cleaned:
-    """Clean one log once. It may run concurrently with appends: only the replacement of segments takes the log's lock.
+    """Clean one log once. This may run concurrently with appends: it takes the log's lock only to list the segments and
+    to replace them.
 
-    If the log is truncated or segments are deleted meanwhile, the round ends, and the result's `upto` is the first
-    dirty offset.
+    If the log is truncated or segments are deleted meanwhile, some segments may remain as they are, and the result's
+    `upto` is the first dirty offset.
     """
     handles = Handles(log.segments.files, open_max=4)
     try:
@@ -153,7 +154,7 @@ class _Round:
 
         The copy, and a transaction index for the markers in it, are durable before the replacement. The index is
         renamed first, because without it readers of the copy would get aborted records. If the log was truncated or the
-        segments were deleted meanwhile, the copy is deleted.
+        segments were deleted meanwhile, delete the copy instead, and return the size of the originals.
         """
         log, files, folder = self.log, self.log.segments.files, self.log.segments.folder
         path = f"{folder}/{file_name(group[0].base, LOG)}"

@@ -45,13 +45,13 @@ class LogDirectory:
 
     logs                     the logs in use
     damaged                  logs that could not be opened or went offline, with the reason; none is in `logs`
-    high_watermarks, cleaned, _recovery_points, _start_offsets   the checkpoint files, as last written or read
+    high_watermarks, cleaned, _recovery_points, _start_offsets   the offsets of the checkpoint files
     was_clean                True if the previous process closed all logs cleanly
     previous_broker_epoch    broker epoch of that process, or -1
     notes                    messages about the start, for the operator
     _points_lost             True if the recovery points could not be read
     _gone                    partitions without a log that the checkpoint files may still name
-    _deletions               renamed folders of deleted logs, with the time of their deletion
+    _deletions               renamed folders of deleted logs, each with the time when its deletion is due
     """
 
     def __init__(self, files: FolderDisk, *, open_files_max: int) -> None:
@@ -147,7 +147,7 @@ class LogDirectory:
             return {}
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
-        """Read a checkpoint file. If it is missing or damaged, the offsets are unknown."""
+        """Read a checkpoint file. Return no offsets if it is missing or damaged."""
         try:
             return files_of.read_offsets(self.files, name)
         except DamagedLog as error:
@@ -170,7 +170,10 @@ class LogDirectory:
         return log
 
     def _check_metadata(self, log: UnifiedLog, path: str) -> None:
-        """Delete a malformed topic id file, which a power loss before the first flush may leave empty."""
+        """Let the first flush sync a valid topic id file. Delete a malformed one.
+
+        A power loss before the first flush may have left the file empty.
+        """
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
@@ -206,7 +209,7 @@ class LogDirectory:
         """Stop using a log whose state in memory may be half changed.
 
         Its recovery point is not moved, and the clean shutdown marker is not written, so the next start checks the
-        records appended since.
+        records after the recovery point.
         """
         log = self.logs.pop(partition, None)
         if log is not None:
@@ -214,7 +217,7 @@ class LogDirectory:
             self.damaged[partition] = log.damage or StorageFailure(f"offline until the broker restarts: {why}")
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
-        """Stop using a log. `delete_due_files` removes its folder."""
+        """Stop using a log, and rename its folder. `delete_due_files` removes the folder later."""
         log = self.logs.get(partition)
         delay = log.config.file_delete_delay_ms if log is not None else 0
         renamed = f"{folder_of(partition)[:200]}.{uuid4().hex}{DELETE}"
@@ -315,7 +318,7 @@ class LogDirectory:
 
     def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
         """Close all logs. Then, unless one is damaged, write the clean shutdown marker, which declares all logs
-        durable.
+        durable. If the directory has failed, only close its files.
 
         With `threads=0`, close one log after the other, always in the same order.
         """

@@ -52,7 +52,7 @@ class LogFlusher:
     recovery_point   all records before it are durable
     truncations      the number of truncations: a flush that began before a truncation does not move the recovery point
     names_changed    True if the folder has file names that are not durable yet
-    _metadata        other files in the folder that must be durable before any record is
+    _metadata        other files in the folder that the next flush must sync before it moves the recovery point
     _pending         unfinished flushes, in several threads
     _idle_since_ms   the time from which `flush.ms` counts, set by `is_due`; None: not called since the last flush
     _flushed_bytes   the segments' `appended_bytes` when the last flush began
@@ -87,7 +87,7 @@ class LogFlusher:
         )
 
     def add_file(self, path: str) -> None:
-        """Add a file of the folder that must be durable before any record."""
+        """Add a file of the folder that the next flush must sync before it moves the recovery point."""
         self._metadata = (*self._metadata, path)
         self.names_changed = True
 

@@ -37,7 +37,7 @@ _CHUNK_BYTES: Final = 4 << 20
 
 @define
 class _Scanned:
-    """The content of the batches after the recovery point.
+    """The result of the scan, which covers the batches after the recovery point and perhaps a few before it.
 
     epochs    leader epoch and base offset of each batch
     markers   True if there is a transaction marker
@@ -126,7 +126,7 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
 
 
 def _is_half_a_swap(name: str, found: dict[str, FileStat]) -> bool:
-    """Return whether this is a transaction index whose cleaning was interrupted before its segment was replaced."""
+    """Return whether this is the new transaction index of a cleaning that stopped before its segment was renamed."""
     return name.endswith(ABORTED + SWAP) and name.removesuffix(ABORTED + SWAP) + LOG + SWAP not in found
 
 
@@ -264,8 +264,8 @@ def _truncate_after(segment: LogSegment, later: list[LogSegment]) -> None:
 
 
 def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned) -> str | None:
-    """Check the batches from the last indexed one before `since` on, and rebuild their index entries. Return the reason
-    if the segment breaks off, else None."""
+    """Check the batches from the last indexed one before `since` on, and rebuild their index entries. Write those after
+    `since` again. Return the reason if the segment breaks off, else None."""
     position, end = _known_start(segment, since)
     segment.end = end
     unsettled: int | None = None
@@ -339,7 +339,7 @@ def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:
 
 def _known_start(segment: LogSegment, since: int) -> tuple[int, int]:
     """Return position and base offset of the last indexed batch before `since`, or of the segment's start if the
-    indexes name none. Cut the indexes there."""
+    indexes have no valid entry. Cut the indexes there."""
     try:
         index = OffsetIndex(read_all(segment.handles.files, segment.path(INDEX)))
         times = TimeIndex(read_all(segment.handles.files, segment.path(TIMES)))

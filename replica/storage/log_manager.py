@@ -28,9 +28,9 @@ Progress = Callable[[int, int], None]
 
 @frozen
 class ManagerSettings:
-    """open_files_max                 the maximum of open files of each directory
-    index_bytes_max                memory for the indexes of all closed segments
-    cleaner_keys_max               the number of keys that one round of cleaning records
+    """open_files_max                 the maximum number of open files of each directory
+    index_bytes_max                the maximum memory for the indexes of all closed segments, checked by `unload`
+    cleaner_keys_max               the number of keys after which a round of cleaning reads no further
     producer_id_expiration_ms      `producer.id.expiration.ms`
     little_room_bytes              if a directory has less free space, retention runs in it before it is used
     """
@@ -86,7 +86,10 @@ class LogManager:
     # -- the start and the end ---------------------------------------------------------------------
 
     def load(self, broker_id: int, cluster_id: str, progress: Progress = lambda done, total: None) -> None:
-        """Open all logs. Give up directories that cannot be used; raise if none is left."""
+        """Open all logs. Give up directories that cannot be used.
+
+        Raises if none is left, if one belongs to another broker or cluster, or if two have the same partition.
+        """
         total = sum(map(_folder_count, self._usable()))
         done = 0
         for directory in self._usable():
@@ -230,7 +233,10 @@ class LogManager:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """Return the last saved high watermark. It is a lower bound, and must not be used for truncation."""
+        """Return the last saved high watermark, limited to the offsets of the log; 0 if there is no log.
+
+        It is a lower bound, and must not be used for truncation.
+        """
         directory = self.directory_of(partition)
         log = self.get(partition)
         if directory is None or log is None:
@@ -263,8 +269,8 @@ class LogManager:
         """Apply retention log by log, and yield the number of segments deleted from each.
 
         Each deletion syncs a folder, so the caller can serve requests in between. A log that is truncated meanwhile
-        waits for the next round, because its high watermark is unknown. A failing log does not delay others. If
-        anything was deleted, the caller must call `checkpoint` afterwards.
+        waits for the next round, because its high watermark is unknown. A failing log does not delay others: the first
+        error is raised at the end. If anything was deleted, the caller must call `checkpoint` afterwards.
         """
         failed: Exception | None = None
         logs = [(where, log, log.flusher.truncations) for each in self._usable() for where, log in each.logs.items()]
@@ -359,7 +365,7 @@ class LogManager:
             directory.delete_due_files(now_ms)
 
     def unload(self) -> None:
-        """Drop indexes of closed segments from memory if they exceed `index_bytes_max`."""
+        """Drop the indexes of all closed segments from memory if they exceed `index_bytes_max`."""
         closed = [segment for log in self.logs.values() for segment in log.segments[:-1]]
         if sum(segment.loaded_bytes for segment in closed) > self.settings.index_bytes_max:
             for segment in closed:

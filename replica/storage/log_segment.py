@@ -36,12 +36,12 @@ class LogSegment:
     base                  the first offset that it may hold; names its files
     size                  bytes of batches in the log file
     end                   for the last segment, the next offset; for a closed one, the base offset of the next segment
-    first_timestamp       the timestamp of its first batch; None: not read yet
+    first_timestamp       the timestamp of its first batch; None: not read yet, or there is no batch
     max_timestamp         the greatest timestamp; None: not read yet
     offset_of_max         the last offset of the first batch with `max_timestamp`
     max_is_unchecked      True if `max_timestamp` is from an index, and `index_checks` has not verified it
     indexes_changed       True if an index changed since the last flush
-    indexes_are_rebuilt   True if the indexes were rebuilt from the batches, so rebuilding them again would not help
+    indexes_are_rebuilt   True if a rebuild from the batches has been tried, so that another one would not help
     has_aborted           True if the transaction index exists, perhaps without entries
     aborted_changed       True if the transaction index changed since the last flush
     """
@@ -90,8 +90,8 @@ class LogSegment:
         self.size = start + len(buffer)
 
     def note(self, position: int, header: Header, interval: int) -> None:
-        """Register a batch at this position. Add index entries if `interval` bytes were appended since the last
-        ones."""
+        """Register a batch at this position. Add index entries if more than `interval` bytes were appended since the
+        last ones."""
         time = header.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = time
@@ -169,7 +169,7 @@ class LogSegment:
             self.rebuild()
 
     def rebuild(self, interval: int = 4096) -> None:
-        """Rebuild both indexes from the batches. If a batch is damaged, raise `DamagedLog` and change nothing."""
+        """Rebuild both indexes from the batches. If a batch is damaged, raise `DamagedLog` and keep the old indexes."""
         before = self._index, self._times, self.max_timestamp, self.offset_of_max, self.first_timestamp
         end, since, holding = self.end, self._since_index, self._holding
         self._index, self._times = OffsetIndex(), TimeIndex()
@@ -191,8 +191,8 @@ class LogSegment:
             self.write_held_indexes()
 
     def truncate_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
-        """Remove index entries of batches from this position and offset on, and set `end` to that of the batches
-        before."""
+        """Remove index entries of batches from this position and offset on. Set the segment's end and greatest
+        timestamp to those of the remaining batches."""
         sizes = index.size, times.size
         self._drop_entries_from(position, end, index, times)
         if index.size < sizes[0]:
@@ -208,8 +208,9 @@ class LogSegment:
     def write_held_indexes(self) -> None:
         """Write the held indexes to their files, but only if the contents differ.
 
-        After a restart they are usually equal. `truncate_indexes` truncates the files in any case; if the kernel has
-        not written their pages yet, that takes longer than the rest of the start-up.
+        After a restart they are usually equal: the scan of the last batches adds the entries that it has dropped. To
+        truncate the files and append the entries again would be slow: if the kernel has not written their pages yet, a
+        truncation takes longer than the rest of the start-up.
         """
         self._holding = False
         for suffix, index in ((INDEX, self.index), (TIMES, self.times)):
@@ -254,7 +255,7 @@ class LogSegment:
 
     def _find_greatest(self) -> None:
         """Set the greatest timestamp from the last entry of the time index, which was written when the segment was
-        closed. Without that entry, scan the batches."""
+        closed. Without a valid entry, scan the batches."""
         try:
             file = self.handles.files.open(self.path(TIMES))
         except MissingFile:
@@ -297,7 +298,7 @@ class LogSegment:
     @property
     def aborted(self) -> list[AbortedTxn]:
         """The aborted transactions whose markers are in the segment, in the order of the markers. Raises `ValueError`
-        if the file is malformed."""
+        if the file is malformed, `MissingFile` if it is gone."""
         if not self.has_aborted:
             return []
         if self._aborted is None:
@@ -399,8 +400,8 @@ class LogSegment:
         return None
 
     def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
-        """Return the last known batch boundary at or before `limit`, and the next offset there; None if no header was
-        read."""
+        """Return the last known batch boundary at or before `limit`, and the next offset there. The offset is None if
+        the boundary is `start` or an indexed position, because no batch before it was read."""
         at = max(start, self.index.floor_position(limit))
         try:
             return self._boundary_from(at, limit)

@@ -34,11 +34,11 @@ class LogSegments:
 
     active             the last segment, the only one that grows
     appended_bytes     the number of bytes that this process has appended
-    _segments, _bases  the segments and their base offsets, ascending; empty only while all are replaced
+    _segments, _bases  the segments and their base offsets, ascending; empty only between `delete_all` and `start_at`
     _positions         segment and position of some offsets, so that a reader continues without a search
     _named             the names of segments up to this base offset are durable
     _truncated         True if the active segment was truncated, and the truncation is not durable yet
-    _deletions         renamed files of deleted segments, with the time of their deletion
+    _deletions         renamed files of deleted segments, each with the time when its deletion is due
     """
 
     def __init__(self, handles: Handles, folder: str, segments: list[LogSegment]) -> None:
@@ -88,7 +88,10 @@ class LogSegments:
     # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes:
-        """Read whole batches from the one that holds `offset`; none begins at or after `upto`."""
+        """Read at most `max_bytes` of whole batches, from the one that holds `offset` to the last one before `upto`.
+
+        With `at_least_one`, the first batch is read even if it is larger.
+        """
         pieces: list[bytes] = []
         left = max_bytes
         for index in range(self._floor(offset), len(self._segments)):
@@ -110,7 +113,10 @@ class LogSegments:
     def _read_from(
         self, segment: LogSegment, start: int, limit: int, left: int, at_least_one: bool
     ) -> tuple[bytes, bool]:
-        """Read whole batches of at most `left` bytes. Return them, and whether `limit` was reached."""
+        """Read at most `left` bytes of whole batches; with `at_least_one`, read the first batch even if it is larger.
+
+        Return them, and whether `limit` was reached.
+        """
         if limit - start <= left:
             return segment.bytes_at(start, limit - start), True
         stop, offset = segment.boundary(start, start + left)
@@ -146,13 +152,16 @@ class LogSegments:
         self._positions.clear()
 
     def batches_since(self, timestamp: int, start_offset: int) -> Iterator[Candidate]:
-        """Yield batches in order, from the first one that may have a record with this timestamp or a later one."""
+        """Yield, in order, all batches that may have a record with this timestamp or a later one, and some others.
+
+        Segments that end before `start_offset` are left out.
+        """
         for segment in list(self._segments):
             if segment.end > start_offset and not ends_before(segment, timestamp):
                 yield from _candidates(segment, first_position(segment, timestamp))
 
     def batch_of_greatest(self, start_offset: int) -> Candidate | None:
-        """Return the first readable batch with the greatest timestamp."""
+        """Return the first batch with the greatest timestamp of the batches that reach `start_offset`, or None."""
         best: Candidate | None = None
         time = -2
         for segment in self._segments:
@@ -268,7 +277,7 @@ class LogSegments:
             self._deletions.append((path + DELETED, due_ms))
 
     def take_due_deletions(self, now_ms: int) -> list[str]:
-        """Return the files that are due for deletion. The caller deletes them."""
+        """Return the files that are due for deletion, and forget them. The caller deletes them."""
         due = [path for path, when in self._deletions if when <= now_ms]
         self._deletions = [each for each in self._deletions if each[1] > now_ms]
         return due

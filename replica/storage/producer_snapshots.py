@@ -47,7 +47,7 @@ class ProducerSnapshots:
                 self.segments.files.discard(self.path(offset))
 
     def state_at(self, offset: int) -> ProducerStateManager:
-        """Return the producer state at this offset, from the newest earlier snapshot and the batches after it."""
+        """Return the producer state at this offset, from the newest snapshot up to there and the batches after it."""
         producers, since = ProducerStateManager(), self.segments[0].base
         for at in reversed(self.offsets()):
             if at > offset:
@@ -56,7 +56,7 @@ class ProducerSnapshots:
                 producers, since = ProducerStateManager.decode(read_all(self.segments.files, self.path(at))), at
                 break
             except ValueError:
-                self.segments.files.discard(self.path(at))  # an older snapshot with more batches gives the same state
+                self.segments.files.discard(self.path(at))  # malformed: an older one gives the same state
         replay(producers, self.segments, since, offset)
         return producers
 

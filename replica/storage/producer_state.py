@@ -133,8 +133,8 @@ class ProducerStateManager:
 
         Return the stored batch if this one is a retry; None if it is new. An unknown producer may start with any
         sequence, because its state may have expired. A known producer must continue its sequence, or start a newer
-        epoch with sequence 0. Raises `KafkaError` for an older epoch, for a gap, and for a batch outside the open
-        transaction.
+        epoch with sequence 0. Raises `KafkaError` for an older epoch, for a gap, and for a batch that is not
+        transactional while the producer has an open transaction.
         """
         known = self._by_id.get(header.producer_id)
         if known is None:
@@ -219,7 +219,7 @@ class ProducerStateManager:
         return AbortedTxn(header.producer_id, start, header.last_offset, stable)
 
     def replay(self, header: Header, buffer: bytes | bytearray, at: int) -> AbortedTxn | None:
-        """Record the stored batch or marker at position `at` of a buffer."""
+        """Record the stored batch or marker at position `at` of a buffer. Return the transaction that it aborts."""
         if not header.control:
             self.update(header)
             return None
@@ -338,7 +338,7 @@ def _out_of_order(text: str) -> KafkaError:
 
 
 def marker_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[ControlType | None, int]:
-    """Return the type and coordinator epoch of the one record in a control batch."""
+    """Return the type of the one record in a control batch, None for an unknown type, and its coordinator epoch."""
     for record in read_records(memoryview(buffer)[at : at + header.size]):
         return read_control(record)
     return ControlType.COMMIT, -1  # the cleaner emptied the marker, because no batch of its transaction is left

@@ -65,7 +65,7 @@ class OffsetIndex:
         return _OFFSET.pack(offset, position)
 
     def floor(self, offset: int) -> int:
-        """Return the last indexed batch start at or before the batch that contains this offset; 0 if there is none."""
+        """Return the start of the last indexed batch whose last offset is at most this offset; 0 if there is none."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 

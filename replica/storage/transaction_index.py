@@ -15,8 +15,8 @@ from typing import Final
 from replica.core.partitions.partition_log import AbortedTxn
 
 ABORTED: Final = ".txnindex"
-"""The suffix of the index file. In a log with completed transactions, each closed segment has one, perhaps empty;
-others may lack it."""
+"""The suffix of the index file. Once a transaction has completed in a log, each segment has one, perhaps empty, when it
+is closed. Earlier segments may lack it."""
 _VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = _ENTRY.size

@@ -87,13 +87,14 @@ NO_CHECKPOINTS: Final[OffsetCheckpoints] = NoCheckpoints()
 class UnifiedLog:
     """Implements `replica.core.partitions.partition_log.PartitionLog`. One thread appends, reads and truncates.
 
-    `flush`, `examine`, searches by time and the cleaner may run in other threads, and take the lock for each step.
+    `flush`, searches by time and the cleaner may run in other threads, and take the lock for each step. `examine` and
+    `refused_records` may, too; they read only settings and take no lock.
 
     name             the partition, for messages
     config           the topic's settings, which may change at any time
     segments, producers, snapshots, epochs, flusher   the parts
-    damage           the error that a reader found if the log is damaged
-    uncleanable      the reason why the cleaner no longer cleans this log
+    damage           the error that a reader found, if the log is damaged; else None
+    uncleanable      the error for which the cleaner no longer cleans this log; else None
     closed           True if the log's files are closed, deleted, or used by a later object
     half_changed     True during an append or truncation, and after an exception in the last one
     """
@@ -285,8 +286,8 @@ class UnifiedLog:
         return buffer, placed
 
     def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
-        """Store the batches, then update the producer state. With `flush.messages`, flush before returning, because the
-        caller acknowledges next."""
+        """Store the batches, then update the producer state. If `flush.messages` records are not durable, flush before
+        returning, because the caller acknowledges next."""
         first, last = placed[0][1], placed[-1][1]
         self.half_changed = True
         if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
@@ -565,8 +566,8 @@ class UnifiedLog:
             self.half_changed = False
 
     def _before_truncation(self, offset: int) -> None:
-        """Lower the recovery point durably before flushed records are truncated; otherwise recovery would report them
-        as lost."""
+        """Lower the recovery point and the other checkpoints durably before records are truncated; otherwise recovery
+        would report flushed ones as lost."""
         self._checkpoints.lower_end(offset)
         self.flusher.truncated(offset)
         self.segments.forget_positions()
@@ -614,8 +615,8 @@ class UnifiedLog:
             return begun
 
     def write_out(self, flush: PendingFlush) -> bool:
-        """Execute the slow part of a flush, without the lock. Return False if a truncation or cleaning removed a file
-        meanwhile."""
+        """Execute the slow part of a flush, without the lock. Return False if a file is missing because of a truncation
+        meanwhile. Raises `MissingFile` if one is missing without a truncation."""
         try:
             self.flusher.write_out(flush)
         except MissingFile:
@@ -634,7 +635,7 @@ class UnifiedLog:
         return self.flusher.is_due(self._end, self._config, now_ms)
 
     def flush_with(self, path: str) -> None:
-        """Make a file in the log's folder durable before any record."""
+        """Let the next flush sync a file in the log's folder before it moves the recovery point."""
         with self.lock:
             self.flusher.add_file(path)
 
