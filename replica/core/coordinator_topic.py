@@ -191,7 +191,7 @@ class CoordinatorTopic(Generic[T, F]):
             self._outbox.loads.append(Load(partition, epoch, self._loads))
 
     def awaits(self, load: Load) -> bool:
-        """Return whether a load is still needed. It is not if the partition was given up since."""
+        """Return whether a load is still needed. It is not if the partition was given up, or is served already."""
         loading = self._loading.get(load.partition)
         return loading is not None and loading.number == load.number
 

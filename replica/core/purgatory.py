@@ -92,7 +92,7 @@ class _OffsetQueue:
     """True if the awaited offsets ascend, so that a search may stop at the first one that is not reached."""
 
     def add(self, key: tuple[int, int], offset: int, delayed: DelayedWrite) -> None:
-        """Append an operation. Its offset is smaller than the last one only if its batch is a duplicate."""
+        """Append an operation. Its offset may be smaller than the last one, for example if its batch is a duplicate."""
         if not self.waiting:
             self.ordered = True
         elif offset < self.last:
@@ -132,7 +132,7 @@ class DelayedOperationPurgatory:
         self._timers: list[tuple[int, int]] = []
         """A heap of deadlines and tokens. Tokens of answered operations are skipped."""
         self.appended: dict[TopicPartition, None] = {}
-        """Partitions with followers to which records were appended in this turn."""
+        """Partitions that have followers and received new records in this turn."""
         self.committed: dict[TopicPartition, None] = {}
         """Partitions whose high watermark advanced in this turn."""
         self.changed: dict[TopicPartition, None] = {}

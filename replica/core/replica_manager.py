@@ -116,7 +116,7 @@ class ReplicaManager:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return the high watermarks to checkpoint, of all partitions, whatever their role.
 
-        A partition that is missing in the checkpoint starts at 0 again.
+        A partition that is missing in the checkpoint starts at its log start again.
         """
         return {where: partition.high_watermark for where, partition in self.partitions.items()}
 
@@ -255,7 +255,7 @@ class ReplicaManager:
             else:
                 self._known[role.where] = None
         if died:
-            # Dead brokers no longer hold up ISR changes or DeleteRecords.
+            # Dead brokers no longer hold back high watermarks or DeleteRecords.
             for where in list(self.alter_partition.lagging):
                 if where in self.partitions:
                     self.partitions[where].advance(now)
@@ -410,7 +410,7 @@ class ReplicaManager:
     def look_up(
         self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False, search: Search = search
     ) -> OffsetAnswer:
-        """Answer ListOffsets for one partition. `search` returns the result if a thread has searched the log."""
+        """Answer ListOffsets for one partition. `search` may return the result of a search that a thread has made."""
         try:
             return self.find(asked.where).look_up(asked, replica, committed, search)
         except KafkaError as error:

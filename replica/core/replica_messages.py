@@ -30,7 +30,7 @@ class FetchPartition:
     last_epoch: int = NO_EPOCH
     """The epoch of the follower's last record before `offset`; -1: not given."""
     start_offset: int = -1
-    """The start offset of the follower's log."""
+    """The start offset of the follower's log; -1: not given."""
 
 
 @frozen
@@ -121,7 +121,7 @@ class Deleted:
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     low_watermark: int = -1
-    """The smallest log start of all live replicas."""
+    """The smallest log start of all live replicas; -1: unknown."""
 
 
 Results: TypeAlias = list[Produced] | list[Deleted] | list[Fetched]

@@ -120,8 +120,11 @@ class FetchSessionCache:
         forgotten: Iterable[TopicPartition],
         now: int,
     ) -> FetchSession:
-        """Apply the next request of a session. Raise `KafkaError` if this owner has no such session, if the epoch is
-        not the expected one, or if all sessions together would have too many partitions."""
+        """Apply the next request of a session. Close the session if it has no partitions afterwards.
+
+        Raise `KafkaError` if this owner has no such session, if the epoch is not the expected one, or if all sessions
+        together would have too many partitions, which also closes the session.
+        """
         session = self._open.get(ident)
         if session is None or session.owner != owner:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {ident}")
@@ -154,8 +157,8 @@ class FetchSessionCache:
     def _evicted(self, partitions: int, now: int) -> bool:
         """Evict a session to make room for a new one with this many partitions, and return whether one was evicted.
 
-        Evict the least recently used session if it is idle for `keep_ms`; otherwise the one with the lowest rank among
-        sessions older than `keep_ms`, if the new session is larger.
+        Evict the least recently used session if it has been idle for longer than `keep_ms`. Otherwise evict the one
+        with the lowest rank among sessions older than `keep_ms`, if the new session is larger.
         """
         idlest = next(iter(self._open.values()))
         if now - idlest.used_ms > self.limits.keep_ms:

@@ -38,7 +38,7 @@ class FollowerFetchSession:
     requests: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The newest request for each partition."""
     told: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
-    """High watermark and log start in the newest answer for each partition, unless that was an error."""
+    """High watermark and log start in the newest answer for each partition, unless it was an error or a divergence."""
     dirty: dict[TopicPartition, None] = field(factory=dict)
     """The partitions to examine, in the order in which they are read. All are in `requests`."""
     _resting: dict[TopicPartition, RemoteReplica] = field(factory=dict)

@@ -106,8 +106,8 @@ class ReplicaFetcher:
     # -- the next request ----------------------------------------------------------------------------------
 
     def next_request(self, broker_epoch: BrokerEpoch, now: int) -> LeaderRequest | None:
-        """Return the next request; None if there is nothing to request before `resume_at`. A request in flight is
-        abandoned."""
+        """Return the next request, and abandon a request in flight. Return None if there is nothing to request before
+        `resume_at`, or if a flush must end first."""
         if self._in_flight is not None or not self._session.id:
             self._begin_session()
         if self._quota.partitions and self._quota.open_at(now) > now:
@@ -189,8 +189,8 @@ class ReplicaFetcher:
         return None
 
     def _fetch(self, due: Due, broker_epoch: BrokerEpoch) -> LeaderRequest | None:
-        """Return a fetch of the due partitions whose entry in the session is outdated. Remove partitions that may not
-        be fetched now."""
+        """Return a fetch that names the due partitions whose entry in the session is outdated, and removes partitions
+        that may not be fetched now. Return None if the session would be empty."""
         settings, session = self._settings, self._session
         fetched = {partition.where for partition, _ in due}
         forgotten = tuple(where for where in self._dirty if where in session.sent and where not in fetched)
@@ -355,7 +355,7 @@ class ReplicaFetcher:
         if answer.error:
             self._on_error(partition, role, answer.error, now)
         elif answer.end.end_offset == NO_OFFSET:
-            # The leader keeps no epochs, so only committed records are certain to be in its log.
+            # The leader cannot tell where this epoch ended, so only committed records are certain to be in its log.
             partition.truncate_to(partition.high_watermark)
             role.step = FetchStep.FETCH
         else:

@@ -129,10 +129,11 @@ class GroupCoordinator:
     # -- requests ----------------------------------------------------------------------------------------
 
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
-        """Handle a request. Refuse it if this broker does not coordinate the group, or if the group is unknown.
+        """Handle a request. Refuse it if this broker does not coordinate the group.
 
         While a group loads, Heartbeat succeeds and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in Kafka's
-        GroupCoordinator, so members keep their assignments. Only joins and commits create groups.
+        GroupCoordinator, so members keep their assignments. Joins and commits create an unknown group. OffsetFetch and
+        DescribeGroup succeed without one; other requests fail.
         """
         match ask:
             case Join():

@@ -148,7 +148,10 @@ class GroupOffsets:
         base: Callable[[OffsetAndMetadata], int],
         subscribed: Collection[str] = (),
     ) -> Iterator[TopicPartition]:
-        """Yield the partitions with expired offsets. `base` returns the time from which the age of an offset counts."""
+        """Yield the partitions with expired offsets, except those of `subscribed` topics or with pending changes.
+
+        `base` returns the time from which the age of an offset counts.
+        """
         for where, position in self.positions.items():
             if where.topic in subscribed or where in self.on_the_way:
                 continue

@@ -83,7 +83,7 @@ class GroupRebalance:
     # -- the beginning of a rebalance --------------------------------------------------------------------
 
     def maybe_begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
-        """Begin a rebalance unless one is in progress."""
+        """Begin a rebalance, unless the coordinator already waits for the members to join again."""
         if may(group.state, S.PREPARING_REBALANCE):
             self.begin(group, cause, why, now)
 

@@ -16,7 +16,7 @@ CHARACTER_BYTES: Final = 4
 characters."""
 PROTOCOL_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
-"""The bytes of a member without its metadata."""
+"""The bytes of a member without its names, metadata and assignment."""
 
 
 @define(eq=False)

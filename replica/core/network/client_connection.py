@@ -150,7 +150,7 @@ class ClientConnection:
         return self.queued.popleft()
 
     def is_useless(self, kind: RequestKind) -> bool:
-        """Return whether to drop a request because its client has left. Call it when the kind is known."""
+        """Record the kind of the started request. Return whether to drop the request because its client has left."""
         self.executing = kind
         return self.client_left and kind is RequestKind.LONG_POLL
 

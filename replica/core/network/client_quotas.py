@@ -93,7 +93,7 @@ class ClientQuotaManager:
         return None if found is None else found[0]
 
     def request_bytes_max(self, kind: QuotaType, who: QuotaClient) -> int | None:
-        """Return the maximum size of one request that causes no wait; None: unlimited."""
+        """Return the size of the largest request that causes no wait for an idle client; None: unlimited."""
         rate = self.rate(kind, who)
         return None if rate is None else max(int(rate * self.limits.burst_ms / 1000), 1)
 
@@ -124,7 +124,7 @@ class ClientQuotaManager:
         return min(int((owed - allowed) * 1000 / rate) + 1, self.limits.wait_ms_max)
 
     def _applies(self, kind: QuotaType, who: QuotaClient) -> tuple[float, Entity] | None:
-        """Return the rate, and the entity that shares it."""
+        """Return the rate, and the entity that shares it; None if no rate applies."""
         if not self._rates:
             return None
         for level in LEVELS:

@@ -32,7 +32,8 @@ def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset 
 
 
 def end_of(log: PartitionLog, epoch: int) -> EpochEndOffset:
-    """Return the end of the epoch, or of the greatest earlier one; the log start if their records are deleted."""
+    """Return the end of the epoch, or of the greatest earlier one. Return the log start if the log has no epochs, or if
+    the epoch is later than all of them."""
     end = log.end_offset_for_epoch(epoch)
     return EpochEndOffset(epoch, log.start_offset) if end.end_offset == NO_OFFSET else end
 

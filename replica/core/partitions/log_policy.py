@@ -33,7 +33,7 @@ def must_roll(
     """Return whether an append begins a new segment.
 
     A segment is rolled if the append would exceed `segment.bytes`, if its last offset would not fit into an index
-    entry, if the timestamps in the segment would span `segment.ms`, or if an index is full.
+    entry, if the timestamps in the segment would span `segment.ms`, less its jitter, or if an index is full.
     """
     return (
         size + batch_bytes > config.segment_bytes
@@ -162,5 +162,5 @@ def needs_cleaning(config: LogConfig, found: LogToClean) -> bool:
 
 
 def dirtiest(candidates: Iterable[tuple[LogToClean, T]]) -> tuple[LogToClean, T] | None:
-    """Choose the log with the largest dirty ratio; the first one wins a tie."""
+    """Choose the log with the largest dirty ratio; the first one wins a tie. Return None if there is no log."""
     return max(candidates, key=lambda each: each[0].dirty_ratio, default=None)

@@ -179,7 +179,10 @@ class PartitionLog(Protocol):
         """
 
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
-        """Read batches from the one that holds `offset`; none begins at or after `upto`. Raises `OffsetOutOfRange`."""
+        """Read at most `max_bytes` of whole batches, from the one that holds `offset` to the last one before `upto`.
+
+        With `at_least_one`, the first batch is read even if it is larger. Raises `OffsetOutOfRange`.
+        """
 
     def find_corruption(self, fetched: FetchDataInfo) -> str | None:
         """Verify the checksums of the batches read. Return the error text, or None.
@@ -205,8 +208,10 @@ class PartitionLog(Protocol):
         """Record that a leader of this epoch starts at this offset."""
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Return the end of an epoch, for OffsetForLeaderEpoch and divergence; (NO_EPOCH, NO_OFFSET) if the epoch is
-        unknown."""
+        """Return the end of an epoch, or of the greatest earlier one, for OffsetForLeaderEpoch and divergence.
+
+        Return (NO_EPOCH, NO_OFFSET) for NO_EPOCH, for an epoch later than all of the log, and if the log has none.
+        """
 
     def epoch_for_offset(self, offset: int) -> int:
         """Return the leader epoch of the record at this offset, or NO_EPOCH."""
@@ -219,7 +224,8 @@ class PartitionLog(Protocol):
         """Find the record with the greatest timestamp. Slow like `find_timestamp`; callable from any thread."""
 
     def truncate_to(self, offset: int) -> None:
-        """End the log at this offset, or after the last whole batch before it.
+        """End the log at this offset, or after the last whole batch before it. If the log starts later, delete all
+        records: the next one gets this offset.
 
         If the log does not reach the offset, only remove epochs that start there or later: an epoch without records
         must not make this log look newer.

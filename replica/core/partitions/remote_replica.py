@@ -87,8 +87,8 @@ class RemoteReplica:
         return self.repeats > 0 and self.repeats % STUCK_REPEATS == 0
 
     def in_sync(self, leader_end: int, now: int, settings: ReplicaSettings) -> bool:
-        """Return whether the follower has caught up within `replica.lag.time.max.ms`, and does not lack more records
-        than `lag_messages_max`."""
+        """Return whether the follower has all records now, or has caught up within `replica.lag.time.max.ms` and does
+        not lack more records than `lag_messages_max`."""
         if self.end_offset == leader_end:
             return True
         if settings.lag_messages_max is not None and self.end_offset != UNKNOWN:

@@ -190,7 +190,7 @@ class Filter:
 
 @lru_cache(4096)
 def same_host(text: str) -> str:
-    """Return the canonical form of an address, since one address has several notations."""
+    """Return the canonical form of an address, since one address has several notations. Other texts are unchanged."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

@@ -104,15 +104,14 @@ class TransactionMarkerManager:
         self._unplaced: dict[MarkerKey, Marker] = {}
         """Markers to be queued again: their partition has no known leader, or they were not written."""
         self._retry_at = math.inf
-        """The time at which `_unplaced` is queued again; infinite if it is empty."""
+        """The time at which `_unplaced` is queued again; infinite if none was put aside since the last retry."""
         self._check_at = math.inf
-        """The time of the next check of unknown partitions; infinite if `_unplaced` is empty, or while a check is
-        running."""
+        """The time of the next check of unknown partitions; infinite if none is needed, or while one is running."""
         self._checking = False
         """True from the beginning of a check until `checked`."""
 
     def __len__(self) -> int:
-        """Return the number of markers to send, one for each partition."""
+        """Return the number of markers that are not sent yet, counted once for each partition."""
         return len(self._unplaced) + sum(map(len, self._waiting.values()))
 
     @property

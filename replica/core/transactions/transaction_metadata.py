@@ -37,7 +37,8 @@ class TransactionMetadata:
     partition: int
     """The partition of the transactions topic to which the id hashes."""
     now: Saved
-    """The newest recorded state. A new id has no record and no epoch yet."""
+    """The newest recorded state, but `fence` increments its epoch before it is recorded. A new id has neither record
+    nor epoch."""
     last_producer: int = NO_PRODUCER
     last_epoch: int = NO_EPOCH
     pending: S | None = None
@@ -69,7 +70,7 @@ class TransactionMetadata:
 
     def knows(self, expected: tuple[int, int] | None) -> bool:
         """Return whether the expected producer, which resumes after an error, is the current one, or the previous one
-        in its last epoch. A new producer, which expects none, passes."""
+        in its last epoch. A new producer, which expects none, passes, and any producer if the id has no epoch yet."""
         if expected is None or self.now.epoch == NO_EPOCH:
             return True
         producer, epoch = expected
@@ -78,7 +79,7 @@ class TransactionMetadata:
     # -- next states --------------------------------------------------------------------------------
 
     def needs_id(self, expected: tuple[int, int] | None) -> bool:
-        """Return whether this producer id has no unused epoch left."""
+        """Return whether the request needs another producer id, because this one has no unused epoch left."""
         return is_last(self.now.epoch) and (expected is None or expected[1] == self.now.epoch)
 
     def rotated(self, fresh: int, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next:
