@@ -56,7 +56,10 @@ def encode(op: int, fields: Fields, what: str) -> bytes:
 
 
 def check_size(call: Call, frame_bytes_max: int) -> None:
-    """Refuse an oversized request before it is sent: a server would close the connection, which others use as well."""
+    """Refuse an oversized request before it is sent.
+
+    A server would close the connection, which other requests use as well.
+    """
     if len(call.body) + 8 > frame_bytes_max:
         raise LocalProtocolError(
             f"{named(call.op, call.what)}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "

@@ -5,7 +5,8 @@ It lives as long as the session and outlasts any number of connections: `connect
 out of order is an error of the server and ends the connection.
 
 Requests made without a connection wait. After a lost connection, reads are repeated on the next one, in their order and
-before everything else. A change that was sent but not answered is in doubt, and its caller gets an error that says so.
+before the waiting requests. A change that was sent but not answered is in doubt, and its caller gets an error that says
+so.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class ClientProtocol:
         self.open = False
         """True if requests may be sent: a connection exists, and the identities were put in front of them."""
         self.read_only = False
-        """True if the present server has no quorum."""
+        """True if the server of the last connection had no quorum when it accepted the session."""
         self.setup = SessionSetup(owner, watches, settings.watch_bytes_max)
         """The identities and watches, which every new server receives."""
         self._owner = owner
@@ -153,7 +154,10 @@ class ClientProtocol:
         self._pump()
 
     def lost(self, why: str) -> None:
-        """End a connection. Changes in flight are in doubt; reads in flight go back to the front of the queue."""
+        """End a connection. Changes in flight are in doubt; reads in flight go back to the front of the queue.
+
+        A read whose connection was lost `tries_max` times fails instead.
+        """
         self.open = False
         self._out.clear()
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""The limits and intervals of a client. Each name ends with its unit."""
+"""The limits and intervals of a client. The names of times and sizes contain the unit."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""The shortest time for an attempt, even if many servers share the time for the first connection."""
+"""The shortest time to which the sharing of `wait_ms` among many servers reduces an attempt."""
 STEADY_S: Final = 1.0
 """The shortest duration of a connection that counts as a success: the next pause is a short one again."""
 
@@ -108,7 +108,7 @@ class Connector:
         """Ends the present connection."""
         self.heard_at = trio.current_time()
         """The send time of the last request that a leader has answered: the leader certainly received it after that
-        time.
+        time. Before the first answer it is the time at which the session object was made.
 
         Only the attachment of a session and a `sync` count. A server without a quorum may answer everything else,
         pings included.

@@ -65,7 +65,7 @@ class Address:
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
-    """Resolve the name, at every call: servers move. Raise `OSError`."""
+    """Resolve the name anew at every call, because servers move. Raise `OSError` if it has no address."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(Address(host, port, int(family), tuple(where)) for family, _, _, _, where in found))
 
@@ -85,7 +85,10 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
 
 
 async def shake_hands(stream: trio.abc.Stream) -> None:
-    """Do the TLS handshake at once, if there is TLS. Later its failure would look like that of a port without TLS."""
+    """Do the TLS handshake now, if there is TLS, so that its failure is explained.
+
+    Otherwise the first send would do the handshake, and its failure would not be explained.
+    """
     if isinstance(stream, trio.SSLStream):
         try:
             await stream.do_handshake()

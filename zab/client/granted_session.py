@@ -10,13 +10,13 @@ class GrantedSession:
 
     def __init__(self, timeout_ms: int) -> None:
         self.id = 0
-        """The session's id; 0 before a server has accepted it."""
+        """The session's id; 0 before a server has created the session."""
         self.password = NO_PASSWORD
-        """The password that the last server has sent with the session."""
+        """The password that the last server has sent, or that the session was taken over with."""
         self.timeout_ms = timeout_ms
         """The timeout that the server has granted; before that, the requested one."""
         self._known_to_all = False
-        """True if the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
+        """True if the whole ensemble knows the session: it was taken over, or granted by a server in a quorum."""
 
     def take_over(self, session: int, password: bytes) -> None:
         """Continue a session of another process."""

@@ -45,7 +45,7 @@ def shown(host: Host) -> str:
 
 
 def _host(part: str, text: str) -> Host:
-    """Parse one server of a connection string: `host`, `host:port`, `[ipv6]` or `[ipv6]:port`.
+    """Parse one server of a connect string: `host`, `host:port`, `[ipv6]` or `[ipv6]:port`.
 
     The form is that of ZooKeeper's `ConnectStringParser`, except that an IPv6 address without brackets is refused,
     since its last group could be a port.

@@ -28,7 +28,7 @@ class AuthOwner(Protocol):
 
 
 class Auth:
-    """An identity of the session, which every server receives. `done`: the calls that wait for its acceptance."""
+    """An identity of the session, which every server receives. `done`: the callbacks that wait for its acceptance."""
 
     __slots__ = ("credentials", "done", "scheme")
 
@@ -83,7 +83,7 @@ class SessionSetup:
         return encode_request(Op.AUTH, AUTH_XID, (0, auth.scheme, auth.credentials))
 
     def on_auth(self, error: int) -> None:
-        """Handle the reply to the oldest identity that was sent."""
+        """Handle the reply to the oldest identity that is sent and not answered."""
         if not self._auths_sent:
             raise RemoteProtocolError("a reply to credentials that were not sent")
         auth = self._auths_sent.popleft()
@@ -104,7 +104,10 @@ class SessionSetup:
     # -- watches -----------------------------------------------------------------------------------
 
     def _watch_requests(self, last_zxid: int) -> Iterator[bytes]:
-        """Yield the requests that restore the watches, each of at most `watch_bytes_max` bytes of paths."""
+        """Yield the requests that restore the watches, each of at most `watch_bytes_max` bytes of paths.
+
+        A longer path is sent in a request of its own.
+        """
         lists = self._watches.lists()
         stay = any(lists[KINDS_ONCE:])
         op, count = (Op.SET_WATCHES2, len(lists)) if stay else (Op.SET_WATCHES, KINDS_ONCE)

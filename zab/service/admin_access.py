@@ -48,7 +48,7 @@ class AdminAccess:
         self._snapshot_enabled = snapshot_enabled
         self._snapshot_ms = snapshot_ms
         self._snapshot_at: Millis | None = None
-        """The time of the last snapshot that was permitted."""
+        """The time of the last snapshot that was permitted; None before the first."""
 
     def refuse_snapshot(self, authorization: str | None, host: str, now: Millis, *, probe: bool) -> Refusal | None:
         """Return the refusal of a snapshot, or None if it is permitted. A `probe`, like HEAD, takes no snapshot.

@@ -23,7 +23,7 @@ class Attached(Protocol):
         """Return whether the client has sent something since the last call."""
 
     def ended(self, why: str) -> None:
-        """Disconnect the client: its session is closed or has moved, or another server can serve it better."""
+        """Disconnect the client: its session is over, moved or has a newer connection, or it should change servers."""
 
 
 class Connected(Watcher, Protocol):
@@ -66,7 +66,7 @@ class Latency:
 
     @property
     def milliseconds(self) -> tuple[int, float, int]:
-        """Return minimum, mean and maximum."""
+        """Return minimum, mean and maximum; zeros before the first batch."""
         if not self.count:
             return 0, 0.0, 0
         return int(self._min * 1000), self.sum / self.count * 1000, int(self._max * 1000)

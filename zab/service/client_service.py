@@ -163,7 +163,10 @@ class ClientService:
         self.sessions.expire(session, epoch)
 
     def session_changed(self, session: int) -> None:
-        """Handle a transaction that created, attached or closed a session. The store's table shows its state."""
+        """Handle a change of a session, which the store's table shows.
+
+        A transaction has created, attached or closed the session, or a restored snapshot has replaced the state.
+        """
         sessions = self.sessions
         known = sessions.table.get(session)
         client = sessions.attached.get(session)
@@ -195,7 +198,10 @@ class ClientService:
     # -- counts --------------------------------------------------------------------------------------
 
     def traffic(self) -> tuple[int, int]:
-        """Return the requests received, and the replies and events sent, on all connections since the start."""
+        """Return the requests received, and the replies and events sent, on all connections.
+
+        They count from the start, or from the last reset of the statistics.
+        """
         received = sum(connection.received for connection in self.connections)
         sent = sum(connection.sent for connection in self.connections)
         return received + self.counts.gone.received, sent + self.counts.gone.sent

@@ -35,11 +35,11 @@ from zab.store.store import Store
 from zab.store.znode import MZXID, Znode
 
 Answer: TypeAlias = tuple[int, Znode | None]
-"""(error, the configuration node as it is now)"""
+"""(error, the configuration node as it is now; None after an error)"""
 ReconfigurationSteps: TypeAlias = Generator[Ensemble | SessionStep, None, Answer]
 
 ATTEMPTS_MAX: Final = 10
-"""The number of attempts of one request, if other changes come first. After the last one the client gets an error."""
+"""The number of attempts of one request that fail with an error of `_RETRY`. Then `ConfigNode.change` raises."""
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
 """The largest length of each list of servers. The lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
@@ -121,9 +121,9 @@ class ConfigNode:
         return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
 
     def restored(self) -> None:
-        """Correct the node after the whole state was replaced.
+        """Correct the node after a new membership came into force, or after the whole state was replaced.
 
-        The new state's text may come from another server's configuration file.
+        The text in a replaced state may come from another server's configuration file.
         """
         ensemble, machine = self._ensemble, self._machine
         if ensemble is None:
@@ -137,7 +137,7 @@ class ConfigNode:
     # -- the change ---------------------------------------------------------------------------------
 
     def change(self, fields: Fields, current: Callable[[], Ensemble]) -> ReconfigurationSteps:
-        """Change the membership, after `check_request`. Raise a `ZabError` if the outcome is not known.
+        """Change the membership, after `check_request`. Raise a `ZabError` if it gives up or the outcome is unknown.
 
         `current` returns the membership in force. A step is a barrier, or a membership to request from the consensus if
         the membership in force still has its version. The driver throws the error of a failed step into the generator.

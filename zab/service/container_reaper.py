@@ -1,7 +1,8 @@
 """The leader's schedule for the deletion of abandoned containers and expired TTL nodes.
 
-The reaper scans the tree once per interval, and spreads the deletions of one scan over the following seconds:
-`per_minute_max` bounds their rate. A node may change before its deletion is prepared, so the store checks it again.
+The reaper scans the tree, and spreads the deletions of the scan over the following seconds: `per_minute_max` bounds
+their rate. One interval after the last of them it scans again. A node may change before its deletion is prepared, so
+the store checks it again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PART_MS: Final = 60_000 // PARTS_PER_MINUTE
 class ReaperSettings:
     """The intervals and the rate of the container reaper.
 
-    interval_ms       between two scans for containers and TTL nodes
+    interval_ms       from the last deletion of one scan to the next scan
     per_minute_max    deletions per minute
     never_used_ms     how long a container may wait for its first child; 0: for ever
     """

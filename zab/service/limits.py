@@ -69,7 +69,8 @@ class Limits:
     snapshot_chunk_bytes_max: int = 1 << 30
 
     def __attrs_post_init__(self) -> None:
-        # A frame too small for a header and an entry would close every link; a linger of 0 ms hangs up at once.
+        # A smaller frame could not hold a header and an entry, and every link would close. With a linger of 0 ms, a
+        # closing link ends at once.
         check_settings(
             self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0, "pause_us_max": 0, "leaders_lost_max": 2}
         )

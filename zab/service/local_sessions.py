@@ -1,8 +1,8 @@
 """Local sessions. Each exists at one server only: no transaction creates it, keeps it alive, or closes it.
 
 They have two uses. A session without transactions is cheap, for many clients that only read. And a server without a
-leader can create no other session. A local session may own no ephemeral nodes: to create one, it is first upgraded to a
-session of the ensemble, with the same id and password.
+leader can create no other session. A local session owns no ephemeral nodes. If upgrades are enabled, it is upgraded
+before it creates one: it becomes a session of the ensemble, with the same id and password.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LocalSessions:
         return self.timeouts[session]
 
     def password(self, session: int) -> bytes:
-        """Return a password that only this server can check, for a session that is never upgraded."""
+        """Return a password that only this server can check. It is used while the ensemble has no secret."""
         return hmac.digest(self._secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
 
     # -- upgrades ----------------------------------------------------------------------------------

@@ -61,8 +61,8 @@ class PeerDirectory:
     def hosts(self, peer: ServerId, introduced: str, now: float) -> Collection[str]:
         """Return the hosts of a server that claims to be `peer`. Raise `WrongPeer` if it may not connect.
 
-        Only members may connect, unless non-members are admitted. The host of a non-member is the one that it
-        introduces.
+        Only members may connect, unless non-members are admitted. The host of a non-member is the one in its
+        introduction.
         """
         hosts = self._member_hosts(peer, now)
         if not hosts and not self._admit_non_members:
@@ -94,7 +94,7 @@ class PeerDirectory:
         return any(each is not None and any(server.host == address for server in each.servers) for each in known)
 
     def activate(self, ensemble: Ensemble, now: float) -> list[tuple[ServerId, float]]:
-        """Take a membership that has come into force. Return the servers that left it.
+        """Take a membership that has come into force. Return the servers that it no longer contains.
 
         Each comes with the time until which it may still connect, and at which `must_part` decides.
         """
@@ -106,7 +106,7 @@ class PeerDirectory:
         return [(server.id, until) for server in left]
 
     def own_entry(self, *, listens: bool) -> Server | None:
-        """Return this server's entry, with the addresses to listen on; None if the server keeps its ports.
+        """Return this server's entry, with the addresses to listen on; None if it keeps its ports or has no host.
 
         A server that is not a member yet uses the membership in its arguments. One that is no longer a member keeps its
         ports, so that it still learns of its removal.

@@ -125,5 +125,5 @@ def kind_of(machine: Machine) -> str:
 
 
 def passes_through(machine: Machine) -> bool:
-    """Return whether `prepare` is the default one and need not be called."""
+    """Return whether `prepare` is that of `Passive` and need not be called."""
     return getattr(type(machine), "prepare", None) is Passive.prepare

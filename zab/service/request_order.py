@@ -42,7 +42,7 @@ class RequestOrder:
         self._server = server
         self._requests = server.requests
         self._pending: PendingReplies[HeldRead] = PendingReplies()
-        """Unanswered writes, and the reads after them."""
+        """Unanswered writes and held reads, in the order of the calls."""
 
     def write(self, op: int, xid: int, request: bytes, done: Done) -> None:
         """Post a write."""
@@ -61,7 +61,7 @@ class RequestOrder:
         return not self._pending and self._server.ready
 
     def hold(self, op: int, carry_out: Callable[[], None]) -> HeldRead:
-        """Queue a read behind earlier writes."""
+        """Hold a read until earlier writes are answered and the state may be read."""
         assert not self.is_clear, "a read without a pending write is carried out at once"
         held = HeldRead(carry_out)
         self._pending.append((op, 0, held))

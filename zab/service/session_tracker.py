@@ -136,10 +136,10 @@ class SessionTracker:
     # -- periodic checks ---------------------------------------------------------------------------
 
     def check(self, now: Millis) -> Findings:
-        """Return expired sessions at the leader, reports at a follower, and disconnections without a leader.
+        """Return the work that is due: expired sessions at the leader, reports at other servers, clients to disconnect.
 
-        After missed checks the sessions get their full timeout again: this process was suspended, and may have missed
-        pings.
+        After missed checks the leader grants the sessions their full timeout again: this process was suspended,
+        and may have missed pings.
         """
         server, expiry = self._server, self._expiry
         slept = now - self._checked_ms > SLEPT_CHECKS * (self._tick_ms // 2)

@@ -1,8 +1,8 @@
 """Decide when a snapshot of the machine is taken: after a certain amount of work, on request, or for a learner.
 
-Snapshots are taken one at a time. After a regular snapshot, the log before it is no longer needed. A spare snapshot is
-a copy, in a file, of the snapshot that a leader sends to a learner: if the link breaks, the rest comes from the file.
-It has no other use, so it does not delay the next regular snapshot and answers no request.
+Snapshots are taken one at a time. Regular snapshots make the older log superfluous. A spare snapshot is a copy, in a
+file, of the snapshot that a leader sends to a learner: if the link breaks, the rest comes from the file. It has no
+other use, so it does not postpone the next regular snapshot and answers no request.
 
 The schedule is pure: the owner counts applied transactions, checks `due` once a turn, writes the snapshot, and reports
 its end.
@@ -80,9 +80,10 @@ class SnapshotSchedule:
         return True
 
     def begin_spare(self, zxid: Zxid, newest: Zxid | None, newest_bytes: int) -> bool:
-        """Begin a spare snapshot at `zxid`, unless the state is small; `newest` is the newest snapshot on the disk.
+        """Begin a spare snapshot at `zxid`, and return True. Return False if none is needed or one is being written.
 
-        Sending a small state again is as fast as reading it from a file. Return whether the snapshot has begun.
+        `newest` is the zxid of the newest snapshot on disk. If it equals `zxid`, no other is needed. A small state
+        needs no file either: sending it again is as fast as reading it.
         """
         size = newest_bytes + self._bytes  # an upper bound of the state's size
         if self._writing or newest == zxid or size < self._limits.resume_bytes_min:

@@ -31,5 +31,5 @@ CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
 
 
 def digest_acl(user: str, password: str, permissions: int = Permission.ALL) -> Acl:
-    """Grant permissions to the user with these credentials. The ACL holds only their digest."""
+    """Return an ACL that grants permissions to the user with these credentials. It holds only their digest."""
     return ((int(permissions), "digest", digest_id(f"{user}:{password}".encode())),)

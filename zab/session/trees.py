@@ -106,7 +106,7 @@ async def _levels(session: Nodes, path: str) -> list[list[str]]:
 
 
 async def _delete(session: Nodes, part: list[str]) -> None:
-    """Delete these nodes, except those that have children by now. Return early if the outcome is unknown.
+    """Delete these nodes, except those that are gone or have children by now. Return early if the outcome is unknown.
 
     The next read of the tree shows what remains.
     """

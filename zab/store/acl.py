@@ -3,8 +3,8 @@
 ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the check for the open ACL
 is an `is` comparison. The cache is bounded; an evicted ACL costs memory, not correctness.
 
-An ACL with more than a few entries, or with networks, is compiled when it is interned (see `_Grants`), so the cost of a
-permission check does not depend on the length of the ACL. The request that sets the ACL pays for the compilation.
+An ACL with more than a few entries, or with addresses, is compiled when it is interned (see `_Grants`), so the cost of
+a permission check seldom depends on the length of the ACL. The request that sets the ACL pays for the compilation.
 """
 
 from __future__ import annotations
@@ -212,8 +212,9 @@ DEFAULT_ACCESS: Final = Access()
 def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Access = DEFAULT_ACCESS) -> bool:
     """Return True if the ACL grants one of the bits of `wanted` to one of the identities.
 
-    ZooKeeper's rule: an entry grants its permissions to world:anyone, or to an identity that its scheme matches. An
-    empty ACL grants everything, and so does every ACL to a super user.
+    ZooKeeper's rule: an entry for world:anyone grants its permissions to every client, any other entry to the
+    identities that it matches by the rules of its scheme. An empty ACL grants everything, and so does every ACL to a
+    super user.
     """
     if acl is OPEN or not acl:
         return True
@@ -262,7 +263,7 @@ def _matches(scheme: str, name: str, identity: str, access: Access) -> bool:
 # -- compiled ACLs -------------------------------------------------------------------------------------
 
 _SCANNED_MAX: Final = 3
-"""The largest number of entries for which an ACL is scanned, not compiled. An ACL with a network is always compiled."""
+"""The largest number of entries of an ACL that is scanned, not compiled. An ACL with an address is always compiled."""
 
 _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
 """(bits of an address, bits after the prefix, prefix -> permissions), one for each prefix length"""

@@ -1,8 +1,11 @@
 """Apply transactions on every server, in the order of zxids. Each type of transaction has one function.
 
-The leader has checked everything, so nothing is decided here and nothing fails. There is one exception: a history may
-be replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then every server
-keeps a node that it should create, and skips a change of a missing node (ZooKeeper's fuzzy snapshots).
+The leader has checked everything, so nothing is decided here and nothing fails. There are two exceptions:
+
+- A history may be replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then
+  every server keeps a node that it should create, except for the ACL, and skips a change of a missing node (ZooKeeper's
+  fuzzy snapshots).
+- Several transactions may set the secret of the sessions. Only the first has an effect.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ SubResult: TypeAlias = tuple[int, int, str | None, Znode | None]
 Result: TypeAlias = tuple[int, int, str | None, Znode | None, tuple[SubResult, ...]]
 """(zxid, error, path, node, results)
 
-path     the path of the created node, with its sequence number
+path     the path of the created or changed node, with its sequence number if it has one
 node     the node after this transaction, for operations that reply with a stat
 results  the results of a multi, one for each operation; all are (Op.ERROR, code, None, None) if the multi failed
 """

@@ -44,7 +44,7 @@ class ErrorCode(IntEnum):
 
 
 class RequestFailed(Exception):
-    """Raised by the first check of a request that fails, and caught in `prepare`."""
+    """The error of the first check that a request does not pass. The client receives `code`."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

@@ -77,7 +77,7 @@ class Op(IntEnum):
     ATTACH_SESSION = -12
     """A client has reconnected with its session. The session belongs to the server that it is connected to now."""
     SET_SECRET = -13
-    """Set the secret that the passwords of sessions are derived from. Proposed once in the life of an ensemble."""
+    """Set the secret that the passwords of sessions are derived from. Only the first in the history has an effect."""
 
 
 WRITES: Final = frozenset({

@@ -132,7 +132,7 @@ class Quotas:
     # -- checks ------------------------------------------------------------------------------------
 
     def covering(self, path: str) -> str | None:
-        """Return the path or its nearest ancestor that has limits. As in ZooKeeper, the root covers only itself."""
+        """Return the nearest path with limits from `path` up, or None. As in ZooKeeper, the root covers only itself."""
         if path in self.limited:
             return path
         for ancestor in ancestors_of(path):

@@ -45,7 +45,10 @@ _NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
 _DONE: Final = (_OK, None)
 _BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
 _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""The answer to an unknown kind or mode of a watch: ZooKeeper treats it like an incomplete body."""
+"""The answer to a request with a kind or mode of watches, or an operation in a multiRead, that does not exist.
+
+ZooKeeper treats such a request like an incomplete body.
+"""
 
 
 TOO_LARGE: Final[ReadResult] = (int(ErrorCode.MARSHALLING_ERROR), None)

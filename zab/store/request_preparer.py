@@ -451,7 +451,7 @@ class RequestPreparer:
         return parent_path, parent
 
     def _put_deleted(self, path: str, parent_path: str, parent: Znode) -> None:
-        """Record the deletion of the node at `path`, and its parent with one child less."""
+        """Record the deletion of the node at `path`, and its parent with one child fewer."""
         data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
         zxid, records, order = self.zxid, self._records, self._order
         if self._undo is not None:
@@ -490,7 +490,10 @@ class RequestPreparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node. Fail if it has a child, or if its TTL is not over since the last write."""
+        """Delete a container or TTL node. Fail if it has a child, or if its TTL is not over since the last write.
+
+        Fail also if it is another kind of node.
+        """
         (path,) = fields
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)

@@ -3,8 +3,8 @@
 There are two tables, *data* and *child*. Each maps a path to its watchers and their modes. A change scans no table: it
 looks up its path, and the path's ancestors only if a recursive watch exists.
 
-All watchers of a change are handed to one function at once. It can encode the event once and give the same bytes to a
-thousand connections.
+The watchers that a table has for an event are handed to one function at once. It can encode the event once and give the
+same bytes to a thousand connections.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class ServerWatches:
         total_max: int | None = None,
     ) -> None:
         self.deliver = deliver
-        """Called with each event and all its watchers."""
+        """Called with each event and its watchers: once, or once for each table."""
         self._access = access
         self._data = _WatchTable()
         """Watches for the creation, the deletion and the data of a node."""
@@ -272,7 +272,10 @@ class ServerWatches:
         return True in removed
 
     def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
-        """Remove up to `most` watches of an ended connection from each table. Return True if there may be more."""
+        """Remove watches of an ended connection, up to `most` of each table. Return True if there may be more.
+
+        The child table has its turn once the data table has fewer than `most`.
+        """
         return self._data.drop(watcher, most) == most or self._child.drop(watcher, most) == most
 
     def _entries(self, kind: int) -> tuple[tuple[_WatchTable, int], ...]:

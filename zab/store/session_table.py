@@ -38,7 +38,9 @@ class SessionTable:
 
 
 class SessionIds:
-    """Unique session ids: 8 bits of the server's number, then the time of its start, then a count.
+    """Unique session ids: 8 bits of the server's number, then the time of its start (40 bits), then a count (16 bits).
+
+    If the count overflows, it carries into the time.
 
     `now_ms` must be greater than at any earlier start of this server; the wall clock will do.
     """

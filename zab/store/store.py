@@ -91,7 +91,7 @@ class Store:
         )
         """The watches of this server's clients. `restore` keeps them."""
         self._outstanding = OutstandingChanges()
-        """The changes that this leader has prepared and not applied. Empty at other servers."""
+        """The changes that this server has prepared as the leader and that are not applied yet."""
         self._records = self._outstanding.records
         """The dict inside `_outstanding`. It is empty if nothing is outstanding."""
         self._outstanding_since = 0
@@ -227,7 +227,7 @@ class Store:
             self.zxid = zxid
         old = self.tree.nodes[CONFIG]
         if not text and not old[0]:
-            return  # a standalone server has no configuration to store
+            return  # an ensemble without addresses, as in an embedded store, has nothing to show
         new: Znode = (text, *old[1:3], zxid, old[4], old[5], -1, *old[7:])
         self.tree.replace(CONFIG, old, new)
         if self.watches.data_paths and old[0] != text:

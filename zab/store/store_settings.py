@@ -16,7 +16,8 @@ from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 class StoreSettings:
     """Settings of the store.
 
-    `enforce_quota`, `extended_types` and `access` are settings of ZooKeeper, and only the leader uses them.
+    `enforce_quota`, `extended_types` and `access` are settings of ZooKeeper. Only the leader uses the first two; each
+    server uses its own `access` for reads and watches, and the leader's decides about writes.
 
     checkpoints          keep the tree's digest, and compare it among the servers
     acl_entries_max      entries of an ACL that a client sets, with `auth` expanded; a longer ACL that is in the state

@@ -74,7 +74,7 @@ class Tree:
         """Create a node and return it, or `NODE_EXISTS` or `NO_NODE`. `parent_cversion` counts this child already.
 
         The rule for a replay over a newer state is that of ZooKeeper's DataTree.createNode: the parent's `cversion` and
-        `pzxid` only grow, even if the node exists already.
+        `pzxid` only grow, even if the node exists already. An existing node gets the ACL, and keeps its data.
         """
         nodes = self.nodes
         parent = nodes.get(parent_path)
@@ -151,7 +151,7 @@ class Tree:
         return node
 
     def _insert(self, path: str, node: Znode) -> None:
-        """Insert a node of a snapshot. The parent's count of children includes it already."""
+        """Insert a node, and do not change its parent's count of children."""
         self.nodes[path] = node
         if path != ROOT:
             slash = path.rfind("/")

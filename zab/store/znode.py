@@ -38,7 +38,10 @@ CONTAINER: Final = -(1 << 63)
 
 TTL_MAX: Final = (1 << 40) - 1
 _TTL: Final = -(1 << 56)
-"""The owner of a TTL node: 0xff, sixteen zero bits, and the TTL. No session id begins with 0xff."""
+"""The owner of a TTL node without its TTL, which is added: 0xff, sixteen zero bits, 40 bits for the TTL.
+
+No session id begins with 0xff.
+"""
 
 INT_MAX: Final = 0x7FFF_FFFF
 INT_MIN: Final = -0x8000_0000

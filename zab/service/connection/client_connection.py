@@ -225,7 +225,7 @@ class ClientConnection:
         return active
 
     def ended(self, why: str) -> None:
-        """Disconnect the client, because its session is over or has moved.
+        """Disconnect the client: its session is over, moved or has a newer connection, or it should change servers.
 
         If the client has closed the session itself, the reply to its request ends the connection instead.
         """
@@ -294,7 +294,7 @@ class ClientConnection:
             self.failed(mistake)
 
     def report_violation(self, why: str) -> None:
-        """Log that the client broke the protocol: one line for each host and kind of mistake."""
+        """Log that the client broke the protocol. The rate of lines is limited by host and kind of mistake."""
         kind = _VARYING.split(why, maxsplit=1)[0]
         self.server.log.warn_rate_limited(
             "client_protocol_error", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why

@@ -26,7 +26,10 @@ class ArrivingClient(Protocol):
 
 
 class SessionHandshake:
-    """One ConnectRequest. It waits for a readable state, catches up, then creates or attaches a session."""
+    """One ConnectRequest. It catches up with what the client has seen, then creates or attaches a session.
+
+    If the server may serve without a leader (`read_only_mode_enabled`), it first waits for a readable state.
+    """
 
     def __init__(self, server: ServerPort, shell: ShellPort, client: ArrivingClient, asked: ConnectRequest) -> None:
         self._server = server
@@ -69,7 +72,7 @@ class SessionHandshake:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Wait until this server has applied everything that the client has seen."""
+        """Pass a barrier if the client has seen more than this server has applied. Without a leader, there is none."""
         if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
             self._shell.barrier(self._caught_up)
         else:

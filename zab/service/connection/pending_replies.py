@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """A reply without a transaction: to a sync, to a reconfiguration, or to a request that was refused at once."""
+    """A reply without a transaction: to a sync, a reconfiguration, a local session's close, or a refused request."""
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 
@@ -22,7 +22,7 @@ class PendingReply:
     ) -> None:
         self.error = error
         self.value = value
-        """The body of the reply; None for an error."""
+        """The body of the reply; None for an error, or if the reply has no body."""
         self.done = done
         """True if the reply may be sent once it is the oldest."""
         self.last = last
@@ -69,7 +69,7 @@ class SendBuffer:
         self.sent = 0
         """The number of replies and events taken since the connection began, or since the count was set to 0."""
         self.taken_bytes = 0
-        """The bytes of these replies and events."""
+        """The bytes of the replies and events taken since the connection began."""
 
     def put(self, frame: bytes) -> int:
         """Append a frame. Return the number of bytes that wait now."""

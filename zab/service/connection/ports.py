@@ -177,7 +177,10 @@ class ShellPort(Protocol):
     """The shell of one connection: it carries out the connection's effects."""
 
     def output_ready(self) -> None:
-        """Send after this turn of the server. Called when the first frame comes into the empty send buffer."""
+        """Send after this turn of the server.
+
+        Called when a frame comes into the empty send buffer, and when the connection is to close after its replies.
+        """
 
     def wake(self) -> None:
         """Check the connection again: its phase or deadline has changed, or `advance` can take held requests."""

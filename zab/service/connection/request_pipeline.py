@@ -5,9 +5,9 @@ transaction. A read is answered at once, unless a write of the same client is pe
 that write has been applied, before any later transaction. Events are sent when a transaction is applied, so an event
 always precedes any reply that shows its change.
 
-Some requests cannot be taken yet, and are held: while there is no leader, after a sync, while the throttle is closed,
-or while the client does not read its replies. Pings are never held: without an answer to them, a client whose writes
-wait for an election would conclude that the server is dead.
+Some requests cannot be taken yet, and are held, for example while there is no leader, after a sync, while the throttle
+is closed, or while the client does not read its replies. Pings are never held: without an answer to them, a
+client whose writes wait for an election would conclude that the server is dead.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ KINDS_SHOWN: Final = 5
 
 
 class PipelinePause(IntEnum):
-    """The reason why a pipeline takes no requests, apart from a closed throttle and a lost leader."""
+    """A reason why a pipeline takes no requests. Others are a closed throttle, a lost leader and unread replies."""
 
     NONE = 0
     ANSWER = 1
@@ -227,13 +227,13 @@ class RequestPipeline:
         return None
 
     def resume(self) -> None:
-        """Take the held requests, because there is a leader again, a sync is done, or replies were sent."""
+        """Take the held requests if the client can be served and nothing pauses the pipeline."""
         if self._held and self._serves and not self._pause:
             held, self._held = self._held, []
             self._take(held)
 
     def _proceed(self) -> None:
-        """End the pause, because the held requests' reason to wait is gone."""
+        """End the pause: answer the requests that are due, and take the held ones."""
         self._pause = PipelinePause.NONE
         self._answer_due()
         self._resume_and_wake()
@@ -315,8 +315,7 @@ class RequestPipeline:
 
         The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
         So a read waits for the writes before it. Writes are submitted together, except if a special request is between
-        them. Without a leader, a read-only client may read, and gets an error for everything else. After a close, only
-        pings are answered.
+        them. A read-only client gets an error for its writes and syncs. After a close, only pings are answered.
 
         Stop early, and hold the rest, after a sync or another request that pauses the pipeline, and at the bounds for
         unsent bytes, for the work of reads, and for scans that are queued behind a write.
@@ -432,13 +431,13 @@ class RequestPipeline:
         """Answer the oldest write, which was applied with this result of the machine, or failed.
 
         Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
-        error the outcome is unknown, and the client is cut. The one exception is `LeadersLost`, which proves that
+        error the client is cut, and takes the outcome for unknown. The one exception is `LeadersLost`: it proves that
         nothing was changed. If the session was closed or has expired, the connection closes after the reply. If it has
         moved, the connection is cut without a reply.
         """
         client = self._client
         if client.phase >= _CLOSING:
-            return  # an earlier reply was the last one: the session has expired
+            return  # the client was cut, or an earlier reply was the last one: the session has expired
         if error is not None and not isinstance(error, LeadersLost):
             client.cut(f"the outcome of a write is unknown: {error}")
             return
@@ -559,7 +558,7 @@ class RequestPipeline:
         self._conclude(self._login.sasl(op, xid, body, self._now_ms))
 
     def _take_proofs(self, requests: list[Request]) -> list[Request]:
-        """Take proofs until the client has a required identity. Return the requests after them."""
+        """Take proofs until the client has a required identity, and refuse other requests. Return the rest."""
         client = self._client
         for index, (xid, op, body) in enumerate(requests):
             if self._pause or not client.authentication.barred:

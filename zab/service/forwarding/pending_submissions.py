@@ -1,4 +1,4 @@
-"""A member's pending submissions: each is carried out exactly once, in the member's order, or its outcome is reported.
+"""A member's pending submissions: each is carried out exactly once, in the member's order, or its caller gets an error.
 
 A request travels to the leader and returns as a transaction with this member's origin; its application answers
 the request. If the leader, or the link to it, is lost in between, the request may be in the history or not, and may
@@ -41,7 +41,7 @@ Done: TypeAlias = Callable[[object, Exception | None], None]
 """Called once, in the event loop: with the result of `apply`, or with the error of the request."""
 
 SLACK: Final = 1_000
-"""The number of cancelled requests that a queue may hold before it is rebuilt without them."""
+"""The length up to which a queue is not rebuilt, however many of its requests are cancelled."""
 
 
 class Submission:
@@ -72,7 +72,7 @@ class PendingSubmissions:
         self._sent = 0
         """The open requests up to this number have been sent in this leadership or in the last one."""
         self._queued: deque[Submission] = deque()
-        """Requests for which there is no room yet, in the order of arrival. Each has a waiting caller."""
+        """Requests for which there is no room yet, in the order of arrival. Some may be cancelled."""
         self._unsent: deque[int] = deque()
         """Numbers of open requests that were not sent in this leadership, in order. Some may be cancelled."""
         self._may_send = False
@@ -91,7 +91,7 @@ class PendingSubmissions:
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
         """Refusals of the leader, each with the zxid that must be applied here before the callers get it."""
         self._carried_out = 0
-        """The number of the last request that was carried out. They are carried out in their order."""
+        """The number of the last request that was carried out: requests are carried out in the order of numbers."""
 
     def __len__(self) -> int:
         return len(self._open)

@@ -18,7 +18,7 @@ ELECTIONS_KEPT: Final = 20
 
 @frozen
 class PastElection:
-    """An election that has ended. `took_ms` is the time from the loss of the leader until this server served again."""
+    """An election that has ended. `took_ms` is the time for which this server did not serve."""
 
     at_ms: int
     epoch: int

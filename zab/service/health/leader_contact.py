@@ -51,7 +51,7 @@ class LeaderContact:
 
     @property
     def read_only(self) -> bool:
-        """True if there has been no leader for so long that clients in read-only mode may read the last known state."""
+        """True if read-only clients may read the last known state: no leader for long, and no restore under way."""
         return (
             self._settings.read_only_mode_enabled
             and self.lost_ms is not None

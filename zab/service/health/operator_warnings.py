@@ -21,7 +21,7 @@ QUORUM_MISSED_MS: Final = 3_000
 
 
 def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
-    """Return the warnings about a server: quorum, veto, stalled loops, damage, digest, slow disk, slow links.
+    """Return the warnings about a server: quorum, veto, vote, loops, damage, digest, disk, slow links.
 
     The most urgent warnings come first. `mismatch` is the store's last mismatch; `loops` are the sentences about dead
     and stalled loops.
