@@ -45,7 +45,7 @@ _NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
 _DONE: Final = (_OK, None)
 _BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
 _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""The answer to a request with a kind or mode of watches, or an operation in a multiRead, that does not exist.
+"""The answer to an unknown kind or mode of a watch, and to an operation that a multiRead may not contain.
 
 ZooKeeper treats such a request like an incomplete body.
 """

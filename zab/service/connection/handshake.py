@@ -72,7 +72,7 @@ class SessionHandshake:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Pass a barrier if the client has seen more than this server has applied. Without a leader, there is none."""
+        """Pass a barrier if the client has seen more than this server has applied, and there is a leader."""
         if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
             self._shell.barrier(self._caught_up)
         else:
