@@ -120,7 +120,16 @@ def world_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     world_arguments(parser)
-    parser.add_argument("--trace", type=natural, default=0, metavar="N", help="show the last N acts")
+    parser.add_argument(
+        "--trace",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="show the last N acts; of a violation those that concern what the verdict names",
+    )
+    parser.add_argument(
+        "--every-act", action="store_true", help="with --trace: also of a violation the last N of all acts"
+    )
     parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
     parser.add_argument("--history", type=Path, metavar="FILE", help="store what the clients saw here (see `check`)")
     diagram_argument(parser)

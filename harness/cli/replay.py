@@ -22,7 +22,10 @@ from harness.cli.common import (
 )
 from harness.cli.playing import chosen_world, draw, must_be_recorded
 from harness.faults import Script
+from harness.outcome import Outcome
+from harness.report.concerned import concerned
 from harness.scripts import describe, dumps
+from harness.trace import Trace, line
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -71,9 +74,21 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
         print(f"left out, as the {script.machine} in this world cannot do it: {', '.join(skipped)}")
     print()
     if arguments.trace and outcome.trace is not None:
-        print(outcome.trace.text(arguments.trace))
-        print()
+        _print_trace(arguments, outcome, outcome.trace)
     if arguments.hash and outcome.trace is not None:
         print(f"hash {outcome.trace.hash()}")
     print(verdict(outcome))
     return HELD if outcome.held else VIOLATED
+
+
+def _print_trace(arguments: argparse.Namespace, outcome: Outcome, trace: Trace) -> None:
+    """Print the last acts. Of a violation, print those that concern what the verdict names."""
+    acts = trace.acts[-arguments.trace :]
+    if not outcome.held and not arguments.every_act:
+        acts, number = concerned(trace.acts, outcome.what, arguments.trace)
+        print(
+            f"{len(acts):,} of {number:,} acts that concern what the verdict names; --every-act shows the last of all"
+        )
+    for act in acts:
+        print(line(act))
+    print()
