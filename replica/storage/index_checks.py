@@ -1,4 +1,4 @@
-"""Check a segment's time index against its batches before relying on it.
+"""Checks of a segment's time index against the segment's batches, before the index is relied on.
 
 An index is only a hint. A damaged entry may cost time, but must never cause a segment to be deleted or a search to skip
 a record. If the batches contradict an index, both indexes are rebuilt.

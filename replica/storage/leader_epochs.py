@@ -23,7 +23,7 @@ class LeaderEpochFileCache:
     """
 
     def __init__(self, files: FolderDisk, folder: str, entries: Iterable[tuple[int, int]] | None = None) -> None:
-        """`entries`: the content of the file; None if there is no file."""
+        """`entries`: the content of the file; None if there is no valid file."""
         self.path = f"{folder}/{EPOCHS}"
         self._files = files
         self._epochs: list[int] = []

@@ -88,7 +88,7 @@ class LogManager:
     def load(self, broker_id: int, cluster_id: str, progress: Progress = lambda done, total: None) -> None:
         """Open all logs. Give up directories that cannot be used.
 
-        Raises if none is left, if one belongs to another broker or cluster, or if two have the same partition.
+        Raises if no directory is left, if one belongs to another broker or cluster, or if two have the same partition.
         """
         total = sum(map(_folder_count, self._usable()))
         done = 0

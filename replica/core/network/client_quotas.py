@@ -35,7 +35,7 @@ class QuotaClient:
 
 
 Entity = tuple[str | None, str | None]
-"""User and client id; None matches any."""
+"""User and client id of a quota. None matches any; `DEFAULT` gives each one a rate of its own."""
 
 LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
     lambda who: (who.user, who.client),
@@ -64,7 +64,7 @@ class ClientQuotaLimits:
 
 @define
 class _Debt:
-    """The bytes above the rate that a client has used, at `at_ms`."""
+    """The bytes that an entity has used beyond its rate, as of `at_ms`."""
 
     owed: float = 0.0
     at_ms: int = 0

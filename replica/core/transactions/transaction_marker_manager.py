@@ -38,7 +38,7 @@ _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACT
 class MarkerSettings:
     """retry_ms        the pause before markers that were not written are sent again
     check_ms        the interval of checks whether partitions without metadata exist
-    partitions_max  the limit of partitions in one request
+    partitions_max  the limit of markers in one request, counted once for each partition
     """
 
     retry_ms: int = 100

@@ -7,7 +7,7 @@ from attrs import frozen
 
 @frozen
 class TransactionSettings:
-    """Limits and intervals, with the defaults of Kafka's configuration keys where there is one."""
+    """Limits and intervals. A setting with a configuration key of Kafka has the default of that key."""
 
     max_timeout_ms: int = 900_000
     """`transaction.max.timeout.ms`: the longest transaction timeout that a producer may request."""
