@@ -176,7 +176,7 @@ class BrokerChanges:
         """Move leadership off a broker and stop its followers (processControlledShutdown).
 
         Return the partitions that it still leads. If there are any, the broker repeats its request. Partitions with a
-        single replica are neither moved nor returned.
+        single replica, and those of topics that are being deleted, are neither moved nor returned.
         """
         context = self._context
         context.shutting_down.add(broker)

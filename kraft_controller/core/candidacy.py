@@ -31,8 +31,8 @@ class Follows:
 
 @frozen
 class ElectionBlocked:
-    """The election is impossible, because a candidate cannot parse one of its nodes. An operator must repair the
-    node."""
+    """The election is impossible, because `/controller` or `/controller_epoch` cannot be parsed. An operator must
+    repair the node."""
 
     why: str
 
@@ -43,7 +43,7 @@ ElectionResult = Elected | Follows | ElectionBlocked
 @frozen
 class CandidacyPace:
     pause_s: float = 0.25
-    """The pause after the first failed term. It doubles after each further one."""
+    """The pause after the first failed term or impossible election. It doubles after each further one."""
     pause_s_max: float = 10.0
     """The longest pause."""
 

@@ -13,7 +13,8 @@ from kraft_controller.core.transitions import ReplicaPhase
 
 @frozen
 class Health:
-    """Counts at one moment. Partitions of topics that are being deleted are not counted."""
+    """Counts at one moment. The counts of partitions leave out topics that are being deleted, except `led_by` and
+    `held_by`."""
 
     brokers: int = 0
     leaving: int = 0

@@ -1,8 +1,8 @@
 """The command channel from the controller to the brokers (ControllerChannelManager in Apache Kafka).
 
 Each broker has one queue, with one command in flight. A command without a reply is sent again on a new connection,
-until the broker replies, or until its registration or this term ends. No command is skipped, because the epochs only
-work if commands arrive in order. A slow or unreachable broker does not delay others.
+until the broker replies, its registration or this term ends, or its queue overflows. No command is skipped, because the
+epochs only work if commands arrive in order. A slow or unreachable broker does not delay others.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class BrokerCommandQueue:
         self._in_flight: Numbered | None = None
         """The first command of `_waiting`, once it has a correlation id. It keeps the id when it is sent again."""
         self.closed = False
-        """True if the registration or the term has ended: nothing more is sent."""
+        """True if the channel has dropped the queue: nothing more is sent."""
         self.unreachable = False
         """True if the latest attempt to send a command failed."""
         self.resent = 0
-        """The number of times that a command was sent again."""
+        """The number of failed attempts to send a command. Each is followed by another attempt."""
         self.refused = 0
-        """The number of commands that the broker refused, in whole or in part."""
+        """The number of commands that the broker refused as a whole, or of which it refused roles."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -112,8 +112,8 @@ class BrokerCommandQueue:
 
 
 def event_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
-    """Return the event that a reply causes, if any. A stale epoch causes none, because the next write to the store
-    fails."""
+    """Return the event that a reply causes, if any. A LeaderAndIsr that is refused as a whole causes none: if its
+    controller epoch is stale, the next write to the store fails."""
     if isinstance(command, LeaderAndIsr):
         offline = tuple(tp for tp, error in answer.errors.items() if error in UNUSABLE)
         return LeaderAndIsrReplied(broker.id, broker.epoch, offline) if offline else None

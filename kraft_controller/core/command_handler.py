@@ -14,11 +14,11 @@ from kraft_controller.core.error_codes import ANOTHER_BROKER, NONE, STALE_BROKER
 from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 
 PIECE_MAX: Final = 16
-"""The number of replicas that one piece of a command starts, changes or stops. A piece takes tens of milliseconds on a
-slow disk."""
+"""The maximum number of replicas that one piece of a command starts, changes or stops. A piece takes tens of
+milliseconds on a slow disk."""
 
 OTHERS_MAX: Final = 100
-"""The limit for brokers whose misaddressed commands are reported."""
+"""The maximum number of addressees whose misaddressed commands are reported."""
 
 Execute: TypeAlias = Callable[[Command], Mapping[TopicPartition, int]]
 """Executes a piece of a command, and returns the error codes by partition. No other command runs meanwhile."""
@@ -41,7 +41,7 @@ class ControllerCommandHandler:
         self._me = me
         """The id of this broker; with None, commands for any addressee are accepted."""
         self._report_misaddressed = report_misaddressed
-        """Called once for each broker whose commands arrive at this one."""
+        """Called with the addressee of a misaddressed command, once for each of up to `OTHERS_MAX` addressees."""
         self._others: dict[BrokerId, None] = {}
         """The brokers whose misaddressed commands were reported."""
         self.controller_epoch = ControllerEpoch(0)

@@ -34,7 +34,8 @@ class ControlledShutdown:
         self._tries = 0
         """The number of completed attempts."""
         self.remaining: tuple[TopicPartition, ...] | None = None
-        """The partitions that the broker still leads, from the latest reply; None before the first reply."""
+        """The partitions that the broker still leads, from the latest reply without an error; None before that
+        reply."""
 
     @property
     def finished(self) -> bool:

@@ -1,7 +1,7 @@
 """The events that a controller processes.
 
-An event says only that something has changed. Its procedure then reads the current state. So several changes may be
-merged into one event, and a superfluous event is harmless.
+An event about the store says only that something has changed. Its procedure then reads the current state. So several
+changes may be merged into one event, and a superfluous event is harmless.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class AutoPreferredElection:
 
 @frozen
 class LeaderAndIsrReplied:
-    """A broker cannot use its logs of some partitions in a LeaderAndIsr."""
+    """A broker has replied to a LeaderAndIsr that it cannot use its logs of some partitions."""
 
     broker: BrokerId
     epoch: BrokerEpoch

@@ -149,7 +149,8 @@ class ControllerFailover:
         ]
 
     def _start_replicas(self) -> list[Replica]:
-        """Initialize the replica state machine. Return the replicas whose brokers are not registered."""
+        """Initialize the replica state machine. Return the replicas whose brokers are not in the context: failed or
+        restarted ones."""
         context = self._context
         online: list[Replica] = []
         offline: list[Replica] = []

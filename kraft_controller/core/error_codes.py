@@ -14,6 +14,6 @@ KAFKA_STORAGE_ERROR: Final = 56
 """The replica's log directory failed."""
 STALE_BROKER_EPOCH: Final = 77
 ANOTHER_BROKER: Final = 102
-"""The command is addressed to another broker, but its registered endpoint belongs to this one."""
+"""The command is addressed to another broker, whose registered endpoint belongs to this one."""
 INCONSISTENT_TOPIC_ID: Final = 103
 """The log has another topic id. It may belong to another topic, or its metadata file may be damaged."""

@@ -72,9 +72,8 @@ class QueuedEvent:
 
 
 class EventQueue:
-    """A queue of events. `BrokersChanged` goes to the front, because partitions may be leaderless while it waits.
-
-    A notification only says that something has changed, so equal notifications are queued once.
+    """A queue of events. `BrokersChanged` goes to the front, behind `ControllerElected` only, because partitions may be
+    leaderless while it waits. Equal notifications are queued once, since processing one of them suffices.
     """
 
     def __init__(self, now_s: Callable[[], float], wake: Callable[[], None] = lambda: None) -> None:

@@ -41,7 +41,7 @@ class TopicPartition(NamedTuple):
 
 
 def decimal(text: str, most: int = (1 << 31) - 1) -> int | None:
-    """Return the number that `text` contains; None if it has other characters than digits, or exceeds `most`.
+    """Return the number that `text` contains; None unless `text` is 1 to 19 digits and the number is at most `most`.
 
     Nodes of the store and configuration values may contain anything, and `int` raises for more than 4,300 digits.
     """
@@ -66,7 +66,7 @@ def wrong_with_name(name: str) -> str | None:
 
 
 def collides(one: str, other: str) -> bool:
-    """Return whether two names are equal in metrics, which write both `.` and `_` as `_`."""
+    """Return whether two different names are equal in metrics, which write both `.` and `_` as `_`."""
     return one != other and metric_name(one) == metric_name(other)
 
 

@@ -10,7 +10,7 @@ from attrs import frozen
 from kraft_controller.core.controller_store import Damaged
 
 DAMAGED_MAX: Final = 10_000
-"""The limit for damaged nodes that are remembered as reported."""
+"""The number of reported nodes at which all reports are forgotten, so that damaged nodes are reported again."""
 
 
 @frozen
@@ -29,7 +29,7 @@ class OperatorLog:
         self.messages: list[OperatorMessage] = []
         """Messages that were not written yet, oldest first."""
         self._damaged: dict[str, int] = {}
-        """Damaged nodes that were reported, with the zxid of the write that damaged them."""
+        """The reports of damaged nodes, with the zxid of the write that damaged each; 0 if unknown."""
 
     def report(self, event: str, **fields: object) -> None:
         self.messages.append(OperatorMessage(event, tuple(fields.items())))

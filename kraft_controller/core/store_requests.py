@@ -16,7 +16,8 @@ from attrs import frozen
 from kraft_controller.core.names import Version
 
 TRIES_MAX: Final = 20
-"""The number of attempts at one change whose replies are lost. A session rarely survives so many lost connections."""
+"""The maximum number of attempts at one change whose replies are lost. A session rarely survives so many lost
+connections."""
 
 
 class RepliesLost(Exception):

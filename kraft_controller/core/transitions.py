@@ -26,7 +26,7 @@ class ReplicaPhase(Enum):
     NEW = "NewReplica"
     """The broker was ordered to start the replica, as a follower."""
     ONLINE = "OnlineReplica"
-    """The broker is live and has received the replica's role."""
+    """The broker is live and was sent the replica's role."""
     OFFLINE = "OfflineReplica"
     """The broker failed, or was ordered to stop the replica."""
     DELETION_STARTED = "ReplicaDeletionStarted"

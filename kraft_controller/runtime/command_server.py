@@ -36,7 +36,7 @@ class CommandServer:
     ) -> None:
         self._handler = handler
         self._grant_shutdown = grant_shutdown
-        """Handles requests for a controlled shutdown; None to refuse them."""
+        """Handles requests for a controlled shutdown; with None, such a request ends the connection."""
         self._turn = trio.Lock()
         """Held while a command is being executed."""
         self._connections_max = connections_max

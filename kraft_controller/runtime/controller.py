@@ -48,7 +48,7 @@ class Pace:
     balance_s: float | None = 300.0
     """`leader.imbalance.check.interval.seconds`; None disables the automatic balancing."""
     pause_s: float = 0.25
-    """The pause after the first failed term. It doubles after each further one."""
+    """The pause after the first failed term or impossible election. It doubles after each further one."""
     pause_s_max: float = 10.0
     """The longest pause."""
     sweep_s: float = 300.0

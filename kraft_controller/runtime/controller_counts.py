@@ -36,7 +36,7 @@ class ControllerCounts:
     worked_ms: float = 0.0
     """The sum of all processing times."""
     recent: list[EventTime] = field(factory=list)
-    """The newest events; at most twice `WINDOW`."""
+    """The times of the newest events; at most twice `WINDOW`."""
     elections: int = 0
     """The number of leader elections of partitions in the terms that have ended."""
     unclean_elections: int = 0

@@ -67,7 +67,8 @@ def _readable(directories: Iterable[Path]) -> list[tuple[Path, Identity]]:
 
 
 def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
-    """Record this broker as the owner of all directories. If any belongs to another broker, change none."""
+    """Record this broker as the owner of all directories. If any belongs to another broker or cluster, raise
+    `WrongIdentity` and change none."""
     directories = list(directories)
     new = []
     for directory in directories:

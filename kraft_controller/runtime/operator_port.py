@@ -91,7 +91,8 @@ def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], L
 def controller_health(controller: Controller | None) -> dict[str, object]:
     """Report the health of a candidacy. It is healthy if it knows the controller and no loop hangs.
 
-    `worries` concern the cluster: restarting this broker would not help.
+    `worries` begins with hanging and recently stalled loops. The other worries concern the cluster: restarting this
+    broker would not help.
     """
     if controller is None:
         return {"healthy": False, "active": False, "controller": None, "epoch": None, "worries": []}

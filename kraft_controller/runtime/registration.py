@@ -47,7 +47,7 @@ class RegistrationSettings:
     """The longest wait for another registration to disappear: that of a killed process lasts until its session
     expires."""
     pause_s: float = 1.0
-    """The pause between sessions while the store is unreachable."""
+    """The pause before the next session if the store was unreachable, or the session ended before the registration."""
 
 
 Live = Callable[[zab.Session], Awaitable[None]]

@@ -59,7 +59,7 @@ async def request_shutdown(
     """Request a controlled shutdown until it is complete or all attempts are used. Return the partitions that the
     broker still leads.
 
-    Return None if no controller replied. Without settings, request nothing.
+    Return None if every attempt failed. Without settings, request nothing and return an empty tuple.
     """
     if settings is None:
         return ()

@@ -91,7 +91,7 @@ class Fence:
         raise RepliesLost(nodes[-1].path)
 
     def delete(self, *paths: str) -> StoreRequests[None]:
-        """Delete nodes one after the other. Missing nodes are ignored."""
+        """Delete nodes one after the other. Missing nodes, and nodes with children, are skipped."""
         for path in paths:
             yield from self._delete(path)
 

@@ -49,7 +49,8 @@ from kraft_controller.wire.epoch_fence import Fence, read_synced
 from kraft_controller.wire.znodes import DamagedNode
 
 STATES_MAX: Final = 100
-"""The number of states in one multi. A frame could hold many more, but that would save hardly any round trips."""
+"""The maximum number of states in one multi. A frame could hold many more, but that would save hardly any round
+trips."""
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """The nodes of the metadata, in the exact format of Kafka's own tools.
 
-Unknown keys, which other versions may write, are ignored. A missing key or a value of the wrong type raises
+Unknown keys, which other versions may write, are ignored. A missing required key or a value of the wrong type raises
 `DamagedNode`, which names the node and the key.
 """
 

@@ -91,8 +91,8 @@ def dev(
 
 
 def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[BrokerConfig]:
-    """Return the brokers' configurations. Topics have three replicas if there are enough brokers, and acks=all requires
-    two in-sync replicas.
+    """Return the brokers' configurations. Topics have three replicas if there are enough brokers, and then acks=all
+    requires two in-sync replicas.
     """
     copies = min(brokers, 3)
     return [_config(number, data, layout, copies, port_base) for number in range(1, brokers + 1)]
@@ -173,7 +173,8 @@ def copies_of(broker: Broker) -> str:
 
 
 def own_command(name: str, module: str) -> str:
-    """Return the command as a user would type it: with its full path if it is not on the PATH."""
+    """Return the command as a user would type it: by its name, by its full path if it is not on the PATH, or with
+    `python -m` if it is not installed beside this program."""
     beside = Path(sys.argv[0]).with_name(name)
     if not beside.exists() or Path(sys.argv[0]).suffix == ".py":
         return f"{sys.executable} -m {module}"

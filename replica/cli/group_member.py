@@ -186,7 +186,7 @@ def subscription(topics: Sequence[str]) -> bytes:
 
 
 def topics_of(data: bytes) -> list[str]:
-    """Decode the topics of a subscription of any version. Raise `KafkaError` if it is malformed."""
+    """Decode the topics of a subscription of any version."""
     reader = _Reader(data)
     return [reader.text() for _ in range(reader.number())]
 

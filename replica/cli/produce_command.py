@@ -117,7 +117,7 @@ def _pair(line: bytes, separator: bytes | None) -> Pair:
 
 
 class Producer:
-    """Writes to one topic. It has one request in flight to each leader, so records keep their order."""
+    """Writes to one topic. It has at most one request in flight, so the records of a partition keep their order."""
 
     def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
         self.sent = 0

@@ -21,7 +21,7 @@ from zab.cli.kit.verb_group import Arguments
 
 STATES: Final = [state.value for state in WRITTEN]
 OLDER_THAN_S: Final = 900.0
-"""The default of `transaction.max.timeout.ms`."""
+"""The default of `transaction.max.timeout.ms`, in seconds."""
 
 
 @click.group(cls=BrokerVerbs)

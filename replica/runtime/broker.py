@@ -209,8 +209,8 @@ class Broker:
         return [each for each in self.config.log_dirs if each not in failed]
 
     def _remember_session(self, session: int) -> None:
-        """Save the id of a session in the first writable directory, so that the next start can close the session at
-        once."""
+        """Save the id of a session in the first writable directory, so that the next start can replace its registration
+        at once."""
         for where in self._working():
             try:
                 meta_properties.remember_session(where, session)

@@ -22,15 +22,16 @@ INFLATED_BYTES_MAX: Final = 64 << 20
 default (`max.request.size`).
 """
 READ_BYTES_MAX: Final = 1 << 30
-"""The limit for batches in the log. No setting allows larger ones."""
+"""The limit for the decompressed records of a batch in the log. No setting allows more."""
 _FEW: Final = 64
 _MEMBER_BYTES: Final = 4 << 10
-"""A gzip stream may have `limit // _MEMBER_BYTES + _FEW` members: empty members cost time."""
+"""The bytes of the limit for each gzip member: a stream may have `limit // _MEMBER_BYTES + _FEW` members, since even
+empty ones cost time."""
 _BLOCK_BYTES: Final = 256
-"""A snappy stream may have `limit // _BLOCK_BYTES + _FEW` blocks."""
+"""The bytes of the limit for each snappy block: a stream may have `limit // _BLOCK_BYTES + _FEW` blocks."""
 _INPUT_PIECE: Final = 64 << 10
-"""The number of bytes that are passed to zlib in one call: zlib copies the unused rest, which takes quadratic time for
-many members."""
+"""The maximum number of bytes that are passed to zlib in one call: zlib copies the unused rest, which takes quadratic
+time for many members."""
 
 
 class Codec(IntEnum):

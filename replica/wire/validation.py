@@ -1,7 +1,7 @@
 """Validation of batches before they are appended, and the error codes of refused batches.
 
 A correct checksum proves only that the bytes arrived as the producer sent them. A malformed record would stop every
-consumer of the partition, so all records are checked, unless `check_records` is off.
+consumer of the partition, so all records are checked, unless `check_records` is off and the topic is not compacted.
 """
 
 from __future__ import annotations

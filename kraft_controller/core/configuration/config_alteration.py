@@ -13,7 +13,7 @@ from kraft_controller.core.configuration.config_keys import ConfigError, check, 
 
 Values: TypeAlias = Mapping[str, str]
 Change: TypeAlias = Callable[[Values], dict[str, str]]
-"""Returns the altered configuration for the current one."""
+"""Takes the current configuration, and returns the altered one."""
 
 
 class Operation(IntEnum):

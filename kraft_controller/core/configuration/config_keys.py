@@ -30,7 +30,7 @@ _NAME_CHARS_MAX: Final = 100
 
 
 class ConfigError(ValueError):
-    """An unknown key, or a value that the key does not accept. The message names both."""
+    """An unknown key, or a value that the key does not accept. The message names the key and the problem."""
 
     def __init__(self, message: str, wanted: str = "") -> None:
         super().__init__(message)
@@ -233,11 +233,11 @@ KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
     "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
                                             idle="only the number of connections is limited: max.connections.per.ip")},
 }  # fmt: skip
-"""The keys of each type of entity. The types have their names in the store."""
+"""The keys of each type of entity. The types are named as in the store."""
 
 
 def check(kind: str, values: Mapping[str, str]) -> None:
-    """Check each value. Raise `ConfigError` for an invalid value, and for a key that cannot be set dynamically."""
+    """Check each value. Raise `ConfigError` for an invalid value, and for a key that `key_of` does not accept."""
     for name, text in values.items():
         key_of(kind, name).value(text)
 
@@ -278,7 +278,7 @@ def _near(kind: str, name: str) -> str:
 def values_of(
     kind: str, said: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """Return the effective value of every key, and the errors in the configured ones.
+    """Return the effective value of every key that has one, and the errors.
 
     An invalid value is ignored, because a broker must not stop for a mistyped number. `defaults` override those of the
     table.

@@ -23,11 +23,11 @@ class Throttles:
     def __init__(self, me: BrokerId) -> None:
         self._me = me
         self._rates: dict[str, Mapping[str, str]] = {}
-        """The configurations with the rates, of this broker and of all brokers."""
+        """The dynamic configurations that may set rates: that of this broker, and the default for all brokers."""
         self._leading: dict[str, frozenset[int] | None] = {}
-        """Partitions led by this broker whose replication to followers is throttled, by topic."""
+        """The partitions whose replication to followers is throttled while this broker leads them, by topic."""
         self._following: dict[str, frozenset[int] | None] = {}
-        """Partitions that this broker follows and whose fetches are throttled, by topic."""
+        """The partitions whose fetches are throttled while this broker follows, by topic."""
 
     def configure(self, entity: str, values: Mapping[str, str]) -> bool:
         """Apply the configuration of an entity. Return whether it may affect this broker's throttles."""

@@ -2,7 +2,8 @@
 
 `spread` is the default. It starts at a random broker, so that topics start at different brokers. It shifts the
 followers after each round, so that the leaderships of a failed broker do not all move to its neighbour. With racks, the
-replicas of a partition are in different racks (KIP-36). `plain` is the simple formula, for reproducible assignments.
+replicas of a partition are in different racks if there are enough (KIP-36). `plain` is the simple formula, for
+reproducible assignments.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def assign(
     start: Start,
     policy: Policy = Policy.SPREAD,
 ) -> list[tuple[BrokerId, ...]]:
-    """Assign replicas by policy. Racks are used if all brokers have one; if only some have one, raise
-    `AssignmentError`."""
+    """Assign replicas by policy. `SPREAD` uses racks if all brokers have one, and raises `AssignmentError` if only some
+    have one."""
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if policy is Policy.PLAIN:
         return plain(sorted(brokers), partitions, factor)

@@ -29,7 +29,7 @@ ElectionStrategy: TypeAlias = Callable[[TopicPartition, PartitionState], Electio
 
 
 class PartitionStateMachine:
-    """Moves partitions between their states, elects their leaders and writes their state nodes."""
+    """Moves partitions between their phases, elects their leaders and writes their state nodes."""
 
     def __init__(
         self, context: ControllerContext, batch: BrokerRequestBatch, store: ControllerStore, log: OperatorLog
@@ -146,8 +146,8 @@ class PartitionStateMachine:
     def _resume(self, partitions: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
         """Bring partitions online that already have a state, which was unreadable or has just been created.
 
-        The leader stays, but in a new leader epoch, because brokers that dropped the partition meanwhile would ignore
-        the old one.
+        A live leader stays, but in a new leader epoch, because brokers that dropped the partition meanwhile would
+        ignore the old one.
         """
         for tp in partitions:
             self._context.move_partition(tp, PartitionPhase.OFFLINE)
@@ -191,7 +191,7 @@ class PartitionStateMachine:
     def write_states(
         self, states: dict[TopicPartition, PartitionState], failures: Failures
     ) -> StoreRequests[list[TopicPartition]]:
-        """Write states under their versions. Return the partitions whose node had another version.
+        """Write states under their versions. Return the partitions whose node had another version and is readable.
 
         The context then has their current states, so the caller can decide again.
         """

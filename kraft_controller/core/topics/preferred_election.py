@@ -64,7 +64,8 @@ class PreferredElection:
         return outcomes
 
     def process_node(self) -> StoreRequests[None]:
-        """Execute the elections in `/admin/preferred_replica_election`, and remove the node whatever the outcome."""
+        """Execute the elections in `/admin/preferred_replica_election`, and remove the node whatever the outcome. If
+        the node cannot be parsed, report it and leave it."""
         found = yield from self._store.preferred_elections()
         if isinstance(found, Damaged):
             self._log.report_damage(found)

@@ -28,7 +28,7 @@ NO_PARTITION: Final = "the partition does not exist"
 DELETING: Final = "its topic is being deleted"
 NOTHING_TO_CANCEL: Final = "there is no reassignment in progress to cancel"
 PIECE_MAX: Final = 200
-"""The number of reassignments that are started before their commands are sent."""
+"""The maximum number of reassignments that are started before their commands are sent."""
 
 
 class PartitionReassignment:

@@ -62,9 +62,9 @@ class ReplicaStateMachine:
     def take_offline(self, replicas: Iterable[Replica]) -> StoreRequests[Failures]:
         """Move replicas to OfflineReplica: stop them, and remove them from the ISR.
 
-        Even for a replica outside the ISR the state is written. Its leader may be about to add it to the ISR because of
-        the broker's previous registration, which the state node does not show. The write changes the node's version, so
-        the leader's write fails, and the leader reads the state first.
+        If a live broker leads the partition, the state is written even for a replica outside the ISR. The leader may be
+        about to add it to the ISR because of the broker's previous registration, which the state node does not show.
+        The write changes the node's version, so the leader's write fails, and the leader reads the state first.
         """
         context, batch = self._context, self._batch
         legal = self._legal(replicas, ReplicaPhase.OFFLINE)

@@ -1,4 +1,5 @@
-"""Kafka's keys that have no effect in this broker, with the reasons. If a file sets one, a warning gives the reason."""
+"""Kafka's keys that have no effect in this broker, with the reasons. If a file sets one to a value that differs from
+this broker's behavior, a warning gives the reason."""
 
 from __future__ import annotations
 

@@ -86,11 +86,11 @@ class Plan:
     """A checked configuration file, with which `zab-broker serve` starts a broker."""
 
     config: BrokerConfig
-    """The configuration. Its id is -1 if the file sets none: see `reserved_max`."""
+    """The configuration. Its id is -1 if the file sets none: see `numbered`."""
     warnings: tuple[str, ...] = ()
     reserved_max: int = 1_000
     effective: Mapping[str, str] = {}
-    """The effective settings, by key; secrets are masked."""
+    """The settings of the file and the overrides that have an effect, by key; secrets are masked."""
     operators_hosts: frozenset[str] = frozenset()
     """Host names that requests to the port of `--operators` may have."""
 
@@ -111,7 +111,8 @@ def plan_of(
     warnings: tuple[str, ...] = (),
     now: datetime | None = None,
 ) -> Plan:
-    """Make a plan from the text of a file. `overrides` replace its keys; certificates must be valid at `now`."""
+    """Make a plan from the text of a file. `overrides` replace its keys. A certificate that is not valid at `now`
+    causes a warning."""
     source = PropertiesSource.of(Path(path), text, overrides or {})
     if source.problems and not source.entries:
         raise BadConfig(source.problems, source.warnings)

@@ -1,7 +1,8 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
 The names are those of Kafka's JMX beans, in lower case with underscores; those of groups are the ones of common
-exporters. Metrics of leaders are 0 at followers, so that they can be summed over all brokers.
+exporters. Each broker counts only the led partitions that it leads itself, so that the counts can be summed over all
+brokers.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
 
 
 def health(broker: Broker) -> dict[str, object]:
-    """Return the health for supervisors and load balancers. Warnings do not make a broker unhealthy."""
+    """Return the health for supervisors and load balancers. A broker is healthy if it serves, knows the controller, and
+    no loop hangs; other warnings do not make it unhealthy."""
     usable = not broker.parts.log_manager.failed or len(broker.parts.log_manager.failed) < len(broker.config.log_dirs)
     serves = broker.started.is_set() and broker.parts.membership.session() is not None and usable
     controller = broker.parts.membership.acting_controller()

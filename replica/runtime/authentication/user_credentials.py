@@ -102,4 +102,4 @@ async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]
         try:
             await session.create(SECRET, random_bytes(SECRET_BYTES))
         except (zab.NodeExists, zab.OutcomeUnknown):
-            pass  # another broker has created it
+            pass  # perhaps another broker has created it: read again

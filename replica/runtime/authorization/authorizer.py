@@ -41,7 +41,7 @@ from replica.wire import acl_nodes
 CHANGES_KEPT_MS: Final = 15 * 60_000
 """The time for which change notifications are kept. A broker that finds one deleted reads all ACLs again."""
 TRIES_MAX: Final = 20
-"""The number of attempts at a change that conflicts with concurrent changes of the same node."""
+"""The maximum number of attempts at a change that conflicts with concurrent changes of the same node."""
 DENY_ALL: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
 
 
@@ -58,7 +58,8 @@ class Authorizer:
         self._session = session
         self._now_ms = now_ms
         self._reading = trio.Lock()
-        """Held while a node is read, so that of two concurrent reads the later one determines the copy."""
+        """Held while nodes are read and the copy is updated, so that reads do not overlap and the latest one determines
+        the copy."""
 
     # -- deciding ----------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ from replica.wire.schemas.topic_schemas import (
 
 
 async def _metadata(guarded: GuardedRequest[MetadataRequest], handler: Handler) -> MetadataResponse:
-    """Return all topics that the client may describe if the request names none.
+    """Return all topics that the client may describe if the request asks for all.
 
     A named topic that the client may not describe gets the same error whether it exists or not, so that the error does
     not reveal its existence.

@@ -37,8 +37,8 @@ _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", "0"),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(LONG_MAX)),),
 }
-"""Keys in ms without a default of their own, with the keys in larger units that apply instead, and the defaults of
-those."""
+"""Keys without a default of their own, with the keys that apply instead, most of them in larger units, and the defaults
+of those."""
 
 
 @frozen

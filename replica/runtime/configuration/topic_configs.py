@@ -44,7 +44,7 @@ class TopicConfigs:
         self._listeners.append(listener)
 
     def __getitem__(self, topic: str) -> LogConfig:
-        """Return the configuration as far as it is known. The first access requests the topic's settings."""
+        """Return the configuration as far as it is known. If the topic's settings have not been read, request them."""
         values = self._known.get(topic)
         if values is None:
             for listener in self._listeners:
@@ -68,7 +68,7 @@ class TopicConfigs:
             await self._read.wait()
 
     def set_defaults(self, defaults: LogConfig) -> None:
-        """Replace the broker's configuration, and apply it to open topics."""
+        """Replace the broker's configuration, and apply it to the topics whose settings have been read."""
         if defaults == self.defaults:
             return
         self.defaults = defaults

@@ -212,8 +212,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- turns --------------------------------------------------------------------------
 
     def _change(self, cause: object, change: Callable[[], object]) -> None:
-        """Change the coordinator's state and run a turn. All changes are made here. `cause` names the change in the
-        log."""
+        """Change the coordinator's state and run a turn. All changes but the number of partitions are made here.
+        `cause` names the change in the log."""
         watchdog, nested = self._watchdog, self._turns.running
         started = watchdog.clock()
         try:

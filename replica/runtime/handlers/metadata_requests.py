@@ -33,8 +33,8 @@ _BROKER_ENDPOINTS: Final = 1
 CREATED_AT_A_TIME_MAX: Final = 50
 """The maximum number of missing topics of one request that are created concurrently."""
 CREATED_BY_REQUEST_MAX: Final = 1_000
-"""The number of missing topics that one request may create. Further ones get UNKNOWN_TOPIC_OR_PARTITION, which clients
-retry."""
+"""The maximum number of missing topics that one request may create. Further ones get UNKNOWN_TOPIC_OR_PARTITION, which
+clients retry."""
 
 Make = Callable[[str], Awaitable[None]]
 """Creates a missing topic. Raises `KafkaError`."""

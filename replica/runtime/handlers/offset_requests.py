@@ -45,7 +45,8 @@ def handlers(
     allow it."""
 
     def replica_of(request: Request[ListOffsetsRequest]) -> BrokerId:
-        """Return the replica id that a request names at the inter-broker listener. All others count as consumers'."""
+        """Return the replica id that a request names at the inter-broker listener. Any other request counts as a
+        consumer's."""
         replica = request.body.replica_id
         return BrokerId(replica) if replica >= 0 and request.listener == inter_broker else CONSUMER
 

@@ -64,7 +64,7 @@ class ClientListener:
         return port
 
     async def aclose(self) -> None:
-        """Close the listening sockets if `run` was never called."""
+        """Close the listening sockets, even if `run` was never called."""
         with trio.CancelScope(shield=True):
             for listener in self._listeners:
                 await listener.aclose()
@@ -110,7 +110,8 @@ class ClientListener:
             await trio.aclose_forcefully(stream)
 
     async def _handshake(self, stream: trio.SocketStream, host: str, peer: str) -> tuple[trio.abc.Stream, str] | None:
-        """Return the stream, with TLS if the listener uses it, and the principal of the client's certificate."""
+        """Return the stream, with TLS if the listener uses it, and the principal of the client's certificate. Return
+        None if the handshake failed."""
         if self._tls is None:
             return stream, ANONYMOUS
         try:

@@ -71,7 +71,7 @@ class ConnectionShell:
         principal: str = ANONYMOUS,
         on_identified: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_identified` is called when the first request has arrived or, with SASL, when the client is
+        """`on_identified` is called whenever requests have arrived; with SASL, only when the client has been
         authenticated."""
         self._listener = listener
         self._id = listener.next_connection_id()

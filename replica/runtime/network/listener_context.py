@@ -62,7 +62,8 @@ class ListenerContext:
         self._has_room.set()
 
     async def wait_for_room(self) -> None:
-        """Wait until a request is answered. Connections call this while requests exceed the listener's memory."""
+        """Wait until a request is answered or a connection closes. Connections call this while requests exceed the
+        listener's memory."""
         if self._has_room.is_set():
             self._has_room = trio.Event()
         await self._has_room.wait()

@@ -34,7 +34,7 @@ SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
 """The time of the first retention check after the start. Later checks follow the interval."""
 CONFIGS_KNOWN_S: Final = 30.0
-"""The time limit for topic settings to arrive; after it, a full directory is used without deleting segments."""
+"""The time limit for topic settings to arrive; after it, logs of topics with unknown settings keep all segments."""
 REST: Final = 3
 """Retention runs for `SLICE_S`, then pauses for this many times as long.
 

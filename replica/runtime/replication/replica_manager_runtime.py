@@ -49,7 +49,8 @@ from zab.net.wakeup import Wakeup
 RETRY_S: Final = 1.0
 """The pause after a tick that raised an exception."""
 LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
-"""The log levels of notes that need attention. All others have the level INFO."""
+"""The log levels of notes that need attention. Notes that are neither here nor in `RATE_LIMITED` have the level
+INFO."""
 RATE_LIMITED: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
 """Notes that may repeat without end, so their log lines are rate-limited."""
 CHECKPOINT_S: Final = 5.0

@@ -54,5 +54,5 @@ class ProducerIdManager:
             try:
                 await session.set(znodes.PRODUCER_IDS, block, version=stat.version)
             except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
-                continue  # it is unknown whether the block is reserved, so reserve the next one
+                continue  # the block is not reserved, or the outcome is unknown: read again, and reserve the next one
             return start, start + BLOCK

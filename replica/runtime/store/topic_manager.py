@@ -48,7 +48,7 @@ class CreatedTopic:
 class TopicManager:
     """Writes changes of topics to the store, and waits until this broker's metadata shows them.
 
-    session       the current session with the store; None while there is none
+    session       returns the current session with the store; None while there is none
     random_bytes  for topic ids and for the first broker of an assignment
     """
 
