@@ -1,6 +1,7 @@
 """Controlled shutdown: before a broker stops, it requests that the controller moves its leaderships away.
 
-Otherwise each partition that the broker leads would have no leader until the broker's session expires.
+Otherwise each partition that the broker leads would have no leader until the controller notices that the broker is
+gone.
 """
 
 from __future__ import annotations

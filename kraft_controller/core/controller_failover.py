@@ -68,7 +68,7 @@ class ControllerFailover:
         yield from self._deletion.enqueue(deletions)
         restarted = {broker: context.brokers.pop(broker) for broker in self._restarted()}
         context.returning.update(restarted)
-        # Endpoints first, because a follower needs its leader's endpoint before it can fetch.
+        # Each broker receives its full state, since it may have missed commands of the previous controller.
         batch.add_full_metadata(context.brokers)
         batch.mark_full(context.brokers)
         offline = self._start_replicas()

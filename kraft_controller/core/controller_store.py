@@ -1,8 +1,8 @@
 """The interface through which the controller reads and writes its metadata (KafkaZkClient in Apache Kafka).
 
 `wire.znode_store` implements it with znodes. Every write checks the controller epoch: it is applied only while this
-broker is the controller, and raises `ControllerMoved` otherwise. Reads of lists, and of nodes that change, set a watch,
-so that every later change causes an event.
+broker is the controller, and raises `ControllerMoved` otherwise. Reads whose docstrings mention a watch set it, so that
+every later change causes an event.
 """
 
 from __future__ import annotations

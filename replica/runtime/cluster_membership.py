@@ -44,9 +44,9 @@ class ClusterMembership:
         self.registration: Registration | None = None
         """The registration; None until the ports of the listeners are known."""
         self.controller: Controller | None = None
-        """The candidate of the newest session."""
+        """The candidate of the newest session; None before the first one."""
         self.connections: CommandConnections | None = None
-        """The candidate's command connections to brokers."""
+        """The candidate's command connections to brokers; None before the first session."""
         self._config = config
         self._open = open_session
         self._cache = cache

@@ -113,7 +113,8 @@ async def alter_config(
 async def change_config(
     session: zab.Session, entity: Entity, change: Change, *, check_only: bool = False
 ) -> dict[str, str]:
-    """Apply any change of `kraft_controller.core.configuration.config_alteration`; with `check_only`, write nothing."""
+    """Apply any change of `kraft_controller.core.configuration.config_alteration`, and return the resulting
+    configuration. With `check_only`, write nothing."""
     for _ in range(TRIES_MAX):
         await _check_exists(session, entity)
         try:

@@ -234,7 +234,8 @@ _LISTENER: Final = "listener.name."
 
 
 def _of_one_listener(name: str) -> str:
-    """Return the key that `listener.name.NAME.KEY` or `listener.name.NAME.MECHANISM.KEY` sets for one listener."""
+    """Return the key that `listener.name.NAME.KEY` or `listener.name.NAME.MECHANISM.KEY` sets for one listener. Return
+    any other name unchanged."""
     if not name.startswith(_LISTENER):
         return name
     key = name.removeprefix(_LISTENER).partition(".")[2]

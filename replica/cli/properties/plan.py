@@ -64,7 +64,7 @@ GROUPS: Final = (
     "logs",
     "plan",
 )
-"""The groups of broker settings. `sets` in the table of keys begins with one of them."""
+"""The groups of broker settings. `sets` in the table of keys begins with one of them, or with `log`."""
 _IN_UNITS: Final = (
     ("retention.ms", ("log.retention.ms", "log.retention.minutes", "log.retention.hours")),
     ("segment.ms", ("log.roll.ms", "log.roll.hours")),
@@ -78,7 +78,7 @@ _IN_UNITS: Final = (
         ("log.message.timestamp.after.max.ms", "log.message.timestamp.difference.max.ms"),
     ),
 )
-"""Keys for the same setting. The first one in the file wins: it has the finest unit, or is the newest."""
+"""Keys for the same setting. The first of them that the file sets wins: it has the finest unit, or is the newest."""
 
 
 @frozen

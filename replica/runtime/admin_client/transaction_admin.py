@@ -221,7 +221,8 @@ async def end(client: Client, transaction: PartitionTransaction) -> None:
 
 
 async def abort(client: Client, name: str) -> None:
-    """Fence the producer of a transactional id, and return when its open transaction is aborted in all partitions."""
+    """Fence the producer of a transactional id, and abort its open transaction. Return when no partition has an open
+    transaction of this id."""
     timeout_ms = (await describe(client, name)).timeout_ms
     body = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
 

@@ -41,8 +41,8 @@ _CODES: Final[Mapping[ElectionOutcome, ErrorCode]] = {
 
 
 def handlers(current: Callable[[], Controller | None]) -> Handlers:
-    """Return the handlers. `current` returns this broker's controller; None while the broker has no session with the
-    store."""
+    """Return the handlers. `current` returns this broker's candidate for controller; None before the first session with
+    the store."""
 
     def context() -> ControllerContext | None:
         controller = current()

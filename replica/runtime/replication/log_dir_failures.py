@@ -60,7 +60,8 @@ class LogDirFailureHandler:
     async def notify_controller(self, session: zab.Session) -> None:
         """Notify the controller of failures while the session lasts.
 
-        A new session repeats the notification, since the previous one may be lost; a duplicate is harmless.
+        If a directory has failed, each new session repeats the notification, since the previous notification may be
+        lost. A duplicate is harmless.
         """
         failed = self._replica_manager.log_failed
         if self._given_up:
