@@ -51,7 +51,7 @@ class Connected(Watcher, Protocol):
 
 
 class Latency:
-    """The times from the arrival of a batch of requests to the last of its replies."""
+    """The times for which a connection had requests that were taken and not answered."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -81,7 +81,10 @@ class BatchApplier:
         self._on_membership(ensemble, None)
 
     def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:
-        """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`."""
+        """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`.
+
+        A batch with a membership goes to `on_membership` instead.
+        """
         payloads = batch.payloads()
         count, size = batch.count, len(batch.body)
         self._count_applied(count, size)

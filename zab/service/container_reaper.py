@@ -48,7 +48,7 @@ class ContainerReaper:
         """The time at which `due` is to be called again."""
 
     def due(self, tree: Tree, *, leads: bool) -> list[str]:
-        """Return the nodes to delete now."""
+        """Return the nodes to delete now; none before `deadline`, or if this server does not lead."""
         now_ms = self._clock_ms()
         if now_ms < self.deadline:
             return []

@@ -43,7 +43,7 @@ class TurnEffects(Protocol[Wait]):
         """Follow a membership that has come into force."""
 
     def carried_out(self, ready: Ready, now: Millis) -> None:
-        """Report to the node which writes have become durable. All effects of the Ready are carried out."""
+        """Report to the node which writes have become durable. Called after all other effects of the Ready."""
 
 
 def _is_common(ready: Ready) -> bool:

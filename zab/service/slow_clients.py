@@ -79,7 +79,7 @@ class SlowClients(Generic[T]):
             slow.connection.cut(REASON)
 
     def check(self, connections: Iterable[T]) -> list[SlowClient[T]]:
-        """Return the clients to cut, no more than are needed to come below the bound."""
+        """Return the clients to cut, no more than are needed to come down to the bound."""
         held = {each: size for each in connections if (size := each.unsent + each.unfinished)}
         total, seen = sum(held.values()), self._seen
         self._seen = {each: (each.sent, size) for each, size in held.items()}

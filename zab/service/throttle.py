@@ -123,7 +123,7 @@ class RequestTotals:
         self.open_requests = 0
         """The number of unanswered requests."""
         self.large_bytes = 0
-        """The number of bytes of the large unanswered requests."""
+        """The number of bytes of large requests. Each counts until its connection has no unanswered request."""
         self.latency = Latency()
         """The latencies since the start, or since the last reset of the statistics."""
 

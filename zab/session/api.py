@@ -113,7 +113,7 @@ class Session(ABC):
         """Iterate over the state now and then each change, in order: `async for state in session.states()`.
 
         The iteration ends after a final state: EXPIRED, AUTH_FAILED or, when the block is left or the store itself
-        ends, CLOSED. `over` is the reason. A slow consumer misses the oldest of 64 changes, never the newest.
+        ends, CLOSED. `over` is the reason. A slow consumer misses changes before the last 64, never the newest.
         """
         return States(self._state_changes)
 
@@ -393,7 +393,7 @@ class Session(ABC):
         sequential: bool = True,
         acl: Acl = OPEN,
     ) -> str:
-        """Create a node; if the reply is lost, find out whether the node was created.
+        """Create a node. If the reply is lost, look for the node, and create it again if it is missing.
 
         The name contains a unique `token`. If none is given, a random one is put in front of the name, as Apache
         Curator does. With a token of your own you can find the node even after cancelling: `find_token`.

@@ -50,7 +50,7 @@ class NoAuth(StoreError):
 
 
 class InvalidAcl(StoreError):
-    """The ACL is invalid, or it names no identity."""
+    """The ACL is invalid, or its entry `auth` stands for no identity of the session."""
 
 
 class NoChildrenForEphemerals(StoreError):
@@ -90,7 +90,7 @@ class Throttled(StoreError):
 
 
 class AuthFailed(StoreError):
-    """The server rejected the credentials. The session is over: correct the credentials first."""
+    """The server rejected the credentials, or requires some. The session is over: correct the credentials first."""
 
 
 class SessionExpired(StoreError):

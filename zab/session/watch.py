@@ -38,7 +38,7 @@ class WatchEvent:
 
 
 class Watch:
-    """An async iterator of events, for one task. It begins with the first change after it was opened.
+    """An async iterator of events, for one task. The events of a node begin after the node was added to the watch.
 
     The iterator is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, the
     iterator ends with the session's error, after the last event.

@@ -22,7 +22,7 @@ CHECKPOINT_EVERY: Final = 4096
 HISTORY_LENGTH: Final = 1024
 """The number of checkpoints that are kept."""
 CHANGED_MAX: Final = 1024
-"""The number of changed nodes at which the sum is brought up to date: one multi may change thousands of nodes."""
+"""The number of changed nodes above which the sum is brought up to date: one multi may change thousands of nodes."""
 
 KNOWN_MAX: Final = 4096
 """The maximum number of nodes whose CRCs are remembered."""

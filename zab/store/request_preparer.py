@@ -110,7 +110,7 @@ class MultiUndo(list[tuple[str, Record | None]]):
 
 @frozen
 class AppliedState:
-    """The applied state, as far as it is not read for every request."""
+    """The parts of the applied state that are not read for every request."""
 
     tree: Tree
     sessions: SessionTable

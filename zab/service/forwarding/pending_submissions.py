@@ -80,7 +80,7 @@ class PendingSubmissions:
         self._catch_up: Zxid | None = None
         """The catch-up point of this leadership, once it is known."""
         self._epoch: Epoch | None = None
-        """The epoch of this leadership."""
+        """The epoch of this leadership, or of the last one; None before the first."""
         self._epoch_sent: Epoch | None = None
         """The epoch of the leadership in which the requests up to `_sent` were sent."""
         self._leaders_lost_max = leaders_lost_max

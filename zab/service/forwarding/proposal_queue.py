@@ -124,7 +124,7 @@ class ProposalQueue:
         self._started = 0
         """The number of handled requests of the first batch."""
         self._held: dict[LearnerLink, int] = {}
-        """The number of requests in `_batches` by link."""
+        """The number of requests in `_batches` that are not handled, by link; without this member's own."""
         self._prepared: list[bytes] = []
         """Tagged transactions that the node had no room for yet. Their zxids follow the node's last zxid."""
         self._outstanding: deque[tuple[Zxid, bytes]] = deque()
