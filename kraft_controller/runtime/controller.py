@@ -92,7 +92,7 @@ class Controller:
         self._wakeup = Wakeup()
         """Wakes the task of the term when an event is added to the queue."""
         self._announced: BrokerId | None = None
-        """The controller when `changed` was set last."""
+        """The value of `controller` when `changed` was set last."""
         self.changed = trio.Event()
         """Set, and replaced by a new event, when `controller` has changed."""
         self.counts = ControllerCounts()

@@ -74,7 +74,7 @@ class Registration:
         self.broker = evolve(broker, epoch=NO_EPOCH)
         """The broker's description, with the epoch of its newest registration."""
         self.session: zab.Session | None = None
-        """The newest session."""
+        """The newest session; None before the first one."""
         self._open = open_session
         self._now_ms = now_ms
         """Returns the wall-clock time, for the node."""

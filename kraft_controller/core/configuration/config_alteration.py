@@ -30,7 +30,7 @@ class Alteration:
     key: str
     operation: Operation
     text: str | None = None
-    """The value to set, or the items to append to or remove from a list."""
+    """The value to set, or the items to append to or remove from a list. DELETE ignores it."""
 
 
 def put(kind: str, values: Values, remove: Collection[str] = ()) -> Change:

@@ -49,7 +49,7 @@ class Key:
     most: float | None = None
     choices: tuple[str, ...] = ()
     broker: str | None = None
-    """The broker key that sets the default of this topic key."""
+    """The broker key that sets the default of this topic key; None if there is none."""
     words: str = ""
     """A pattern for each item of a list."""
     idle: str = ""

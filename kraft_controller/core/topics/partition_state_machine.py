@@ -54,7 +54,8 @@ class PartitionStateMachine:
         )
 
     def unclean_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
-        """Elect a leader for an administrator: from all live replicas if no ISR member is live."""
+        """Elect a leader for an administrator: from all live replicas if no ISR member is live. Return None if none is
+        live."""
         context = self._context
         return leader_election.offline(context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=True)
 

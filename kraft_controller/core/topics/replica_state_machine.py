@@ -98,7 +98,8 @@ class ReplicaStateMachine:
         return failures
 
     def _without_all(self, state: PartitionState, brokers: Iterable[BrokerId]) -> PartitionState | None:
-        """Remove several brokers from the ISR with one increment of the leader epoch."""
+        """Remove several brokers from the ISR with one increment of the leader epoch; return None if none is a
+        member."""
         epoch = self._context.epoch
         shrunk: PartitionState | None = None
         for broker in brokers:

@@ -82,8 +82,8 @@ class TopicDeletionManager:
             yield from self._proceed(name)
 
     def _ineligible(self, name: str) -> str | None:
-        """Return the reason if the deletion of a topic cannot proceed: a replica's broker or log directory is
-        offline."""
+        """Return the reason if the deletion of a topic cannot proceed, because a replica's broker or log directory is
+        offline; else None."""
         context = self._context
         for tp in context.partitions_of(name):
             for broker in context.replicas_of(tp):

@@ -153,7 +153,8 @@ async def read_epoch(session: zab.Session) -> ControllerEpoch:
 
 
 async def read_wrong_requests(session: zab.Session) -> tuple[str, ...]:
-    """Describe each node of the controller or of a request that cannot be parsed. The controller ignores such nodes."""
+    """Return an error for each node of the controller, or of requests to it, that cannot be parsed. The controller
+    ignores damaged requests. A damaged node of the controller itself blocks the next election."""
     found: list[str] = []
     for path, read in _REQUESTS.items():
         try:

@@ -141,7 +141,8 @@ def _listed(text: str) -> list[str]:
 
 
 def inter_broker_of(source: PropertiesSource, listeners: tuple[Listener, ...]) -> str | None:
-    """Return the name of the listener at which brokers fetch from each other."""
+    """Return the name of the listener at which brokers fetch from each other; None if a problem with the settings was
+    recorded."""
     by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
     key = by_name if by_name in source or by_protocol not in source else by_protocol
     if by_name in source and by_protocol in source:

@@ -38,7 +38,7 @@ def _tls(source: PropertiesSource) -> ssl.SSLContext | None:
 
 
 def _sasl(source: PropertiesSource) -> tuple[str, str] | None:
-    """Read user name and password from a section of a JAAS file."""
+    """Read user name and password from a section of a JAAS file. Return None if no file is set."""
     path = source.text(LOGIN)
     if not path:
         return None

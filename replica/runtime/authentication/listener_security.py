@@ -21,7 +21,8 @@ class Authenticator(AuthenticationState, Protocol):
 
     @property
     def failure(self) -> str | None:
-        """The reason why authentication failed for good. The connection is closed after the response."""
+        """The reason why authentication failed for good; else None. The connection is closed after the response to the
+        failure."""
 
     @property
     def pause_ms(self) -> float:

@@ -106,7 +106,7 @@ class SaslAuthenticator:
         self.done = False
         """True if `principal` is authenticated; False during a re-authentication."""
         self.failure: str | None = None
-        """The reason why authentication failed for good."""
+        """The reason why authentication failed for good; else None."""
         self.pause_ms = 0.0
         """The pause in ms before the response to a failed login."""
         self.expires_at = math.inf
@@ -116,11 +116,11 @@ class SaslAuthenticator:
         self._mechanisms = mechanisms
         self._lifetime_ms = lifetime_ms
         self._failures = failures
-        """The failed logins, shared by all connections. An address with many failures gets pauses, and then its logins
-        are refused unchecked."""
+        """The failed logins, shared by all connections. Repeated failures of an address cause longer and longer pauses.
+        While too many of its pauses are in progress, its logins are refused unchecked."""
         self._host = host
         self._exchange: Exchange | None = None
-        """The current exchange of tokens, from handshake to end."""
+        """The current exchange of tokens, from handshake to end; else None."""
         self._mechanism = ""
         """The chosen mechanism. A re-authentication must use the same one."""
         self._rounds = 0

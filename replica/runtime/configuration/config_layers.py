@@ -87,7 +87,7 @@ class Layers:
     file: StartSettings
 
     def value(self, key: Key) -> str | None:
-        """Return the effective value of a broker's key."""
+        """Return the effective value of a broker's key; None if it has none."""
         for values in (self.mine, self.all):
             if key.name in values and _makes_sense(key, values[key.name]):
                 return values[key.name]

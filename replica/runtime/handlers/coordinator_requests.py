@@ -54,7 +54,8 @@ class CoordinatorTopicLookup:
         return count
 
     async def _create_if_missing(self) -> int | None:
-        """Create the topic if it is missing. All errors are reported as retriable, since the cause may be temporary."""
+        """Create the topic if it is missing. Return the number of its partitions; None if it is still missing. All
+        errors are reported as retriable, since the cause may be temporary."""
         topic = self.topic
         try:
             count = await self.partitions()

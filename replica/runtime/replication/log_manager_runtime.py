@@ -32,7 +32,7 @@ Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
 SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
-"""The time of the first retention check after the start. Later checks follow the interval."""
+"""The latest time of the first retention check after the start. Later checks follow the interval."""
 CONFIGS_KNOWN_S: Final = 30.0
 """The time limit for topic settings to arrive; after it, logs of topics with unknown settings keep all segments."""
 REST: Final = 3
@@ -136,7 +136,7 @@ class LogManagerRuntime:
         return progress
 
     async def make_room(self) -> None:
-        """Delete old segments of full directories before the first append.
+        """Delete old segments in nearly full directories before the first append.
 
         Otherwise the first append would fail after each start, even if an administrator has shortened the retention
         meanwhile. Retention needs the settings of topics, so wait for them. A log without known settings keeps
