@@ -109,6 +109,7 @@ class Tally:
     recovered_ms_max: int = 0
     counts: dict[str, int] = field(factory=dict)
     undecided: tuple[Undecided, ...] = ()
+    overlaps: frozenset[tuple[str, str]] = frozenset()
 
     def __add__(self, other: Tally) -> Tally:
         counts = dict(self.counts)
@@ -126,6 +127,7 @@ class Tally:
             max(self.recovered_ms_max, other.recovered_ms_max),
             counts,
             tuple(sorted((*self.undecided, *other.undecided), key=lambda each: each.number)),
+            self.overlaps | other.overlaps,
         )
 
 
@@ -153,6 +155,7 @@ def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
         outcome.recovered_ms,
         dict(outcome.counts),
         (Undecided(number, outcome.script.seed, outcome.script.voters, outcome.what),) if outcome.undecided else (),
+        outcome.overlaps,
     )
 
 

@@ -53,6 +53,8 @@ class Outcome:
     """Words that left a server for another."""
     strikes: tuple[Strike, ...] = ()
     outages: tuple[Outage, ...] = ()
+    overlaps: frozenset[tuple[str, str]] = frozenset()
+    """The pairs of kinds of faults of which one struck while the other lasted."""
     recoveries: tuple[Recovery, ...] = ()
     """In virtual time all faults that struck, in the order of their ends."""
     trace: Trace | None = None

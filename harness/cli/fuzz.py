@@ -38,6 +38,7 @@ from harness.cli.shrink import in_words, keep_script
 from harness.draw import JOINERS
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign, grouped
+from harness.overlaps import summary
 from harness.points import Point, missed, points_of
 from harness.points.table import PREFIX
 from harness.rerun import rerun
@@ -156,7 +157,8 @@ def act(arguments: argparse.Namespace) -> int:
 def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -> None:
     """Report the sums of the runs, also after an early end."""
     if arguments.json:
-        made = attrs.asdict(total, filter=lambda attribute, _: attribute.name != "failures")
+        made = attrs.asdict(total, filter=lambda attribute, _: attribute.name not in ("failures", "overlaps"))
+        made["overlaps"] = sorted(total.overlaps)
         made["never"] = [point.name for point in _never(plan, total)]
         made["overdue"] = [point.name for point in _overdue(plan, total)]
         made["failures"] = [
@@ -166,6 +168,8 @@ def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -
         print(json.dumps(made))
     else:
         print(_summary(plan, total, took))
+        if pairs := summary(total.overlaps):
+            print(pairs)
         for failure in total.failures:
             print(f"VIOLATED {failure.promise}: {failure.what}")
             print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")

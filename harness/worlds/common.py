@@ -20,6 +20,7 @@ from harness.faults import Script
 from harness.history import History
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
+from harness.overlaps import overlaps
 from harness.points.watching import Points, came_to
 from harness.recoveries import Acknowledged, Hit, recoveries
 from harness.script.checks import grouped
@@ -211,6 +212,7 @@ class Common(ABC, Generic[S]):
             messages=self.messages,
             strikes=self.availability.strikes(),
             outages=self.availability.outages(),
+            overlaps=overlaps([*self._hits(), *(Hit(*hit) for hit in self.availability.beside)]),
             recoveries=recoveries(self._hits(), quiet, self._acknowledged.times, history),
             trace=self.trace,
             history=history,
