@@ -1,8 +1,8 @@
 """Reading and building the records of a batch.
 
-A broker builds batches for coordinators' records, transaction markers, and the records that the cleaner keeps. Batches
-of producers and consumers do not pass through these functions, except through `repack` if the topic has a compression
-of its own.
+A broker builds batches for coordinators' records, transaction markers, and the records that the cleaner keeps.
+Otherwise the records of producers are stored and sent to consumers unchanged; `repack` only compresses them anew if the
+topic has a compression of its own.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ def advise(
 
 
 def _is_as(brokers: Listener | None, controller: Listener) -> bool:
-    """Return whether the controller listener has no settings of its own."""
+    """Return whether the controller listener has the TLS context of the inter-broker listener, because it has no
+    settings of its own."""
     return brokers is not None and controller.tls is brokers.tls
 
 
@@ -136,7 +137,7 @@ def _out_of_date(source: PropertiesSource, listener: Listener, now: datetime) ->
     try:
         begins, ends = validity_of(key_store_of(source, listener.name).certificate())
     except (ConfigError, WireError):
-        return  # a certificate that could be loaded has both dates
+        return  # not expected: the certificate was loaded before, and has both dates
     if now.timestamp() > ends:
         source.warn(key, f"its certificate expired at {_said(ends)}: clients reject it")
     elif now.timestamp() < begins:

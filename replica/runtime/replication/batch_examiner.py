@@ -29,7 +29,7 @@ from replica.wire.validation import RECORDS_MAX
 
 @frozen
 class BatchExaminerSettings:
-    """Limits, which apply to one batch unless stated otherwise. A header counts as a record.
+    """Limits, which apply to one batch unless stated otherwise. A record header counts as a record.
 
     batch_bytes_max        the decompressed size; a larger batch is refused
     batch_records_max      the number of records; a batch with more is refused
@@ -41,7 +41,7 @@ class BatchExaminerSettings:
                            each may take twice `batch_bytes_max` of memory
     ordinary_bytes_max     the decompressed size in the ordinary lane, whatever the compressed size
     ordinary_ratio_max     the same limit as a multiple of the compressed size, if that allows more
-    ordinary_record_bytes  decompressed bytes that the ordinary lane counts for each record
+    ordinary_record_bytes  the limit of records in the ordinary lane is its limit of bytes divided by this number
     """
 
     batch_bytes_max: int = INFLATED_BYTES_MAX
