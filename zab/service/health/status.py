@@ -118,21 +118,19 @@ class Status:
     committed: Zxid
     applied: Zxid
     synced: tuple[ServerId, ...]
-    """At a leader: the followers that have the history."""
+    """At a leader, the learners that have the initial history of its epoch; empty at any other server."""
     voting: bool
     """False while the history on this disk may be incomplete."""
     damage: tuple[str, ...]
-    """The damage found on the disk at the start, as sentences. Empty again once a snapshot from the leader has replaced
-    the history.
-    """
+    """The damage found on the disk at the start, as sentences; empty while this server votes."""
     cut_off_since: Millis | None
-    """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
+    """The start (milliseconds of the event loop's clock) of an election in which no quorum sends votes, or None."""
     responsive: frozenset[ServerId]
-    """This server, and the servers that have sent a vote since it began to look for a leader."""
+    """This server, and the voters that have sent a vote since its election began; empty outside of elections."""
     outstanding: int
     """The number of submissions of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
     election_failures: Mapping[ServerId, str]
-    """For each server without an election link, the reason why the last dial failed."""
+    """server -> the reason why the last dial failed, for each without an election link whose last dial failed"""
     counters: Counters
