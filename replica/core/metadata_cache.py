@@ -28,7 +28,7 @@ class MetadataCache:
         self.topics: dict[str, TopicMetadata] = {}
         """The topics with their partitions; none is without partitions."""
         self.controller: BrokerId | None = None
-        """The broker that sent the newest command."""
+        """The broker that sent the newest command; None before the first one."""
         self._names: dict[TopicId, str] = {}
         """The names of `topics` by id."""
 

@@ -90,7 +90,7 @@ class Fetched:
 
 
 class SessionFetched(list[Fetched]):
-    """The answer to a fetch in a session: only the partitions with records, changed offsets or an error."""
+    """The answer to a fetch in a session: only partitions with records, changed offsets, a divergence or an error."""
 
     def __init__(self, id: int, parts: Iterable[Fetched] = (), error: ErrorCode = ErrorCode.NONE) -> None:  # noqa: A002
         super().__init__(parts)

@@ -42,7 +42,7 @@ class ManagerSettings:
     little_room_bytes: int = 1 << 30
 
 
-# The periods of the tasks, with Kafka's defaults.
+# The periods of the tasks. All but FLUSH_CHECK_MS are Kafka's defaults.
 HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
 CHECKPOINT_MS: Final = 60_000
 FLUSH_CHECK_MS: Final = 1_000

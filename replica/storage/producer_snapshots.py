@@ -1,4 +1,4 @@
-"""Snapshots of the producer state: `.snapshot` files beside the segments, named by the offset that they cover.
+"""Snapshots of the producer state: `.snapshot` files beside the segments, each named by the offset of its state.
 
 A start reads the newest snapshot and replays the batches after it, instead of the whole log.
 """

@@ -25,7 +25,7 @@ def restore_transactions(
 
     names     the file names in the folder
     point     the recovery point
-    markers   True if there is a transaction marker after the recovery point
+    markers   True if there may be a transaction marker after the recovery point
     """
     log.producers = log.snapshots.state_at(log.end_offset)
     segments = list(log.segments)

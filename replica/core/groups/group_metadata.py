@@ -40,7 +40,7 @@ class GroupMetadata:
     partition: int
     """The partition of the offsets topic to which the group id hashes."""
     since_ms: int
-    """The time at which the group entered its state."""
+    """The time at which the group entered its state; -1: unknown."""
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None

@@ -1,4 +1,4 @@
-"""Limits of a listener and its connections. Most are keys of Kafka's configuration."""
+"""Limits of a listener and its connections. Some are keys of Kafka's configuration."""
 
 from __future__ import annotations
 

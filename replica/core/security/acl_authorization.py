@@ -114,7 +114,7 @@ _NOTHING: Final = _ResourceRules()
 
 @frozen
 class Acls:
-    """All ACLs by pattern. Immutable."""
+    """All ACLs by pattern. Immutable, except for a cache of decisions."""
 
     by_pattern: Mapping[Pattern, frozenset[Entry]] = field(factory=dict)
     _resources: Mapping[ResourceType, _ResourceRules] = field(repr=False, eq=False)

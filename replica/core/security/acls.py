@@ -1,7 +1,7 @@
 """Kafka's access control lists: the operations of a principal, from a host, on resources.
 
-An `Acl` is one entry for one pattern of resources. Enum numbers are those of the protocol, enum names those in the
-store.
+An `Acl` is one entry for one pattern of resources. Enum numbers are those of the protocol. The store has the enum
+names, most of them in the form of `title`.
 """
 
 from __future__ import annotations
