@@ -20,7 +20,7 @@ from zab.core.errors import ConfigError
 from zab.core.zxid import NOTHING, ServerId, Zxid
 
 NO_HOST: Final = "embedded.invalid"
-"""The host of a member without an address: no server dials it, and it listens nowhere."""
+"""The host of a member without an address: no server dials the member, and the member listens nowhere."""
 
 
 class Role(Enum):

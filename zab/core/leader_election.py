@@ -144,9 +144,12 @@ class LeaderElection:
         self._electorate = Electorate(me, views)
         self._settings = settings
         self._received: dict[ServerId, ReceivedVote] = {}
-        """The last vote of each voter in this round, in any state. Includes this server's own vote if `_votes`."""
+        """The last vote of each voter in this round, in any state. Includes this server's own vote if `_votes`.
+
+        Without `_votes`, the votes may be of any round.
+        """
         self._established: dict[ServerId, ReceivedVote] = {}
-        """The last vote of each voter that is not LOOKING, of any round."""
+        """The last vote that each voter sent while it was not LOOKING, of any round."""
         self._answered_behind: dict[ServerId, tuple[int, int]] = {}
         """Voters of earlier rounds that this server has answered: the voter's round and this server's round at that
         time.

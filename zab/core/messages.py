@@ -31,7 +31,7 @@ class State(IntEnum):
 
 @frozen
 class Notification:
-    """The vote of a LOOKING server, or the leader that any other server follows, with the end of that leader's log.
+    """The vote of a LOOKING server. Any other server sends the vote by which it has its leader.
 
     `pending` is an undecided membership change in the sender's log: a server that it adds may not have received it.
     """

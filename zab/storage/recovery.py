@@ -2,8 +2,8 @@
 
 Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
 cuts a torn tail. It only notes damage to files that the newest sound snapshot replaces. Any other damage means that the
-history may be incomplete: recovery then offers no history and changes nothing on the disk, and the server votes again
-only when a leader has sent it a snapshot.
+history may be incomplete: recovery then offers no history and leaves the damaged files as they are, and the server
+votes again only when a leader has sent it a snapshot.
 
 If recovery itself crashes, the next one repeats its changes.
 """

@@ -26,7 +26,7 @@ from zab.storage.segment import (
 )
 
 GATHER_BYTES_MAX: Final = 1 << 20
-"""A group larger than this is written early, so that memory does not hold a huge group twice."""
+"""The size above which a group is written early, so that memory does not hold a huge group twice."""
 
 AHEAD_BYTES: Final = 256 << 10
 """The length of the zeros that are written ahead of the records. A sync that does not change the file's size or extents
