@@ -44,7 +44,7 @@ class HttpConnection:
         self._parser = self._new_parser()
         """The parser of the current request."""
         self._head: AdminRequest | None = None
-        """The request whose body is being read."""
+        """The request whose body is being read, or None."""
         self._body = bytearray()
         """The part of the body of `_head` that has arrived."""
         self._ended = False

@@ -30,10 +30,10 @@ from attrs import define, field, frozen
 STALL_S: Final = 0.2
 """The longest turn that is not reported: clients notice a longer pause."""
 RECENT_S: Final = 60.0
-"""How long health remembers a stall."""
+"""The time for which health reports a stall."""
 POKE_S: Final = 1.0
 DEAD_S: Final = 5.0
-"""A loop is dead if it completes no turn within this time of a poke."""
+"""The time after a poke within which a loop must complete a turn; otherwise it is dead."""
 BEAT_S: Final = 0.1
 REPEAT_S: Final = 10.0
 """The interval at which the monitor repeats its report while one and the same stall lasts."""

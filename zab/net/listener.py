@@ -20,7 +20,7 @@ from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen, HalfOpenWait
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""Errors of `accept` at a limit of the process or the system.
+"""The errnos of `accept` at a limit of the process or the system.
 
 They are temporary; the kernel queues connections meanwhile.
 """

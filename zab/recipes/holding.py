@@ -30,7 +30,7 @@ from zab.session.state import SessionState
 from zab.session.watch import Watch
 
 HEARD_PARTS: Final = 3
-"""A `sync` is sent when the timeout divided by this number has passed since `heard_at`."""
+"""The number of parts of the session's timeout. A `sync` is sent when one part has passed since `heard_at`."""
 
 
 @frozen

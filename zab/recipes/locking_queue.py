@@ -80,7 +80,7 @@ class _Claim:
         return sign == self._sign
 
     async def give(self) -> bool:
-        """End the block or the attempt: delete the finished entry, or remove its lock."""
+        """End the block or the attempt: delete the finished entry, or remove its lock. Return False if it was lost."""
         if self.done:
             return await self._consume()
         certain = True

@@ -27,7 +27,7 @@ from zab.store.paths import child_of, parent_of
 class Semaphore(Holdable):
     """A semaphore admits as many holders as it has leases, in order of arrival. It shares its nodes with kazoo's.
 
-    All users must name the same number of leases. To change it, delete the node while no lease is held.
+    All users must name the same number of leases. To change the number, delete the node while no lease is held.
     """
 
     def __init__(

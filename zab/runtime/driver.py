@@ -1,9 +1,9 @@
 """The driver of a member: it takes the waiting input, lets `MemberTurn` order a turn, and carries out the effects.
 
 A turn takes all waiting input. So the busier a member is, the more work shares one batch, one fsync and one send per
-link. A turn waits for two things only: the restore of a received snapshot, and other tasks while a long history is
-applied. So `Driver.turn` is a generator that yields a reason whenever it has to wait; `TurnRunner` decides which task
-runs it.
+link. A turn waits for two things only: the restore of a received snapshot, and other tasks, if it applies a long
+history or has prepared requests for long. So `Driver.turn` is a generator that yields a reason whenever it has to wait;
+`TurnRunner` decides which task runs it.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class PeerConnection:
         self._wakeup = Wakeup()
         """Wakes the task after a change of `link` or `_next`."""
         self._next: trio.abc.Stream | None = None
-        """The connection to serve next."""
+        """The connection to serve next, or None."""
         self._serving = trio.CancelScope()
         """Cancelled to end the connection that is served."""
 

@@ -86,7 +86,7 @@ class Link:
         self._closing = False
         """True once no further frame may be queued."""
         self._socket: int | None = None
-        """The descriptor of a plain TCP stream while its sender task is idle: then the driver may write directly."""
+        """The descriptor of a plain TCP stream while its sender task is idle and the driver may write; else None."""
         self._scope = trio.CancelScope()
         """The whole life of the link; cancelled by `cut`."""
 

@@ -362,7 +362,7 @@ class Member:
         return TASK_READER if self._running is None else self._running.socket_reader
 
     def on_turn(self, turned: Callable[[], None]) -> None:
-        """Set the function to call at the end of each turn, when all replies of the turn are ready.
+        """Set the function to call when a turn ends or begins to wait, with its replies ready.
 
         Set it before the member runs.
         """
@@ -370,7 +370,7 @@ class Member:
 
     @property
     def turning(self) -> bool:
-        """True while a turn is under way, which calls the function of `on_turn` at its end."""
+        """True while a turn runs. The function of `on_turn` is called when it ends or begins to wait."""
         return self._running is not None and self._running.turns.turning
 
     # -- messages outside of the history ------------------------------------------------------------

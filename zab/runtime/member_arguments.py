@@ -52,7 +52,7 @@ class MemberHooks:
     """Called at a follower with each message of its leader."""
     on_membership: OnMembership = ignore_membership
     on_turn: Callable[[], None] = ignore_turn
-    """Called at the end of each turn."""
+    """Called when a turn ends or begins to wait."""
 
 
 def single_server_ensemble(server_id: int) -> Ensemble:

@@ -78,7 +78,7 @@ class PeerPort:
         lives_at: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self.bound: tuple[str, int] | None = None
-        """The address at which this port listens."""
+        """The address at which this port listens; None while it does not listen."""
         self._purpose = purpose
         self._network = network
         self._handshake = handshake

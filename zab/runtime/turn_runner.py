@@ -48,9 +48,9 @@ class TurnRunner:
         self._clock = clock
         self._on_turn = on_turn
         self._waiting: tuple[Iterator[TurnWait], TurnWait] | None = None
-        """A turn that waits, and its reason. No other turn begins before it has ended."""
+        """A turn that waits, and its reason; None without one. No other turn begins before it has ended."""
         self._failure: Exception | None = None
-        """The exception of a turn that `saved` ran. `run` raises it."""
+        """The exception of a turn that `saved` ran, or None. `run` raises it."""
 
     async def run(self) -> None:
         """Run turns until cancelled, whenever the wakeup is rung and no caller has taken the turn."""
@@ -107,7 +107,7 @@ class TurnRunner:
                 self._waiting = steps, reason
                 break
         finally:
-            # Also after an exception, which ends the member: other tasks must not wait for the end of this turn.
+            # Reset this also after an exception, which ends the member: other tasks must not wait for this turn.
             self.turning = False
         self._on_turn()
         watchdog.turns += 1

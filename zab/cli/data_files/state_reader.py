@@ -44,7 +44,7 @@ A date in a file's name, if it is taken for a zxid, is far larger.
 """
 EPOCHS_AHEAD_MAX: Final = 1_000
 NAMED_MAX: Final = 5
-"""The number of ignored files that an error message names."""
+"""The largest number of ignored files that an error message names."""
 Progress: TypeAlias = Callable[[int], object]
 """Receives the number of bytes of each read."""
 

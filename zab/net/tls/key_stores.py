@@ -87,7 +87,7 @@ class StoreFile:
         if not context.cert_store_stats()["x509"]:
             raise ConfigError(f"{self.path}: it contains no trusted certificate")
 
-    # -- PEM ---------------------------------------------------------------------------------------
+    # -- the file, and PEM -------------------------------------------------------------------------
 
     def read(self) -> bytes:
         """Return the bytes of the file. Raise `ConfigError` if it cannot be read."""

@@ -27,7 +27,7 @@ class ClientPort:
     def __init__(
         self, server: ServerRuntime, host: str | None, port: int, tls_acceptor: TlsAcceptor | None = None
     ) -> None:
-        """If `host` is None, listen on all interfaces."""
+        """Listen on `host`; on all interfaces if it is None."""
         self._server = server
         self._tls_acceptor = tls_acceptor
         self._host = host

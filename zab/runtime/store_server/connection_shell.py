@@ -64,13 +64,13 @@ class ConnectionShell:
         self._stopped = False
         """True once the shell reads no further data."""
         self._nursery: trio.Nursery | None = None
-        """The nursery of further tasks. Open once the connection has needed more than the reading task."""
+        """The nursery of further tasks; None until the connection has needed more than the reading task."""
         self._needs_nursery = False
         """True from the first need of a nursery until it is open."""
         self._jobs: list[Callable[[], Awaitable[None]]] = []
         """Jobs to start once there is a nursery."""
         self._arrival: Callable[[], Awaitable[None]] | None = None
-        """The next step of opening a session, for the reading task."""
+        """The next step of opening a session, for the reading task; None without one."""
         self._advancing = False
         environment = server.member.environment
         self.connection = connection = ClientConnection(

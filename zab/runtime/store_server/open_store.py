@@ -93,7 +93,7 @@ _KINDS: Final[Mapping[str, type[object]]] = {
 
 
 _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_port", "admin")
-"""The arguments of `open_store` that are not those of a member."""
+"""The keyword arguments of `open_store` that `StoreOptions` lacks."""
 
 
 def _check_kinds(options: Mapping[str, object]) -> None:

@@ -19,12 +19,12 @@ from zab.service.overflow_queue import OverflowQueue
 from zab.store.apply import Result
 
 FLUSHED_AT_ONCE: Final = 1_000
-"""The number of connections that are flushed before other tasks run.
+"""The largest number of connections that are flushed before other tasks run.
 
 There is a limit because a change that all clients watch has events for all of them.
 """
 WRITE_SAMPLES: Final = 64
-"""One of this many writes is timed."""
+"""The number of writes of which one is timed."""
 
 
 class Flushable(Protocol):

@@ -40,7 +40,7 @@ from zab.store.server_watches import Watcher
 T = TypeVar("T")
 
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
-"""The number of watches of a departed client that are removed before other tasks run: some milliseconds of work."""
+"""The largest number of watches of a client that are removed before other tasks run: some milliseconds of work."""
 _REPORT: Final = b"r"
 """The first byte of a message to the leader: the report of a server follows."""
 
