@@ -84,7 +84,7 @@ class Watchdog:
         return Turn(self, cause)
 
     def took(self, seconds: float, cause: str | Callable[[], str]) -> None:
-        """Note how long a piece of work took. For hot paths that read the clock themselves."""
+        """Report a piece of work that took longer than `STALL_S`. For hot paths that read the clock themselves."""
         if seconds > STALL_S:
             self.stalls += 1
             self.last = Stall(self.name, seconds, cause if isinstance(cause, str) else cause(), self.clock())

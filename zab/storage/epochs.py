@@ -244,6 +244,6 @@ class EpochsFile:
         self.record = self._saved = record
 
     def note(self, reaches: Zxid, segment: Zxid) -> None:
-        """Save the extent of the history; everything else in the record stays."""
+        """Save the extent of the history and the committed zxid; everything else in the record stays."""
         old = self.record
         self.save(EpochsRecord(old.accepted, old.current, old.ensemble, old.status, old.forgotten, reaches, segment))

@@ -25,7 +25,7 @@ class LeaderSynchronization(LeaderPhase):
         """The membership of the epoch, in force once the epoch is established."""
         role.log_state.current = epoch
         self._adoption: Ticket | None = role.log_state.save_epochs()
-        """The pending write of the adopted epoch, which becomes durable after the whole history. None once it is."""
+        """The pending write of the adopted epoch, which follows the whole history. None once it is durable."""
 
     def membership(self) -> Ensemble:
         return self._membership

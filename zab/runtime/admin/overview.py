@@ -66,7 +66,7 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
 
 
 def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
-    """Return one member's entry. `told` is the age and the content of its last status report."""
+    """Return one member's entry. `told` is the age and the content of its last status report; None without one."""
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
     placed = {

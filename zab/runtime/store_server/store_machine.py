@@ -134,7 +134,7 @@ class StoreMachine(Store):
             use_up(old)
 
     def spare_the_collector(self) -> None:
-        """Exempt this tree from the cyclic collector, once, when it is large."""
+        """Exempt this tree from the cyclic collector, unless it is exempt already."""
         if self._changed is None:
             self._changed = {}
             self.tree.marks.append(self._changed)
