@@ -130,7 +130,7 @@ class StoreMachine(Store):
         finally:
             self.in_loop(self.observer.restore_ended)
         wanted.sweep(old)
-        if not wanted:  # a small tree is freed at once
+        if not wanted:  # otherwise an open snapshot still reads the old tree
             use_up(old)
 
     def spare_the_collector(self) -> None:
