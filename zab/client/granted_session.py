@@ -12,7 +12,7 @@ class GrantedSession:
         self.id = 0
         """The session's id; 0 before a server has created the session."""
         self.password = NO_PASSWORD
-        """The password that the last server has sent, or that the session was taken over with."""
+        """The password that the last server has sent, or that the session was taken over with; else `NO_PASSWORD`."""
         self.timeout_ms = timeout_ms
         """The timeout that the server has granted; before that, the requested one."""
         self._known_to_all = False

@@ -100,8 +100,8 @@ class Session(ABC):
     def heard_at(self) -> float:
         """The send time, on Trio's clock, of the last request of this session that a leader is known to have received.
 
-        The session cannot expire before this time plus `timeout_ms`. A `sync` renews it; no other reply proves that a
-        leader exists.
+        The session cannot expire before this time plus `timeout_ms`. The attachment to a server and each `sync` renew
+        it; no other reply proves that a leader exists.
         """
 
     @property

@@ -267,7 +267,7 @@ class ServerWatches:
         return any(table.has(path, watcher, mode) for table, mode in self._entries(kind))
 
     def remove(self, path: str, watcher: Watcher, kind: int) -> bool:
-        """Remove a watch without an event, and return whether there was one."""
+        """Remove a watcher's watches of this kind at a path, without an event. Return whether there were any."""
         removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]
         return True in removed
 

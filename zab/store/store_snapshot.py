@@ -152,7 +152,7 @@ def read_head(chunk: bytes) -> tuple[int, SessionTable]:
 
 
 def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Znode]] | int:
-    """Return the nodes of a chunk after the first, or the digest if it is the last chunk.
+    """Return the nodes of a chunk that is not the first, or the digest if it is the last.
 
     The children of the nodes are not counted yet. `lists` holds the ACLs of the earlier chunks; those of this chunk are
     added, even if the nodes are not consumed.
