@@ -84,7 +84,7 @@ class _JaasReader:
     def __init__(self, text: str, source: str) -> None:
         self._source = source
         self._tokens: list[tuple[str, bool, int]] = []
-        """(text, whether it is a mark, line)"""
+        """For each token: the text, whether it is a mark, and the number of its line."""
         self._at = 0
         at, line = 0, 1
         while at < len(text):

@@ -169,7 +169,7 @@ class EpollReader:
                 self._wake(socket, receiver, trio.ClosedResourceError("the socket reader of this server has ended"))
 
     def _round(self, ready: ReadyDescriptors) -> None:
-        """Read from all ready sockets, then take the member's turn.
+        """Read from all ready sockets, then take the member's turn if its wakeup was rung.
 
         If the driver does not wait for its wakeup, it is awake already: then `ring` works as usual, and the driver
         takes the turn.

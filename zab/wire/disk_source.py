@@ -38,7 +38,7 @@ class Source:
     def more(self) -> bool:
         """Read more, or return False at the end.
 
-        Each call doubles the unconsumed bytes, so a large record is copied rarely.
+        Each call at least doubles the unconsumed bytes until the file ends, so a large record is copied rarely.
         """
         kept = self.data[self.position :]
         if len(kept) > self._bytes_max:

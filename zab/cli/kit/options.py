@@ -34,7 +34,7 @@ SECONDS_OR_ZERO: Final = Seconds(zero=True, most=1e9)
 
 
 def not_here(instead: str, *names: str) -> list[click.Parameter]:
-    """Make hidden options that other commands have: using one fails, and the message names the right one."""
+    """Make hidden options that only other commands have: using one fails, and the message tells what to use instead."""
 
     def refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
         if value is not None:

@@ -34,7 +34,7 @@ class LeaderQuorums:
         return [sid for sid, learner in self._learners.items() if learner.counts]
 
     def following(self) -> list[ServerId]:
-        """Return the learners that receive every proposal and hold all their promises."""
+        """Return the learners to which the history was sent and that hold all their promises."""
         return [sid for sid, each in self._learners.items() if each.step >= _SYNCHRONIZING and not each.forgotten]
 
     def may_vote(self, sid: ServerId) -> bool:

@@ -34,7 +34,7 @@ class LeaderSynchronization(LeaderPhase):
         self._role.handshake.announce(learner, self.epoch)
 
     def progressed(self, learner: LearnerState, now: Millis) -> None:
-        """Extend the phase if the learners that receive every proposal are a quorum."""
+        """Extend the phase if the progress is a voter's, and the learners that follow are a quorum."""
         quorums = self._role.quorums
         if quorums.may_vote(learner.sid) and quorums.has(quorums.following()):
             self.until = now + self._log_state.settings.init_ms

@@ -117,7 +117,7 @@ def hashes(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def last_snapshot(server: ServerRuntime) -> Mapping[str, object]:
-    """Return the last snapshot with ZooKeeper's keys: zxid in hexadecimal, time in seconds (0: found at the start)."""
+    """Return the last snapshot with ZooKeeper's keys. The time in seconds is 0 if it was written before the start."""
     snapshot = server.member.disk_status().snapshot
     zxid = NOTHING if snapshot.zxid is None else snapshot.zxid
     return {"zxid": f"{zxid:x}", "timestamp": snapshot.at_ms // 1000}

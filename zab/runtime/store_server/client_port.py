@@ -38,7 +38,7 @@ class ClientPort:
         self._closed = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled. The start value is the number of the port, which the system chooses for 0."""
+        """Accept until cancelled. `task_status` is started with the port's number, which the system chooses for 0."""
         async with trio.open_nursery() as nursery:
             task_status.started(await self._listen(nursery))
             await trio.sleep_forever()

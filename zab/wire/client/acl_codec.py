@@ -61,7 +61,7 @@ def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
 def _read_entry(reader: Reader) -> AclEntry:
     """Read an entry. Some clients, kazoo among them, send null for an empty text.
 
-    An id that names an identity must not be null.
+    The id of the schemes world, digest and ip must not be null.
     """
     permissions, scheme, identity = reader.number(), reader.text_or_null() or "", reader.text_or_null()
     if identity is None and scheme in _SAY_WHO:
