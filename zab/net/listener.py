@@ -22,7 +22,7 @@ from zab.net.half_open import HalfOpen, HalfOpenWait
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """The errnos of `accept` at a limit of the process or the system.
 
-They are temporary; the kernel queues connections meanwhile.
+The errors are temporary; the kernel queues connections meanwhile.
 """
 EXHAUSTED_PAUSE_S: Final = 0.1
 

@@ -105,7 +105,7 @@ async def removing(
 
 
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
-    """Return the time to wait for the store at the end of a block: 0 if it is disconnected and the node is lost."""
+    """Return the time to wait for the store at a block's end: 0 if the node is lost and there is no connection."""
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms

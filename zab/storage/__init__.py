@@ -1,7 +1,7 @@
 """Storage: the log, the snapshots and the epochs record of one server, on a disk.
 
 **When a write is durable.** `storage.Storage.perform` returns when all of its writes are durable. The log is synced
-once for all batches of a call. The epochs record is replaced by a rename, after the log before it is synced. A snapshot
+at the end of a call, for all of its batches together, and before the epochs record is replaced by a rename. A snapshot
 is valid from the rename that gives it its name. A snapshot from the leader replaces the whole history with one rename,
 to `install.<zxid>`.
 

@@ -124,5 +124,5 @@ def dirs(server: ServerRuntime) -> str:
 
 
 def proposals(server: ServerRuntime) -> str:
-    """Return a leader's line about proposals. The sizes are -1: a batch cannot be compared with ZooKeeper's packets."""
+    """Return a leader's line about proposals, else "". The sizes are -1: a batch is no packet of ZooKeeper's."""
     return "Proposal sizes last/min/max: -1/-1/-1\n" if server.mode == "leader" else ""

@@ -29,7 +29,7 @@ class Readiness:
         """The tasks that wait until the state may be read again, or the store is closed."""
 
     def changed(self) -> None:
-        """Notify all sessions and waiting tasks of the present readiness."""
+        """Notify all sessions of the present readiness, and wake the waiting tasks if the state may be read."""
         ready = self._clients.ready
         if ready:
             self._unready.unpark_all()

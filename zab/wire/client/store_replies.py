@@ -30,7 +30,7 @@ _MULTI: Final = int(Op.MULTI)
 
 
 def data_body(node: Znode) -> bytes:
-    """Encode the reply to getData.
+    """Encode the body of a reply to getData.
 
     The bytes stay valid as long as the node is the same object, so callers may cache them.
     """
