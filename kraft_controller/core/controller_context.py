@@ -91,7 +91,7 @@ class ControllerContext:
 
     @property
     def live(self) -> list[BrokerId]:
-        """The brokers that may be assigned new work."""
+        """The registered brokers that are not in a controlled shutdown."""
         return [broker for broker in self.brokers if broker not in self.shutting_down]
 
     def is_live(self, broker: BrokerId) -> bool:

@@ -201,10 +201,10 @@ class _Round:
         return size, markers
 
     def _write_aborted(self, path: str, markers: Collection[int]) -> None:
-        """Write a transaction index with the transactions whose markers stay.
+        """Write a transaction index with the aborted transactions whose markers are in the copy.
 
-        Transactions without a marker are left out, since no record of them is left, and a consumer that skips the
-        producer's records until the marker would never stop.
+        If the marker was removed, the entry must go, too: a consumer would skip the producer's records until a marker
+        that never comes.
         """
         file = self.log.segments.files.create(path)
         try:

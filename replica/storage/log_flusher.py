@@ -132,11 +132,20 @@ class LogFlusher:
 
     def _of_pending(self, paths: list[str]) -> list[str]:
         """Return the files of unfinished flushes that still exist and are not among `paths`."""
-        here = {segment.path(suffix) for segment in self._segments for suffix in (*SUFFIXES, ABORTED)}
-        here.add(self._epochs.path)
-        here.update(path for flush in self._pending for path in flush.metadata)
+        here = self._current_paths()
         taken = dict.fromkeys(path for flush in self._pending for path in flush.paths if path in here)
         return [path for path in taken if path not in paths]
+
+    def _current_paths(self) -> set[str]:
+        paths = {
+            segment.path(suffix)
+            for segment in self._segments
+            for suffix in (*SUFFIXES, ABORTED)
+            if suffix != ABORTED or segment.has_aborted
+        }
+        paths.add(self._epochs.path)
+        paths.update(path for flush in self._pending for path in flush.metadata)
+        return paths
 
     def write_out(self, flush: PendingFlush) -> None:
         """Sync the files. Needs no lock. Raises `MissingFile` if a truncation or cleaning removed one."""
@@ -145,6 +154,11 @@ class LogFlusher:
         if flush.names_changed:
             self._files.sync_dir(self._segments.folder)
             self._files.sync_dir("")  # the folder itself may be new
+
+    def is_outdated(self, flush: PendingFlush) -> bool:
+        """Return whether the log was truncated since the flush began, or has lost one of its files to the cleaner."""
+        current = self._current_paths()
+        return flush.truncations != self.truncations or any(path not in current for path in flush.paths)
 
     def cancel(self, flush: PendingFlush) -> None:
         """Put back the files of a failed flush, so that the next flush syncs them."""

@@ -615,14 +615,18 @@ class UnifiedLog:
             return begun
 
     def write_out(self, flush: PendingFlush) -> bool:
-        """Execute the slow part of a flush, without the lock. Return False if a file is missing because of a truncation
-        meanwhile. Raises `MissingFile` if one is missing without a truncation."""
+        """Execute the slow part of a flush, without the lock.
+
+        Return False if a truncation or the cleaner has removed a file meanwhile. Raises `MissingFile` if one is missing
+        for another reason.
+        """
         try:
             self.flusher.write_out(flush)
         except MissingFile:
             with self.lock:
+                is_outdated = self.flusher.is_outdated(flush)
                 self.flusher.cancel(flush)
-                if flush.truncations == self.flusher.truncations:
+                if not is_outdated:
                     raise
                 return False
         return True

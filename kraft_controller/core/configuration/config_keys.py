@@ -199,7 +199,7 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
     Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle=_NO_THREADS),
     Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=_NO_KERBEROS),
-    Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "between two logins with Kerberos",
+    Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "minimum ms between two logins with Kerberos",
         idle=_NO_KERBEROS),
     Key("sasl.kerberos.principal.to.local.rules", "string", "DEFAULT", "rules for Kerberos principals",
         idle=_NO_KERBEROS),

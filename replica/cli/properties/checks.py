@@ -121,7 +121,7 @@ def _advise(source: PropertiesSource, log: LogConfig) -> None:
         (
             "socket.request.max.bytes",
             source.value("socket.request.max.bytes", 104_857_600),
-            "requests with such batches are rejected",
+            "a request with a batch of that size is rejected",
         ),
     ):
         if key in source and not source.is_wrong(key) and most < log.max_message_bytes:

@@ -257,7 +257,7 @@ def identity_of(source: PropertiesSource, listener: str) -> Identity:
     options = _login(source, listener, mechanism)
     missing = [option for option in ("username", "password") if not options.get(option)]
     if missing:
-        why = f"{' and '.join(missing)} is missing; brokers authenticate to each other with this login"
+        why = f"missing {' and '.join(missing)}; brokers authenticate to each other with this login"
         raise source.wrong(jaas_key(listener, mechanism), why)
     return Identity(mechanism, options["username"], options["password"])
 

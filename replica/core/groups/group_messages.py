@@ -1,6 +1,7 @@
 """Requests to a group coordinator and its answers, independent of protocol versions.
 
-Each request has a ticket, which is answered once: at once, at the end of a rebalance, or when a record is committed.
+Each request has a ticket, which is answered exactly once: immediately, at the end of a rebalance, or when a record is
+committed.
 """
 
 from __future__ import annotations

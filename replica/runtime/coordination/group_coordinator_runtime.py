@@ -87,7 +87,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
 
         self._write(append.id, append.partition, encoded, self._commit_timeout_ms)
 
-    # -- the log -------------------------------------------------------------------------------------------------
+    # -- log messages -------------------------------------------------------------------------------------------------
 
     def _tell(self, note: Note) -> None:
         say = self._log.say

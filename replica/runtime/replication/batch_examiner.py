@@ -148,8 +148,10 @@ class BatchExaminer:
         return named
 
     async def searched(self, log: PartitionLog, timestamp: int) -> Search:
-        """Search in a thread, since a whole batch may have to be decompressed. Return a `Search` that returns the
-        result."""
+        """Search in a thread, since a whole batch may have to be decompressed.
+
+        Return a `Search` that returns the result or raises the error, without searching again.
+        """
         found: TimestampAndOffset | None = None
         wrong: KafkaError | None = None
         try:

@@ -100,7 +100,7 @@ class LogManagerRuntime:
         self.anothers: dict[TopicPartition, str] = {}
         """Logs that have no role because their topic id differs from the store's, with the reason."""
         self._told_uncleanable: set[TopicPartition] = set()
-        """Uncleanable logs that were already logged."""
+        """The uncleanable partitions that `log_uncleanable` has already reported."""
         self._configs = configs
         self._log = log
         self._now = now
@@ -313,7 +313,7 @@ class LogManagerRuntime:
             wait_s = pause_s
             await self._tried(act)
 
-    async def _tried(self, act: Callable[[], Awaitable[None]]) -> None:
+    async def _tried(self, act: Callable[[], Awaitable[object]]) -> None:
         try:
             await act()
         except KafkaError as error:

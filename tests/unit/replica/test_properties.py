@@ -110,7 +110,7 @@ def test_default_of_one_replica_is_warned_of() -> None:
         (["log.segment.bytes=100000"], "less than message.max.bytes, which is 1048588: a batch larger than a segment"),
         (
             ["socket.request.max.bytes=100000"],
-            "less than message.max.bytes, which is 1048588: requests with such batches",
+            "less than message.max.bytes, which is 1048588: a request with a batch of that size",
         ),
     ],
 )
@@ -532,7 +532,7 @@ def test_brokers_log_in_at_each_other_and_controllers_come_in_as_they_do() -> No
             (OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256"),
             "not in sasl.enabled.mechanisms of listener",
         ),
-        ((OWN_LOGIN.replace("username", "user_name"), BETWEEN), "username is missing"),
+        ((OWN_LOGIN.replace("username", "user_name"), BETWEEN), "missing username"),
         ((OWN_LOGIN.replace('user_ann="a"', "user_ann"), BETWEEN), ":6: listener.name.in.plain.sasl.jaas.config"),
     ],
 )

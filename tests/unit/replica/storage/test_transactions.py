@@ -481,6 +481,21 @@ def _never(disk: Disk) -> set[str]:
     return set(committed(disk.log)) & {"v1", "v3", "v5", "v7"}
 
 
+def test_flush_whose_files_were_cleaned_is_repeated() -> None:
+    """After a cancelled flush the next one includes all transaction indexes, which the cleaner may replace."""
+    disk = _to_be_cleaned()
+    log = disk.log
+    log.append_as_leader(batch_of([(b"z", b"new")], NOW), 0, NOW)
+    cancelled = log.begin_flush()
+    assert cancelled is not None
+    log.flusher.cancel(cancelled)
+    begun = log.begin_flush()
+    assert begun is not None
+    _clean(disk, 1_000)
+    assert not log.write_out(begun), "the indexes of the segments that were merged into one are gone"
+    assert log.flush() == log.end_offset
+
+
 def test_transaction_index_is_durable_before_swap() -> None:
     """With memory for two keys what stands behind them is copied as it is, with what was aborted."""
     disk = _to_be_cleaned()
