@@ -1,4 +1,4 @@
-"""Measure the pure floors alone: a fixed amount of work in one process, in operations per CPU second.
+"""Measure the pure layers alone: a fixed amount of work in one process, in operations per CPU second.
 
 No disk, no network, no clock: two runs of the same code on the same machine differ by a few per cent, so a
 change of ten means that somebody changed something.

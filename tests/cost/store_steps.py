@@ -1,4 +1,4 @@
-"""The store's pure floors as a server puts them together, without sockets: a frame goes in, a reply comes out."""
+"""The store's pure layers as a server puts them together, without sockets: a frame goes in, a reply comes out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The floors, read from the source: pure modules import nothing that acts, and `import zab` needs little.
+"""The layers, read from the source: pure modules import nothing that acts, and `import zab` needs little.
 
-The contracts in pyproject.toml hold the order of the floors. This file checks the rest: which foreign
-modules a floor may use, and which modules a fresh interpreter loads.
+The contracts in pyproject.toml hold the order of the layers. This file checks the rest: which foreign
+modules a layer may use, and which modules a fresh interpreter loads.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import zab
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("zab", "kraft_controller", "replica", "harness")
 
-PURE_FLOORS = ("core", "wire", "store", "service")
+PURE_LAYERS = ("core", "wire", "store", "service")
 MOVES = frozenset({
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil",
     "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "trio", "uuid",
 })  # fmt: skip
-"""Clocks, chance, sockets, files, threads. A floor that has none of them is a function of its arguments."""
+"""Clocks, chance, sockets, files, threads. A layer that has none of them is a function of its arguments."""
 
 NEEDED_BY_ZAB = frozenset({"attrs", "msgpack", "trio"})
 NEEDED_BY_ITS_COMMAND = frozenset({"click", "rich"})
@@ -51,7 +51,7 @@ def imported_by(source: str) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: a relative import hides which floor it reaches"
+            assert node.level == 0, f"line {node.lineno}: a relative import hides which layer it reaches"
             assert node.module is not None
             yield node.lineno, node.module
             for alias in node.names:
@@ -84,11 +84,11 @@ def test_this_test_would_notice(source: str) -> None:
     assert offences(source, MOVES)
 
 
-PURE_MODULES = [path for package in PACKAGES for floor in PURE_FLOORS for path in modules_under(ROOT / package / floor)]
+PURE_MODULES = [path for package in PACKAGES for layer in PURE_LAYERS for path in modules_under(ROOT / package / layer)]
 
 
 @pytest.mark.parametrize("path", PURE_MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pure_floors_use_no_clock_socket_file_or_thread(path: Path) -> None:
+def test_pure_layers_use_no_clock_socket_file_or_thread(path: Path) -> None:
     assert offences(path.read_text(), MOVES | {"__import__", "importlib"}) == []
 
 
@@ -239,7 +239,7 @@ def test_lazy_names_match_the_type_checkers() -> None:
 # -- the picture ---------------------------------------------------------------------------------------
 
 
-def test_the_picture_shows_the_floors_of_the_contract() -> None:
+def test_the_picture_shows_the_layers_of_the_contract() -> None:
     check = subprocess.run([sys.executable, "scripts/architecture_picture", "--check"], cwd=ROOT, check=False)
     assert check.returncode == 0, "run scripts/architecture_picture"
 

@@ -126,7 +126,7 @@ class HttpConnection:
         try:
             return self._parser.next_event()
         except h11.RemoteProtocolError as error:
-            # The hint is 501 for a chunked body with further codings; all other hints are 400 or 431.
+            # The hint is 501 for any Transfer-Encoding but a single `chunked`; all other hints are 400 or 431.
             hint = error.error_status_hint
             raise HttpError(HTTPStatus(hint if hint in _STATUSES else 400), f"invalid HTTP request: {error}") from None
 

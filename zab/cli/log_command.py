@@ -140,7 +140,7 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
     foreign = _first_foreign(disk, path, found.batches)
     if foreign is not None:
-        line = f"transaction {show(foreign)} was not written by a store but by another machine"
+        line = f"transaction {show(foreign)} was not written by a store but by another kind of state machine"
         found = evolve(found, damage=(*found.damage, line), last=Zxid(foreign - 1))
     if as_json:
         outcome = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}

@@ -28,8 +28,8 @@ def wall_ms() -> Millis:
 def steady_wall_clock() -> Callable[[], Millis]:
     """Return a clock that starts at the wall time and follows Trio's clock from then on.
 
-    Use it for times that other machines and people read and that end sessions: with the wall clock, an operator who
-    sets it could end sessions early.
+    Use it for times that are shown or sent to others and that also decide timeouts. With the wall clock, setting the
+    system's clock could end sessions early.
     """
     origin = time.time() - trio.current_time()
     return lambda: int((origin + trio.current_time()) * 1000)

@@ -62,7 +62,7 @@ class TaskReader:
             pass
 
     def interrupt(self, socket: int) -> bool:
-        """Return False: only cancellation ends a `receive`."""
+        """Return False: this reader cannot be interrupted; cancel its task instead."""
         return False
 
 

@@ -6,8 +6,9 @@ from zab.core.errors import OutcomeUnknown, ZabError, present_as
 
 
 class Lost(ZabError):
-    """The lock, leadership or membership of the block is lost, or may be lost. The block was cancelled.
+    """The lock, leadership or membership of the block is lost, or may be lost.
 
+    A block that was still running was cancelled. The error also comes before a block begins, and after one that ended.
     Another client may hold it already. Work done under it is safe only if its target compares fencing tokens.
     """
 

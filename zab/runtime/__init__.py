@@ -1,1 +1,1 @@
-"""The shell of a server: sockets, threads and clocks around the pure floors, which make every decision."""
+"""The shell of a server: sockets, threads and clocks around the pure layers, which make every decision."""

@@ -1,8 +1,8 @@
 """The parts of its environment that a member or a store uses, except its disk and the network to its peers.
 
 These are threads, random bytes, the wall clock, the client port, and two more parts that a simulation replaces: the
-writer, which has a thread of its own, and the node, of which a simulation observes every step. All other times on this
-floor are those of Trio's clock.
+writer, which has a thread of its own, and the node, of which a simulation observes every step. All other times of this
+layer are those of Trio's clock.
 """
 
 from __future__ import annotations

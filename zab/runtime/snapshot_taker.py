@@ -67,7 +67,7 @@ class SnapshotTaker:
         self._limiter = trio.CapacityLimiter(1)
         """Reserves a thread for snapshots, separate from the threads of other tasks."""
         self._wakeup = Wakeup()
-        """Rung when `_job` is set."""
+        """Wakes `run` when `_job` is set."""
 
     async def run(self) -> None:
         """Write the snapshots that are started, one after the other."""

@@ -1,4 +1,4 @@
-"""The limits of the service and runtime floors: of every queue, frame, wait and retry."""
+"""The limits of the service and runtime layers: of every queue, frame, wait and retry."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_foreign_transactions_are_reported_and_left_out(
     if owner is not None:
         (data / "identity").write_bytes(owner)
     said = run("log", "verify", data, status=1)
-    assert "damage: transaction 2/10 was not written by a store but by another machine" in said
+    assert "damage: transaction 2/10 was not written by a store but by another kind of state machine" in said
     assert said.splitlines()[-1] == "damaged: the sound history ends at 2/9"
     assert "not a transaction of the store" in run("log", "dump", data)
     assert "transaction 2/10 was not written by a store" in run("export", data, tmp_path / "theirs", status=1)

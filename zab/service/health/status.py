@@ -132,5 +132,5 @@ class Status:
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
     election_failures: Mapping[ServerId, str]
-    """server -> the reason why the last dial failed, for each without an election link whose last dial failed"""
+    """server -> the reason of its last failed dial; a server with an election link is not in it"""
     counters: Counters
