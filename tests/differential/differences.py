@@ -43,7 +43,7 @@ DIFFERENCES: Final = (
         "A returning client gets no events of nodes that it may not read",
         "event 3",
         "reply to SET_WATCHES",
-        "Events that are generated for a returning client pass the node's ACL, as all others do.",
+        "Events that are generated for a returning client are checked against the node's ACL, as all others are.",
         (
             Connect(1),
             Ask(1, Op.CREATE, ("/a", b"", _PRIVATE, 0)),
@@ -56,7 +56,7 @@ DIFFERENCES: Final = (
         "timeout_ms=20000",
         (
             "It is negotiated once, when the session begins, and is the same on every server. A returning client "
-            "receives it."
+            "receives the same timeout."
         ),
         (Connect(1, timeout_ms=20_000), Connect(1, session=1)),
     ),
@@ -95,7 +95,7 @@ DIFFERENCES: Final = (
         "Negative counts are no empty lists",
         "error=-114",
         "error=-5",
-        "A count below -1 means that the bytes are damaged, and gets the same error.",
+        "A count below -1 means that the bytes are damaged, and gets the error for damaged bytes.",
         (Connect(1), Ask(1, Op.CREATE, b"\0\0\0\2/a\0\0\0\0\xff\xff\xff\xf0\0\0\0\0")),
     ),
     Difference(
@@ -120,8 +120,8 @@ DIFFERENCES: Final = (
 
 UNSEEN: Final = {
     "zxids": (
-        "A single server has epochs, too, and a re-attached session is a transaction; so the numbers differ, "
-        "in the same order."
+        "A single server has epochs, too, and the re-attachment of a session is a transaction; so the numbers "
+        "differ, but not their order."
     ),
     "The date after the version": (
         "Month first, as ZooKeeper wrote it until 3.5, because go-zookeeper accepts nothing else."
@@ -137,6 +137,11 @@ UNSEEN: Final = {
         "It is in force for all later requests, also for those sent before its reply; the original may check "
         "them against the old one."
     ),
+    "What a client has seen": (
+        "`zab.connect` names the newest zxid of replies and of watch events when it connects; a server that "
+        "lacks that transaction refuses it. The original's client names that of replies alone, so after an "
+        "event it may read an older state at a read-only server."
+    ),
     "Order within sets": (
         "Children, ephemeral nodes, identities and the deletions of a closed session may come in another order."
     ),
@@ -145,11 +150,11 @@ UNSEEN: Final = {
         "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLING_ERROR`."
     ),
     "Bounds on the work of one request": (
-        "A list of more than 500 entries, with `auth` expanded, is `INVALIDACL`; a multi of more than 10,000 "
-        "operations is `BADARGUMENTS`, as a whole; an ephemeral node is `QUOTAEXCEEDED` if the paths of its "
-        "session take more than 2 MiB, with 64 bytes more for each; a path of more than 100 names is "
-        "`BADARGUMENTS`; the 101st identity of a connection is `AUTHFAILED`. The original bounds only the "
-        "size of the request. Each bound is a [setting](zoo-cfg.md)."
+        "These requests fail: an ACL of more than 500 entries, with `auth` expanded (`INVALIDACL`); a multi "
+        "of more than 10,000 operations (`BADARGUMENTS`, for the whole multi); a path of more than 100 names "
+        "(`BADARGUMENTS`); an ephemeral node if the paths of its session, with 64 bytes more for each, take "
+        "more than 2 MiB (`QUOTAEXCEEDED`); the 101st identity of a connection (`AUTHFAILED`). The original "
+        "bounds only the size of the request. Each bound is a [setting](zoo-cfg.md)."
     ),
     "Bounds on watches": (
         "A request that would leave one watch more than 100,000 of a client, or 1,000,000 of a server, is "

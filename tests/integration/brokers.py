@@ -87,6 +87,18 @@ class Cluster:
             )
         )
 
+    async def all_in_sync(self) -> None:
+        """Each replica on a running broker is in the ISR of its partition."""
+
+        def is_in_sync(role: Role) -> bool:
+            return set(role.state.isr) >= set(role.assignment.replicas) & self.brokers.keys()
+
+        def are_in_sync() -> bool:
+            topics = next(iter(self.brokers.values())).parts.metadata_cache.topics.values()
+            return all(is_in_sync(role) for topic in topics for role in topic.partitions.values())
+
+        await until(are_in_sync)
+
 
 @asynccontextmanager
 async def cluster(path: Path, brokers: int, more: tuple[Listener, ...] = (), **settings: Any) -> AsyncIterator[Cluster]:

@@ -254,6 +254,7 @@ def test_next_coordinator_completes_decided_transactions(tmp_path: Path) -> None
             until(lambda: state(running) is wanted)  # noqa: B023
             trio.from_thread.run(running.start, first)
             trio.from_thread.run(running.all_know_all)
+            trio.from_thread.run(running.all_in_sync)
         mine.begin_transaction()
         write(mine, ["c0", "c1", "c2", "c3"])
         mine.commit_transaction(PATIENCE_S)
@@ -309,6 +310,7 @@ def test_from_topic_to_topic_exactly_once_while_every_broker_is_restarted(tmp_pa
                 if stopped is not None:
                     trio.from_thread.run(running.start, stopped)
                     trio.from_thread.run(running.all_know_all)
+                    trio.from_thread.run(running.all_in_sync)  # else the last in-sync replica may be stopped next
                 offsets = leads(running, OFFSETS_TOPIC, partition_of(GROUP, running.base.offsets.partitions))
                 stopped = [coordinator(running), offsets, leads(running, "out", 0)][len(stops)]
                 trio.from_thread.run(running.stop, stopped)

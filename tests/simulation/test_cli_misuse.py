@@ -141,9 +141,9 @@ def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
     assert "usage: zab-harness" in said
     assert "a first look" in said
     with pytest.raises(SystemExit) as ended:
-        main(["explode"])
+        main(["conquer"])
     assert ended.value.code == common.MISUSED
-    assert capsys.readouterr().err == "zab-harness: there is no command 'explode'\nsee zab-harness --help\n"
+    assert capsys.readouterr().err == "zab-harness: there is no command 'conquer'\nsee zab-harness --help\n"
     with pytest.raises(SystemExit):
         main(["shw"])
     assert "there is no command 'shw'; near it: show" in capsys.readouterr().err

@@ -246,7 +246,7 @@ def test_a_reply_before_its_transaction_is_noticed(monkeypatch: pytest.MonkeyPat
         done((self.clients.machine.zxid + 1, 0, None, None, ()), None)
 
     monkeypatch.setattr(SimulatedClientPort, "post_many", hasty)
-    assert noticed().startswith(("a write is answered", "what was acknowledged", "a session never sees an older state"))
+    assert noticed().startswith(("the reply to a write", "acknowledged writes", "a session never sees an older state"))
 
 
 def test_a_session_that_a_server_ends_on_its_own_account_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

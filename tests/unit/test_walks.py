@@ -15,6 +15,7 @@ from types import CodeType, FrameType, FunctionType
 import pytest
 import trio
 import trio.testing
+from trio._core import _thread_cache
 
 import zab
 from bench.ports import free_ports
@@ -38,7 +39,9 @@ class Trace:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        before = sys.getprofile()
+        """Trace this thread and new ones. Threads that Trio keeps from earlier tests would not be traced."""
+        before, kept = sys.getprofile(), _thread_cache.THREAD_CACHE
+        _thread_cache.THREAD_CACHE = _thread_cache.ThreadCache()
         threading.setprofile(self)
         sys.setprofile(self)
         try:
@@ -46,6 +49,7 @@ class Trace:
         finally:
             sys.setprofile(before)
             threading.setprofile(before)
+            _thread_cache.THREAD_CACHE = kept
 
 
 def file_of(code: CodeType) -> str | None:
