@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from harness.cli.common import HELD, VIOLATED, Progress, mutant_argument, natural, positive, seconds
@@ -55,32 +56,34 @@ def act(arguments: argparse.Namespace) -> int:
     complete = True
     edits = BY_NAME[arguments.mutant].edits if arguments.mutant else ()
     with planted(edits), Progress(arguments.scripts, "scripts") as progress:
-        for number in range(arguments.scripts):
-            script = short_script(
-                arguments.seed_base + number,
-                arguments.machine,
-                faults=arguments.faults,
-                ops=arguments.ops,
-                length_ms=arguments.length_ms,
-            )
-            for target in arguments.target or targets(script):
-                for point in crash_points(script, target, arguments.loss or LOSSES):
-                    progress.show(number, f"{counted(kinds.total(), 'crash', 'crashes')}, at {point.kind}")
-                    kinds[point.kind] += 1
-                    if not point.outcome.held:
-                        failures.append(point)
-                    if 0 < arguments.stop_after <= len(failures) or _is_over(began, arguments.seconds):
-                        complete = False
-                        break
-                if not complete:
-                    break
-            if not complete:
+        for number, point in _all_points(arguments):
+            progress.show(number, f"{counted(kinds.total(), 'crash', 'crashes')}, at {point.kind}")
+            kinds[point.kind] += 1
+            if not point.outcome.held:
+                failures.append(point)
+            if 0 < arguments.stop_after <= len(failures) or _is_over(began, arguments.seconds):
+                complete = False
                 break
     if arguments.json:
         print(json.dumps(_as_json(kinds, failures, complete, arguments.mutant)))
     else:
         _print(kinds, failures, complete, arguments.mutant)
     return VIOLATED if failures else HELD
+
+
+def _all_points(arguments: argparse.Namespace) -> Iterator[tuple[int, CrashPoint]]:
+    """Run the scripts one after the other. Yield each crash with the number of its script."""
+    for number in range(arguments.scripts):
+        script = short_script(
+            arguments.seed_base + number,
+            arguments.machine,
+            faults=arguments.faults,
+            ops=arguments.ops,
+            length_ms=arguments.length_ms,
+        )
+        for target in arguments.target or targets(script):
+            for point in crash_points(script, target, arguments.loss or LOSSES):
+                yield number, point
 
 
 def _is_over(began: float, limit: float | None) -> bool:

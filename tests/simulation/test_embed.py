@@ -107,7 +107,7 @@ def test_a_snapshot_that_forgets() -> None:
 
 
 def test_requests_that_need_no_ensemble_are_few_and_told() -> None:
-    """Three deposits make somebody rich at most; the snapshot forgets the rich."""
+    """An account becomes rich after three deposits at most, and the snapshot of this bank omits rich accounts."""
     lines = said(ForgetsTheRich).splitlines()
     first = next(place for place, line in enumerate(lines) if line.startswith("History: one process, no faults."))
     steps = lines[first + 1 : lines.index("", first)]

@@ -130,7 +130,7 @@ class Nemesis:
 
     def _crashed_at(self, fault: CrashIn, server: Server, where: str) -> Crashed:
         self.world.record(server.id, "comes to", 0, where)
-        self.world.counted(f"crash {where.split(', ')[1].split(' ')[0]}")
+        self.world.counted_call(where)
         phase = server.node.phase if server.up else ELECTION
         self.world.availability.struck(type(fault).__name__, phase, lasting_ms(fault))
         self.hit(fault)

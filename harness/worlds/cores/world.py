@@ -130,6 +130,10 @@ class World(Common[Server]):
             same: Any = crash.server
             self.crash(same, crash.loss, crash.down_ms)
 
+    def counted_call(self, where: str) -> None:
+        """Count a crash at a call to a disk, by the kind of the call: `where` is "before change 12, sync log.1"."""
+        self.counted(f"crash {where.split(', ')[1].split(' ')[0]}")
+
     def join(self, sid: ServerId, ensemble: Ensemble) -> None:
         """A new server is started, to which its operator gave the members and itself as an observer."""
         server = self.servers[sid]

@@ -79,7 +79,7 @@ class GroupMembership:
         elif not who.member:
             self._on_newcomer(group, ticket, ask, now)
         elif who.member in group.members.pending:
-            if who.instance is not None:  # the coordinator issued this id to a dynamic member
+            if who.instance is not None:  # the coordinator gave this member id to a dynamic member
                 self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=who.member))
             else:
                 self._add(group, ticket, ask, who.member, now)

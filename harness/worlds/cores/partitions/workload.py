@@ -112,7 +112,7 @@ class PartitionsWorkload(ControllerWorkload):
             self.world.start_later(broker, op.down_ms)
 
     def _lost_at(self, op: LosePower, broker: PartitionBroker, where: str) -> Crashed:
-        self.world.counted(f"crash {where.split(', ')[1].split(' ')[0]}")
+        self.world.counted_call(where)
         return Crashed(broker, op.loss, op.down_ms, False)
 
     def _blackout(self, op: Blackout) -> None:

@@ -39,7 +39,7 @@ class ToldMachine(RecordingMachine):
         super().__init__(*arguments)
         self._calls: dict[Call, tuple[int, Request]] = {}
         self._in_vain: set[tuple[str, WatchKind]] = set()
-        """Watches that the server may have for a caller who was cancelled, and whose reply came after that.
+        """Watches that the server may have set for cancelled calls. Each is added when the reply to its call arrives.
 
         An event before that reply belongs to an earlier watch.
         """
