@@ -7,7 +7,7 @@ coordinator may choose any member as the leader, which assigns the partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from struct import pack, unpack_from
+from struct import pack
 from typing import Final, TypeVar
 
 from attrs import evolve
@@ -17,6 +17,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import raise_for
 from replica.wire.fields import Api
+from replica.wire.group_records import assigned_in, topics_of
 from replica.wire.schemas.group_schemas import (
     HEARTBEAT,
     JOIN_GROUP,
@@ -28,6 +29,7 @@ from replica.wire.schemas.group_schemas import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
+    JoinGroupResponseMember,
     LeaveGroupRequest,
     MemberIdentity,
     OffsetCommitRequest,
@@ -39,6 +41,7 @@ from replica.wire.schemas.group_schemas import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from zab.cli.kit.failures import Failed
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -85,7 +88,7 @@ class GroupMember:
                 )
             except Rebalance:
                 continue
-            return _assigned(reply.assignment, self.topic)
+            return [where.partition for where in assigned_in(reply.assignment) if where.topic == self.topic]
 
     async def heartbeat(self) -> None:
         """Send a heartbeat. Raise `Rebalance` if the generation has ended."""
@@ -146,7 +149,7 @@ class GroupMember:
             return [where.partition for where in await leaders_of(self._client, self.topic, ())]
 
         numbers = await self._client.patiently(known)
-        members = {one.member_id: topics_of(one.metadata) for one in joined.members}
+        members = {one.member_id: self._topics_of(one) for one in joined.members}
         others = {topic for topics in members.values() for topic in topics} - {self.topic}
         partitions = {self.topic: numbers}
         if others:
@@ -156,6 +159,15 @@ class GroupMember:
             SyncGroupRequestAssignment(member_id=member, assignment=assignment(mine))
             for member, mine in in_ranges(members, partitions).items()
         ]
+
+    def _topics_of(self, member: JoinGroupResponseMember) -> frozenset[str]:
+        topics = topics_of(member.metadata)
+        if topics is None:
+            raise Failed(
+                f"group {self.group}: the subscription of member {member.member_id} is not in the format of Kafka's "
+                f"consumers. Stop that member, or use another group"
+            )
+        return topics
 
     async def _ask(
         self, api: Api[Q, R], body: Q, version_max: int | None = None, expected: ErrorCode = ErrorCode.NONE
@@ -185,12 +197,6 @@ def subscription(topics: Sequence[str]) -> bytes:
     return pack(">hi", 0, len(topics)) + b"".join(map(_text, topics)) + pack(">i", -1)
 
 
-def topics_of(data: bytes) -> list[str]:
-    """Decode the topics of a subscription of any version."""
-    reader = _Reader(data)
-    return [reader.text() for _ in range(reader.number())]
-
-
 def assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
     """Encode an assignment in version 0 of Kafka's ConsumerProtocolAssignment."""
     pieces = [pack(">hi", 0, len(partitions))]
@@ -216,37 +222,6 @@ def in_ranges(
     return made
 
 
-def _assigned(data: bytes, topic: str) -> list[int]:
-    if not data:
-        return []
-    reader, found = _Reader(data), []
-    for _ in range(reader.number()):
-        named = reader.text()
-        numbers = [reader.number() for _ in range(reader.number())]
-        if named == topic:
-            found += numbers
-    return found
-
-
 def _text(text: str) -> bytes:
     raw = text.encode()
     return pack(">h", len(raw)) + raw
-
-
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 2  # after the version
-
-    def number(self) -> int:
-        return self._take(">i", 4)
-
-    def text(self) -> str:
-        size = self._take(">h", 2)
-        self._at += size
-        return self._data[self._at - size : self._at].decode()
-
-    def _take(self, form: str, size: int) -> int:
-        (value,) = unpack_from(form, self._data, self._at)
-        self._at += size
-        return int(value)

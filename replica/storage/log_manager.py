@@ -260,9 +260,13 @@ class LogManager:
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
         """Apply retention to all logs, and return the number of deleted segments. A log without a known high watermark
         keeps everything."""
-        gone = sum(self.delete_old_segments_of_each(now_ms, high_watermarks))
-        if gone:
-            self.checkpoint()
+        gone = 0
+        try:
+            for count in self.delete_old_segments_of_each(now_ms, high_watermarks):
+                gone += count
+        finally:
+            if gone:
+                self.checkpoint()
         return gone
 
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:

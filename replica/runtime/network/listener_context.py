@@ -23,7 +23,6 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _OFFERED: Final[Mapping[ApiKey, tuple[int, int]]] = {
     # With a smallest version above 0, some releases of librdkafka assume that the broker does not support compression.
     ApiKey.PRODUCE: (0, APIS[ApiKey.PRODUCE].last),
-    ApiKey.JOIN_GROUP: (0, 7),
 }
 """The versions that ApiVersions reports for these APIs instead of those in the schema tables."""
 

@@ -277,8 +277,7 @@ class LogManagerRuntime:
                 if gone:
                     self._log.say("segments_deleted", count=gone)
                     retired()
-            if gone:
-                await trio.to_thread.run_sync(logs.checkpoint)
+                    await trio.to_thread.run_sync(logs.checkpoint)  # also if a log has failed: the others lost segments
 
         async def sweep() -> None:
             await trio.to_thread.run_sync(logs.delete_due_files, now())
