@@ -17,7 +17,7 @@ from zab.cli.kit.failures import Failed
 def test_subscriptions_and_assignments_are_those_of_other_clients() -> None:
     theirs = ConsumerProtocolMemberMetadata(0, ["t", "ü"], None)
     assert subscription(["t", "ü"]) == theirs.encode()
-    assert topics_of(theirs.encode()) == {"t", "ü"}
+    assert topics_of(theirs.encode()) == frozenset({"t", "ü"})
     given = ConsumerProtocolMemberAssignment(0, [("t", [0, 2]), ("u", [1])], None)
     assert assignment({"t": [0, 2], "u": [1]}) == given.encode()
     assert assigned_in(given.encode()) == (TopicPartition("t", 0), TopicPartition("t", 2), TopicPartition("u", 1))
