@@ -60,7 +60,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
     ),
-    "partitions": _named("checkers.partitions", "copies epochs keeper lives settled shares"),
+    "partitions": _named("checkers.partitions", "commitment copies disks keeper lives logs replicas settled shares"),
     "records": _named(
         "checkers.records", "broken case groups judge lag lost members polls sends standing stood values verify"
     ),

@@ -107,25 +107,25 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
     # -- partitions --------------------------------------------------------------------------------------
-    "checkers.partitions.keeper Keeper._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
-    "checkers.partitions.keeper Keeper.catch_up: never `self._place == self._world.changes_upto`": (
+    "checkers.partitions.replicas Replicas._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
+    "checkers.partitions.replicas Replicas.catch_up: never `self._place == upto`": (
         "nothing has been committed since then, so there is nothing to go through"
     ),
-    "checkers.partitions.keeper Keeper.catch_up: without `change.path.startswith(f'{znodes.DELETE_TOPICS}/')` in"
+    "checkers.partitions.replicas Replicas.catch_up: without `change.path.startswith(f'{znodes.DELETE_TOPICS}/')` in"
     " `change.kind == 'create' and change.path.startswith(f'{znodes.DELETE_TOPICS}/')`": (
         "whatever else is created, its path is taken for the name of a topic, and no topic has a path for its name"
     ),
-    "checkers.partitions.keeper Keeper.looked: without `continue`": (
+    "checkers.partitions.logs Logs.changed: without `continue`": (
         "what is as it was is looked at once more: more slowly, with the same result"
     ),
     "checkers.partitions.copies Copy.seen: returns at once": (
         "what is as it was is looked at once more: more slowly, with the same result"
     ),
-    "checkers.partitions.keeper Keeper._look: `watermark >= len(truth.committed)` for"
+    "checkers.partitions.logs Logs._compare: `watermark >= len(truth.committed)` for"
     " `watermark > len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
-    "checkers.partitions.keeper Keeper._look: without `watermark > len(truth.committed)` in `leads and watermark >"
+    "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"
     " len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
-    "checkers.partitions.keeper Keeper._grew: 2 for 1 in `-1`": "no producer's number is below 0",
+    "checkers.partitions.logs Logs._grew: 2 for 1 in `-1`": "no producer's number is below 0",
     "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (
