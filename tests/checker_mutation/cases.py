@@ -46,7 +46,7 @@ def _named(package: str, names: str) -> tuple[str, ...]:
 
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "zab": _named("checkers", "leadership history durability delivery primary_order recovery service ghost judge"),
-    "spec": (*_named("checkers", "refinement"), *_named("spec", "actions state")),
+    "spec": _named("checkers", "refinement specification"),
     "oracle": ("harness.oracle", "harness.availability"),
     "liveness": ("harness.worlds.cores.liveness",),
     "store": _named(

@@ -28,7 +28,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "nothing is committed in an epoch before its leader is established"
     ),
     # -- the specification -------------------------------------------------------------------------------
-    "spec.actions promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
+    "checkers.specification promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
         "it is asked only when the promise on the disk becomes another one"
     ),
     # -- the oracle --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from harness.checkers.partitions.copies import Copy, Ident, Key, Truth, ident_of
 from harness.checkers.partitions.lives import Lives
 from harness.checkers.partitions.observed import Broker, World
 from harness.history import Change
-from harness.points.partitions import counted_as
+from harness.probes import counted_as
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from replica.storage.unified_log import UnifiedLog

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checkers.partitions import commitment, disks, logs, replicas
-from harness.points.partitions import counted_as
+from harness.probes import counted_as
 from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks, reaches
 
 # -- the process alone ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checkers.partitions import commitment, logs, replicas
-from harness.points.partitions import counted_as
+from harness.probes import counted_as
 from kraft_controller.core.names import NOBODY
 from kraft_controller.wire import znodes
 from tests.histories.controller.story import ADMIN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checkers.partitions import commitment, logs, replicas
-from harness.points.partitions import counted_as
+from harness.probes import counted_as
 from tests.histories.partitions.story import ALL, ONE, THREE, TWO, Tale, breaks, reaches
 
 # -- one record at one place ---------------------------------------------------------------------------
