@@ -50,11 +50,9 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("harness.oracle", "harness.availability"),
     "liveness": ("harness.worlds.cores.liveness",),
     "store": _named(
-        "checkers.store",
-        "broken model replay calls case lists log order realtime image effects outcomes sessions sequences watching"
-        " watches linearize judge promises",
+        "checkers.store", "case model replay log order image writes refusals sessions watching watches linearize judge"
     ),
-    "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.passing"),
+    "limits": (*_named("checkers.store", "quotas sessions"), "harness.worlds.cores.store.passing"),
     "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
     "controller": (
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),

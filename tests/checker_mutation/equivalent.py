@@ -40,10 +40,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.replay Replay.__init__: `zxid < last` for `zxid <= last`": (
         "changes of one zxid that are neighbours are one group"
     ),
-    "checkers.store.calls Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
+    "checkers.store.case Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
         "what is looked for is claimed by no call, so no call has its zxid"
     ),
-    "checkers.store.sequences check: without `request.op == 'create'` in `request.op == 'create' and"
+    "checkers.store.log numbered: without `request.op == 'create'` in `request.op == 'create' and"
     " 'sequential' in request.mode`": "only a create has a mode",
     "checkers.store.judge Verdict.held: without `self.store.held` in `self.store.held and"
     " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
@@ -59,10 +59,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _Session._by_event: never `not state.table`": (
         "who watches nothing is told nothing, whatever changes are gone through"
     ),
-    "checkers.store.realtime _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
+    "checkers.store.order _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
         "no two writes have one zxid"
     ),
-    "checkers.store.realtime _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
+    "checkers.store.order _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
         "no write has the zxid of an end"
     ),
     "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid <= 0`": (
@@ -78,7 +78,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "no event tells of zxid 1: what is committed first opens a session"
     ),
     "checkers.store.watches _words: `zxid >= 0` for `zxid > 0`": "what is due has a zxid, or -1 if it is not said",
-    "checkers.store.calls Calls._match: `place <= low` for `place < low`": (
+    "checkers.store.case Calls._match: `place <= low` for `place < low`": (
         "what is at that place has been matched, and is not looked at"
     ),
     "checkers.store.replay Replay.lives: 1 for 0 in `[0]`": "what was never there was not there from any zxid on",
@@ -100,7 +100,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.quotas _refused_at_no_time: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
         "what was refused changes nothing, so at its zxid all is as it was right before"
     ),
-    "checkers.store.silence _asked_before: `written[place][0] <= end` for `written[place][0] < end`": (
+    "checkers.store.sessions _asked_before: `written[place][0] <= end` for `written[place][0] < end`": (
         "no write has the zxid of an end"
     ),
     # -- controllers -------------------------------------------------------------------------------------

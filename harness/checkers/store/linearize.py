@@ -17,8 +17,7 @@ from attrs import evolve
 from harness.checkers.linear import UNKNOWN, Operation
 from harness.checkers.linear import History as Operations
 from harness.checkers.linear.history import Value
-from harness.checkers.store.calls import Call, parts_of
-from harness.checkers.store.case import Case
+from harness.checkers.store.case import Call, Case, parts_of
 from harness.checkers.store.model import BY_NODES, LATER, SYSTEM, of_the_system
 from harness.checkers.store.replay import Group
 from harness.history import Change, Reply, Request

@@ -1,7 +1,8 @@
-"""A small store of our own, to hold the big one against: nodes, and what each kind of change makes of them.
+"""A small model of the store for comparison: nodes, their ACLs, and the effect of each kind of change.
 
-It shares no line with `zab.store`, and knows less: no quotas. What it says of a request is what
-Apache ZooKeeper 3.9 would answer, first check first.
+It shares no line with `zab.store`, so that no mistake of the store is repeated here, and knows less: no quotas. Its
+refusals are those of Apache ZooKeeper 3.9, first check first. Of an ACL that the words of a history cannot express
+(`?`) nothing is known, and any answer is right.
 """
 
 from __future__ import annotations
@@ -11,8 +12,44 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from harness.checkers.store.lists import REFUSALS, granted, resolved
 from harness.history import Change, Request, Stat
+
+UNKNOWN: Final = "?"
+ALL: Final = "rwcda"
+REFUSALS: Final = ("NO_AUTH", "INVALID_ACL")
+"""The answers that follow from lists."""
+
+
+def _entries(words: str) -> list[tuple[str, str]]:
+    found = []
+    for entry in words.split(", "):
+        who, _, letters = entry.partition(":")
+        found.append((who, letters))
+    return found
+
+
+def resolved(words: str, user: str) -> str | None:
+    """As it will stand on the node when this user hands it in. None: it makes no sense."""
+    if not words or words == UNKNOWN:
+        return words
+    made = []
+    for who, letters in dict.fromkeys(_entries(words)):
+        if who == "auth":
+            if not user:
+                return None
+            who = user
+        made.append(f"{who}:{letters}")
+    return "" if made == [f"world:{ALL}"] else ", ".join(made)
+
+
+def granted(words: str, letters: str, user: str) -> bool:
+    """Return whether the list allows one of these permissions to that user."""
+    if not words or words == UNKNOWN:
+        return True
+    return any(
+        who in ("world", user) and any(letter in letters for letter in granted) for who, granted in _entries(words)
+    )
+
 
 BY_NODES: Final = ("", "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS")
 """The answers to a write that follow from the tree alone. Of others (a session that moved) the tree knows nothing."""

@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.calls import Call, parts_of
-from harness.checkers.store.case import Case, broken
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Call, Case, by_call, parts_of
 from harness.checkers.store.model import SYSTEM, Moment, of_the_system, parent_of
 from harness.checkers.store.replay import Replay
 from harness.history import Change, Reply, Request
@@ -134,11 +133,11 @@ def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]
             return
         right = quotas.exceeded(request.path, seen, *_more(request, moment))
         if error == REFUSED and right == "":
-            what = f"it was refused for a limit, and at zxid {hexed(seen)}, by which it was judged, none is passed"
-            yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+            what = f"it was refused for a limit, and at zxid {seen:#x}, by which it was judged, none is passed"
+            yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
         elif error in _BEHIND_THE_LIMIT and right:
-            what = f"it was not refused for a limit, and at zxid {hexed(seen)}, by which it was judged, {right}"
-            yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+            what = f"it was not refused for a limit, and at zxid {seen:#x}, by which it was judged, {right}"
+            yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
         if error:
             return
         moment.apply(moment.change_for(request, call.asked.session))
@@ -154,7 +153,7 @@ def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Brok
     seen = [zxid for zxid in case.replay.order if zxid < reply.zxid]
     if all(quotas.exceeded(request.path, each, *more) == "" for each in seen):
         what = "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
-        yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+        yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
 
 
 def _more(request: Request, moment: Moment) -> tuple[int, int]:
@@ -176,4 +175,4 @@ def _counted(call: Call, quotas: Quotas) -> Iterator[Broken]:
     right, told = quotas.used(limited, reply.zxid), numbers(reply.data or b"")
     if right is not None and (told.get("count"), told.get("bytes")) != right:
         what = f"it was told {told} of {limited}, where {right[0]} nodes with {right[1]} bytes are"
-        yield broken(COUNTED, call, what)
+        yield by_call(COUNTED, call, what)

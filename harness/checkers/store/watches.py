@@ -19,11 +19,9 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.calls import Call
-from harness.checkers.store.case import Case
-from harness.checkers.store.lists import UNKNOWN
-from harness.checkers.store.model import of_the_system
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Call, Case, by_event
+from harness.checkers.store.model import UNKNOWN, of_the_system
 from harness.checkers.store.watching import UNSAID, Due, Step, Table, again, jumped, steps_of, told, used_up
 from harness.history import Became, Change, Event, Fired, Reply, Request, Told
 
@@ -115,7 +113,7 @@ class _Session:
             self._states = [State(self._seen, frozenset())]
 
     def _fired(self, fired: Fired) -> Broken | None:
-        what = f"the event {fired.event} {fired.path}" + (f" of zxid {hexed(fired.zxid)}" if fired.zxid > 0 else "")
+        what = f"the event {fired.event} {fired.path}" + (f" of zxid {fired.zxid:#x}" if fired.zxid > 0 else "")
         if not self._connected:
             return _broken(UNEARNED, fired, f"{what} came while it was not connected", fired.zxid)
         bound = fired.zxid if fired.zxid > 0 else self._replay.last
@@ -263,7 +261,7 @@ class _Session:
         zxid = event.reply.zxid
         due = self._due(before, zxid)
         assert due is not None
-        what = f"{_words(due)} did not come before the reply to call {event.call}, which shows zxid {hexed(zxid)}"
+        what = f"{_words(due)} did not come before the reply to call {event.call}, which shows zxid {zxid:#x}"
         return _broken(MISSED, event, what, due[2], *self._changes(due[2]))
 
     def _unearned(self, fired: Fired, before: list[State], what: str) -> Broken:
@@ -288,13 +286,11 @@ def _without(state: State, place: int) -> State:
 
 def _words(due: Due) -> str:
     event, path, zxid = due
-    return f"the event {event} {path}" + (f" of zxid {hexed(zxid)}" if zxid > 0 else ", for a change while it was away")
+    return f"the event {event} {path}" + (f" of zxid {zxid:#x}" if zxid > 0 else ", for a change while it was away")
 
 
 def _broken(promise: str, event: Fired | Told, what: str, zxid: int, *changes: Change) -> Broken:
-    call = event.call if isinstance(event, Told) else 0
-    who = f"client {event.client}, session {event.session:#x}"
-    return Broken(promise, f"{who}: {what}", event.at, event.session, call, max(zxid, 0), (event, *changes))
+    return by_event(promise, event, what, event, *changes, zxid=max(zxid, 0))
 
 
 def _registered(state: State, request: Request, reply: Reply) -> Iterator[State]:

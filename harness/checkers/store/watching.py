@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from harness.checkers.store.lists import granted
-from harness.checkers.store.model import ROOT, Moment, Node, of_the_system, parent_of
+from harness.checkers.store.model import ROOT, Moment, Node, granted, of_the_system, parent_of
 from harness.checkers.store.replay import Replay
 from harness.history import Change
 

@@ -18,9 +18,7 @@ def test_a_story_is_judged_as_it_should_be(told: Told) -> None:
 
 
 def test_every_situation_is_reached_by_a_story() -> None:
-    assert {told.reaches for told in STORIES.values()} - {""} == {
-        counted_as(probe.name) for probe in OF_PARTITIONS
-    }
+    assert {told.reaches for told in STORIES.values()} - {""} == {counted_as(probe.name) for probe in OF_PARTITIONS}
 
 
 @pytest.mark.parametrize("spoilt", settled.SPOILT)
