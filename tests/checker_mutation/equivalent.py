@@ -104,7 +104,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "no write has the zxid of an end"
     ),
     # -- controllers -------------------------------------------------------------------------------------
-    "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
+    "checkers.controller.partitions arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
     # -- partitions --------------------------------------------------------------------------------------
     "checkers.partitions.replicas Replicas._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
@@ -146,7 +146,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "what stands in front of the first record has no value, and without one nobody looks at its offset"
     ),
     "checkers.records.lost _missing: never `not missing`": "who has read past nothing is looked for in vain: the same",
-    "checkers.records.sends behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
+    "checkers.records.values behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
         "nowhere is below every offset, and raises no watermark"
     ),
     "checkers.records.judge judge: never `not broken`": (

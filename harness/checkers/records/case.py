@@ -1,12 +1,15 @@
-"""A history made ready to be judged: calls with their answers, and where each value was seen.
+"""A history prepared for the checkers: what of it counts, calls with their answers, and the places of each value.
 
-A value is known to stand at an offset if somebody read it there, or if it was acknowledged there by all replicas in
-sync. What fewer have acknowledged may be lost, and its offset be given to another.
+A value is known to be at an offset if a client read it there, or if it was acknowledged there by all replicas in sync.
+A value that fewer replicas have acknowledged may be lost, and its offset be given to another one.
+
+Where something was undone, earlier events prove nothing: an answer counts as missing, a read as not done, and no
+consumer has a position. For later events and other partitions nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -14,6 +17,7 @@ from attrs import define, evolve, field, frozen
 from harness.checkers.records.history import (
     ALL,
     NOWHERE,
+    POSITIONS,
     Acked,
     Assigned,
     Committed,
@@ -33,7 +37,6 @@ from harness.checkers.records.history import (
     Undone,
     Unknown,
 )
-from harness.checkers.records.standing import standing
 from harness.json_lines import HistoryError
 
 OFFSET_MAX: Final = (1 << 63) - 1
@@ -245,3 +248,58 @@ def spans_of(poll: Polled) -> Iterator[Span]:
             last[partition] = max(offset, last.get(partition, offset))
     for partition, offset in first.items():
         yield Span(partition, offset, last[partition] + 1)
+
+
+UNDONE = "it was undone"
+
+
+def standing(history: History) -> History:
+    """The same events at the same places, some of which say less."""
+    undone = {event.partition: place for place, event in enumerate(history.events) if isinstance(event, Undone)}
+    if not undone:
+        return history
+    sent_to = {event.call: event.partition for event in history.events if isinstance(event, Sent)}
+    positions = max((place for name, place in undone.items() if name.startswith(POSITIONS)), default=NOWHERE)
+    cut = _Cut(undone, sent_to, positions)
+    return evolve(history, events=tuple(cut.left(event, place) for place, event in enumerate(history.events)))
+
+
+@define(eq=False)
+class _Cut:
+    undone: Mapping[str, int]
+    """By partition, the place in the history."""
+    sent_to: Mapping[int, str]
+    positions: int
+
+    def left(self, event: Event, place: int) -> Event:
+        match event:
+            case Sent() if self._is(event.partition, place):
+                return evolve(event, producer=0)  # who sends it again may be the only one who knows of the first time
+            case Acked() if self._is(self.sent_to.get(event.call, ""), place):
+                return Unknown(event.at, event.client, event.call, UNDONE)
+            case Committed() if place < self.positions:
+                return Unknown(event.at, event.client, event.call, UNDONE)
+            case Sought() if self._is(event.partition, place):
+                return evolve(event, offset=NOWHERE)
+            case Polled():
+                return evolve(
+                    event,
+                    records=tuple(each for each in event.records if not self._is(each.partition, place)),
+                    spans=tuple(each for each in event.spans if not self._is(each.partition, place)),
+                )
+            case Assigned():
+                return evolve(
+                    event,
+                    begins=tuple(each for each in event.begins if not self._is(each.partition, place)),
+                    goes_on=tuple(each for each in event.goes_on if not self._is(each, place)),
+                )
+            case _:
+                return event
+
+    def _is(self, partition: str, place: int) -> bool:
+        return place < self.undone.get(partition, NOWHERE)
+
+
+def proof(*events: Event) -> tuple[Event, ...]:
+    """Each once, in the order in which they were seen."""
+    return tuple(sorted(dict.fromkeys(events), key=lambda event: event.at))

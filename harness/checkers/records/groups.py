@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Asked, Case
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Asked, Case, proof
 from harness.checkers.records.history import (
     NOWHERE,
     Committed,

@@ -12,10 +12,10 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Case, Write, spans_of
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Case, Write, proof, spans_of
 from harness.checkers.records.history import NOWHERE, Acked, Event, Polled, Span
-from harness.checkers.records.stood import Standing, Stood
+from harness.checkers.records.polls import Standing, Stood
 
 KEPT: Final = "no acknowledged record disappears"
 SEEN: Final = "every acknowledged record is read in the end"

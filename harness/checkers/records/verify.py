@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from harness.checkers.records.case import standing
 from harness.checkers.records.history import (
     ALL,
     NOWHERE,
@@ -22,7 +23,6 @@ from harness.checkers.records.history import (
     Sought,
     Trimmed,
 )
-from harness.checkers.records.standing import standing
 
 Orders = Sequence[tuple[str, Sequence[tuple[int, str]]]]
 

@@ -22,7 +22,6 @@ from harness.checkers.records import (
     lost,
     members,
     polls,
-    sends,
     values,
 )
 from harness.checkers.records.case import Case, prepared
@@ -158,7 +157,7 @@ def test_of_wild_histories_some_are_legal_and_each_promise_about_logs_is_broken_
     verdicts = [judge(wild(seed)) for seed in range(1_000)]
     assert sum(verdict.held for verdict in verdicts) > 100
     promises = {each.promise for verdict in verdicts for each in verdict.broken}
-    of_logs = (lost, polls, sends, values)
+    of_logs = (lost, polls, values)
     assert promises == {
         held for each in of_logs for name, held in vars(each).items() if name.isupper() and isinstance(held, str)
     }
