@@ -38,8 +38,8 @@ from harness.cli.shrink import in_words, keep_script
 from harness.draw import JOINERS
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign, grouped
-from harness.overlaps import summary
 from harness.probes import PREFIX, Probe, missed, probes_of
+from harness.recoveries import overlap_summary
 from harness.rerun import rerun
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
@@ -167,7 +167,7 @@ def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -
         print(json.dumps(made))
     else:
         print(_summary(plan, total, took))
-        if pairs := summary(total.overlaps):
+        if pairs := overlap_summary(total.overlaps):
             print(pairs)
         for failure in total.failures:
             print(f"VIOLATED {failure.promise}: {failure.what}")

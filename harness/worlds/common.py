@@ -20,9 +20,8 @@ from harness.faults import Script
 from harness.history import History
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
-from harness.overlaps import overlaps
 from harness.probes.observer import Probes, came_to
-from harness.recoveries import Acknowledged, Hit, recoveries
+from harness.recoveries import Acknowledged, Hit, overlaps, recoveries
 from harness.script.checks import grouped
 from harness.trace import Trace
 from harness.worlds.cores.crashed import Crashed
