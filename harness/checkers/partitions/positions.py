@@ -38,9 +38,9 @@ BEARER: Final = "a replaced static member commits no offset"
 
 @define(eq=False)
 class _Acknowledged:
-    """Of one position: where the newest commit of it stands that somebody was told of.
+    """The place of the newest acknowledged commit of one position.
 
-    fork   of the log then: with an election of who was not in sync, it may be lost
+    fork   of the log then: an unclean election may lose the commit
     """
 
     fork: int
@@ -53,10 +53,10 @@ class Positions:
         self._acknowledged: dict[tuple[Key, bytes], _Acknowledged] = {}
         self._replaced: list[tuple[Commit, object, int]] = []
         self._outdated: set[str] = set()
-        """Groups of which somebody was shown a position by who leads no more."""
+        """Groups of which a deposed coordinator showed a position."""
 
     def answered(self, broker: Broker, ask: Ask, reply: Reply) -> None:
-        """A coordinator answers."""
+        """Check a coordinator's reply."""
         match ask, reply:
             case Commit(who), Committed(errors):
                 for where, error in errors.items():
@@ -71,7 +71,7 @@ class Positions:
                 pass
 
     def replaced(self, broker: Broker, late: Commit) -> None:
-        """Who asks this was replaced under its name, and this coordinator has told that the one who is there now."""
+        """The member that requests this was replaced as a static member, by a reply of this coordinator."""
         reign = self._reign(broker, late.who.group)
         if reign is not None:
             self._replaced.append((late, *reign))
@@ -83,14 +83,15 @@ class Positions:
             raise Violation(BEARER, f"broker {broker.id} {what}")
 
     def _reign(self, broker: Broker, group: str) -> tuple[object, int] | None:
-        """Another one may not have heard of what was not written yet. None: it has none, or no more."""
+        """Return the coordinator that leads the group now, and its epoch: another one may not know what was not
+        written."""
         coordinator = broker.groups.coordinator
         topic = coordinator.topic
         epoch = None if topic.partitions is None else topic.epochs.get(topic.partition_of(group))
         return None if epoch is None else (coordinator, epoch)
 
     def _partition(self, broker: Broker, group: str) -> tuple[Copy, Truth] | None:
-        """None: its disk has failed in this step, and there is nothing to look at."""
+        """Return the group's partition, or None if the disk has failed in this step."""
         where = TopicPartition(OFFSETS_TOPIC, broker.groups.coordinator.topic.partition_of(group))
         copy = self._replicas.copy(broker.id, where)
         if copy is None or where not in broker.core.partitions:
@@ -162,7 +163,7 @@ class Positions:
             )
 
     def doubtful(self, group: str) -> bool:
-        """Whether it may have gone back, and nobody is to blame for it."""
+        """Return whether the group's positions may have gone back legally."""
         truths = self._replicas.truths.items()
         lost = any(key.where.topic == OFFSETS_TOPIC and truth.fork != -1 for key, truth in truths)
         return lost or group in self._outdated
@@ -170,7 +171,7 @@ class Positions:
     # -- in the end ----------------------------------------------------------------------------------------
 
     def unsettled(self) -> str | None:
-        """Every group has a coordinator, which knows its positions."""
+        """Check that every group has a coordinator that knows its positions."""
         for (key, _), known in self._acknowledged.items():
             state = self._replicas.truths[key].state
             if known.newest < 0 or state is None:
@@ -186,7 +187,7 @@ def _key(group: str, where: TopicPartition) -> bytes:
 
 
 def _newest(truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:
-    """Where it stands among what is committed; None: nowhere."""
+    """Return its newest place among the committed records, or None."""
     for place in range(len(truth.committed) - 1, -1, -1):
         record = truth.committed[place]
         if record.key == key and record.value:

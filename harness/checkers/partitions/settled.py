@@ -1,4 +1,4 @@
-"""After the last fault: does every broker know what the store says, and does every replica hold the same?"""
+"""Checks after the last fault: every broker knows the state in the store, and all replicas are equal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _unlike(broker: Broker, states: States) -> str | None:
 
 
 def unequal(keeper: Keeper) -> str | None:
-    """All that is written is committed, and known to be, with everybody who holds it; and all who asked are told."""
+    """Check that all records are committed at all replicas, and that every request has its reply."""
     replicas, world = keeper.replicas, keeper.replicas.world
     for key, producer in world.workload.producers.items():
         if not replicas.exists(producer.where):

@@ -36,12 +36,12 @@ def parts_of(request: Request) -> tuple[Request, ...]:
 class Call:
     asked: Asked
     asked_place: int
-    """In the events of the history."""
+    """The place in the events of the history."""
     told: Told | None = None
     told_place: int = -1
     lost: Lost | None = None
     group: Group | None = None
-    """A write: what was committed for it."""
+    """The transaction of a write."""
 
     @property
     def request(self) -> Request:
@@ -57,13 +57,13 @@ class Call:
 
     @property
     def done(self) -> bool:
-        """Answered, and not refused."""
+        """Return whether it was answered without an error."""
         reply = self.reply
         return reply is not None and not reply.error and not any(part.error for part in reply.parts)
 
     @property
     def zxid(self) -> int:
-        """0: not known, or it was never carried out."""
+        """Return its zxid; 0 if unknown, or if it was never carried out."""
         if self.group is not None:
             return self.group.zxid
         return 0 if self.told is None else self.told.reply.zxid
@@ -88,7 +88,7 @@ def words(request: Request) -> str:
 class Calls:
     def __init__(self, history: History, replay: Replay) -> None:
         self.strays: list[str] = []
-        """Replies that answer nothing."""
+        """Replies without an open call."""
         found: dict[int, Call] = {}
         for place, event in enumerate(history.events):
             match event:
@@ -105,9 +105,9 @@ class Calls:
                 case _:
                     pass
         self.unclaimed: list[Group] = []
-        """Writes that were committed for a session that is in the history, and that no call of it asked for."""
+        """Transactions of sessions in the history that no call of theirs requested."""
         self.all: list[Call] = []
-        """In the order in which they were asked."""
+        """All calls in the order of their requests."""
         self._claim(list(found.values()), replay)
         self.of: dict[int, list[Call]] = {}
         for each in self.all:
@@ -136,7 +136,7 @@ class Calls:
         self.all = [evolve(call, group=matched.get(call.asked.call)) for call in calls]
 
     def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
-        """What fits and could be done then; of several the one that was asked first, as it explains the most."""
+        """Match each transaction with a fitting call that could be carried out then; of several, the earliest."""
         for group in groups:
             low = 0
             for place, call in enumerate(calls):

@@ -57,7 +57,7 @@ def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[i
 
 
 def _floors(case: Case) -> dict[int, int]:
-    """Place of a reply -> the largest zxid that its session had seen before."""
+    """Return, by the place of a reply, the largest zxid that its session had seen before."""
     seen: dict[int, int] = {}
     floors = {}
     for place, event in enumerate(case.history.events):

@@ -83,7 +83,7 @@ def _operation(call: Call, since: int) -> Operation | None:
 
 
 def _versions(group: Group | None) -> dict[int, int]:
-    """By the part of a multi: what the log says. For those who were not told."""
+    """Return the versions in the log by the part of a multi, for replies without a stat."""
     return {} if group is None else {change.part: change.version for change in group.changes}
 
 
@@ -131,7 +131,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _as_committed(requests: tuple[Request, ...], group: Group) -> list[tuple[str, str, Value]]:
-    """Nobody was told what became of it, so of a sequential node the name is taken from the log."""
+    """Return the parts of a write without a reply: the name of a sequential node is in the log only."""
     names = {change.part: change.path for change in group.changes if change.kind == "create"}
     return [
         (part.op, names.get(place, part.path), _value(evolve(part, mode=part.mode.replace("sequential", "").strip())))
@@ -161,7 +161,7 @@ def _part(change: Change) -> Value:
 
 
 def _in_lanes(ordered: list[Operation]) -> Iterator[Operation]:
-    """A client that keeps several requests in flight is written down as several clients."""
+    """Split a client with several outstanding requests into several clients."""
     lanes: dict[str, list[Operation]] = {}
     for op in ordered:
         mine = lanes.setdefault(op.client, [])

@@ -27,7 +27,7 @@ BELOW: Final = f"{SYSTEM}/quota"
 LIMITS, STATS = "zookeeper_limits", "zookeeper_stats"
 _PAIR: Final = re.compile(r"(\w+)=(-?\d+)")
 _BEHIND_THE_LIMIT: Final = ("", "BAD_VERSION")
-"""The answers to a request that has come by it."""
+"""The answers to a request that has passed the limit."""
 
 
 def numbers(data: bytes) -> dict[str, int]:
@@ -35,14 +35,14 @@ def numbers(data: bytes) -> dict[str, int]:
 
 
 class Quotas:
-    """Which subtrees were limited when, and what was in them."""
+    """The limited subtrees and their contents at each zxid."""
 
     def __init__(self, replay: Replay, changes: tuple[Change, ...]) -> None:
         self._replay = replay
         self._made: dict[str, list[tuple[int, bytes | None]]] = {}
-        """What was written below `BELOW`, by path; None when it went."""
+        """The writes below `BELOW`, by path; None: a deletion."""
         self.limited: dict[str, None] = {}
-        """All that ever were."""
+        """All subtrees that ever were limited."""
         for change in changes:
             if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
                 continue
@@ -53,7 +53,7 @@ class Quotas:
                 self.limited[path] = None
 
     def _lives(self, path: str, zxid: int) -> list[tuple[int, bytes]]:
-        """Of what is there: what it was made with, and each time what was written since then. Empty: it is not."""
+        """Return the writes of the present node, its creation first; none if it does not exist."""
         lives: list[tuple[int, bytes]] = []
         for at, data in self._made.get(path, ()):
             if at <= zxid:
@@ -61,7 +61,7 @@ class Quotas:
         return lives
 
     def covering(self, path: str, zxid: int) -> tuple[str, dict[str, int]] | None:
-        """The nearest that is limited, and to what."""
+        """Return the nearest limited subtree, with its limits."""
         while path != parent_of(path):
             lives = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
             if lives:
@@ -70,7 +70,7 @@ class Quotas:
         return None
 
     def used(self, path: str, zxid: int) -> tuple[int, int] | None:
-        """How many nodes and how many bytes are counted there; None where that is not certain."""
+        """Return the number of nodes and of bytes that are counted there, or None if that is not certain."""
         counted = self._lives(f"{BELOW}{path}/{STATS}", zxid)
         limited = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
         if len(counted) != 1 or not limited:
@@ -85,7 +85,7 @@ class Quotas:
         return len(sizes), sum(sizes)
 
     def exceeded(self, path: str, zxid: int, nodes: int, size: int) -> str | None:
-        """By which limit a change would be too much there: empty if by none, None if that cannot be said."""
+        """Return the limit that a change would exceed there; "" if none, None if that is unknown."""
         covering = self.covering(path, zxid)
         if covering is None:
             return ""
@@ -144,7 +144,7 @@ def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]
 
 
 def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Broken]:
-    """Only what a request asks by itself: in front of the parts of a multi others may have filled a subtree."""
+    """Check single requests only: earlier parts of a multi may have filled a subtree."""
     reply, request = call.reply, call.request
     assert reply is not None
     if reply.error != REFUSED or request.op == "multi":
@@ -157,7 +157,7 @@ def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Brok
 
 
 def _more(request: Request, moment: Moment) -> tuple[int, int]:
-    """Nodes, and bytes; of what neither creates nor sets, none."""
+    """Return the nodes and bytes that a request adds; none if it neither creates nor sets."""
     size = len(request.data or b"")
     if request.op == "create":
         return 1, size
