@@ -24,7 +24,7 @@ REFUSED: Final = "no refused record is read"
 
 
 def one(case: Case) -> Iterator[Broken]:
-    """Two who look at one place see the same."""
+    """Check that all clients see the same value at an offset."""
     for partition, offsets in sorted(case.known.items()):
         for offset, values in sorted(offsets.items()):
             for a, b in pairwise(values.values()):
@@ -49,12 +49,12 @@ def once(case: Case) -> Iterator[Broken]:
 
 
 def repeated(case: Case) -> int:
-    """Values that stand at several offsets, and may: nobody promised that they are written once."""
+    """Return the number of values at several offsets whose producers are not idempotent."""
     return sum(not write.sent.producer and len(_here(case, value)) > 1 for value, write in case.writes.items())
 
 
 def _here(case: Case, value: str) -> list[Sighting]:
-    """Where it stands in the partition to which it was sent. Elsewhere it is another mistake."""
+    """Return its places in the partition to which it was sent; others are another violation."""
     partition = case.writes[value].sent.partition
     return [each for (where, _), each in case.of.get(value, {}).items() if where == partition]
 
@@ -107,7 +107,7 @@ def in_order(case: Case) -> Iterator[Broken]:
 
 @frozen
 class Known:
-    """Something stood at this offset, and somebody knew it."""
+    """An offset that a client knew to be used, and the event that shows it."""
 
     offset: int
     event: Acked | Polled
@@ -122,11 +122,11 @@ NONE: Final = Known(NOWHERE, Polled(-1, 0, -1))
 
 @define(eq=False)
 class _Watermarks:
-    """By partition, the highest offset that was known to anybody at a time, and to each client by its own writes."""
+    """By partition, the highest offset known to any client at a time, and to each client by its own writes."""
 
     case: Case
     highest: dict[str, list[Known]] = field(factory=dict)
-    """Of each partition, ascending."""
+    """Ascending, by partition."""
     own: dict[tuple[int, str], Known] = field(factory=dict)
 
     def see(self, partition: str, offset: int, event: Acked | Polled) -> None:
@@ -135,13 +135,13 @@ class _Watermarks:
             marks.append(Known(offset, event))
 
     def before(self, sent: Sent) -> Known:
-        """What was seen at the same moment may have been later."""
+        """Return the highest known offset before a send; events of the same moment may be later."""
         marks = self.highest.get(sent.partition, [NONE])
         return next(mark for mark in reversed(marks) if mark.event.at < sent.at)
 
 
 def behind(case: Case) -> Iterator[Broken]:
-    """Both promises about what was there before."""
+    """Check both invariants about records that were known before a send."""
     marks = _Watermarks(case)
     sends = {write.sent.call: write for write in case.writes.values()}
     for event in case.history.events:
