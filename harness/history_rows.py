@@ -8,12 +8,13 @@ what is in it; only the payload is read back.
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Iterable
 from typing import Any, Final, TypedDict
 
 from harness.history import Asked, Became, Change, Event, Fired, History, Jump, Lost, Told
-from harness.history_json import VERSION, from_json, to_json, unexpected
-from harness.json_lines import HistoryError
+from harness.history_json import VERSION, from_json, unexpected
+from harness.json_lines import HistoryError, to_json
 
 
 class Row(TypedDict):
@@ -40,21 +41,12 @@ class Row(TypedDict):
     """JSON."""
 
 
-COLUMNS: Final[dict[str, tuple[type, bool]]] = {
-    "run": (str, False),
-    "index": (int, False),
-    "kind": (str, False),
-    "at": (int, True),
-    "client": (int, True),
-    "session": (int, True),
-    "call": (int, True),
-    "server": (int, True),
-    "op": (str, True),
-    "path": (str, True),
-    "error": (str, True),
-    "zxid": (int, True),
-    "payload": (str, False),
-}
+def _column(hint: Any) -> tuple[type, bool]:
+    kinds = typing.get_args(hint) or (hint,)
+    return kinds[0], type(None) in kinds
+
+
+COLUMNS: Final = {name: _column(hint) for name, hint in typing.get_type_hints(Row).items()}
 """Name, type (whole numbers have 64 bits), and whether it may be missing."""
 
 
@@ -81,24 +73,21 @@ def _row(run: str, index: int, kind: str, payload: dict[str, Any], **about: Any)
 
 
 def _about(record: Event | Change | Jump) -> dict[str, object]:
-    if isinstance(record, Change):
-        return {"session": record.session, "op": record.kind, "path": record.path, "zxid": record.zxid}
-    if isinstance(record, Jump):
-        return {"server": record.server, "zxid": record.zxid}
-    about: dict[str, object] = {"at": record.at, "client": record.client, "session": record.session}
+    names = ("at", "client", "session", "call", "server", "path", "zxid")
+    about: dict[str, object] = {name: getattr(record, name, None) for name in names}
     match record:
-        case Asked():
-            about |= {"call": record.call, "server": record.server, "op": record.request.op}
-            about |= {"path": record.request.path}
-        case Told():
-            about |= {"call": record.call, "path": record.reply.path, "error": record.reply.error}
-            about |= {"zxid": record.reply.zxid}
-        case Lost():
-            about |= {"call": record.call}
+        case Asked(request=request):
+            about |= {"op": request.op, "path": request.path}
+        case Told(reply=reply):
+            about |= {"path": reply.path, "error": reply.error, "zxid": reply.zxid}
         case Fired():
-            about |= {"op": record.event, "path": record.path, "zxid": record.zxid}
+            about["op"] = record.event
         case Became():
-            about |= {"server": record.server, "op": record.state}
+            about["op"] = record.state
+        case Change():
+            about["op"] = record.kind
+        case Lost() | Jump():
+            pass
     return about
 
 

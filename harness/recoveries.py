@@ -1,12 +1,13 @@
-"""How long after each fault was over: until a quorum served, a write was acknowledged, clients had their sessions back.
+"""The recovery after each fault: the time until a quorum served, a write was acknowledged, and sessions were back.
 
-Nothing in here is judged: it is what campaigns add up by the kind of the fault.
+Campaigns add these up by kind of fault; no invariant is about them. They also count which kinds of faults overlapped.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations_with_replacement
 from typing import Final
 
 from attrs import frozen
@@ -100,3 +101,29 @@ def _away(history: History | None) -> list[tuple[int, int]]:
             elif event.client in lost:
                 gaps.append((lost.pop(event.client), event.at))
     return gaps
+
+
+Pair = tuple[str, str]
+"""Two kinds of faults in alphabetical order."""
+
+
+def overlaps(hits: Iterable[Hit]) -> frozenset[Pair]:
+    """Return the pairs of kinds of which one struck while the other lasted."""
+    found: set[Pair] = set()
+    lasting: list[Hit] = []
+    for hit in sorted(hits, key=lambda hit: hit.begin):
+        lasting = [other for other in lasting if other.end >= hit.begin]
+        found.update((min(hit.kind, other.kind), max(hit.kind, other.kind)) for other in lasting)
+        lasting.append(hit)
+    return frozenset(found)
+
+
+def overlap_summary(found: frozenset[Pair]) -> str:
+    """Describe how many of the possible pairs overlapped, and some that did not. Empty if fewer than two kinds did."""
+    kinds = sorted({kind for pair in found for kind in pair})
+    if len(kinds) < 2:
+        return ""
+    possible = list(combinations_with_replacement(kinds, 2))
+    missing = [f"{one} with {other}" for one, other in possible if (one, other) not in found]
+    some = f"; never {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}" if missing else ""
+    return f"{len(found):,} of {len(possible):,} pairs of faults overlapped{some}"

@@ -1,4 +1,4 @@
-"""What machines are fed: the same transactions, in the same order, and only what was proposed and committed."""
+"""What state machines apply: the same transactions in the same order, only proposed and committed ones."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ class PrefixConsistency(Checker):
 
 
 class TotalOrder(Checker):
-    """If one server delivers a before b, whoever delivers b delivers a, and before b.
+    """If one server delivers a before b, every server that delivers b delivers a, and before b.
 
-    Checked by neighbours: everybody must deliver b right behind the same a. What follows for all pairs
-    follows by induction.
+    Checked by neighbours: all servers must deliver b right behind the same a. For all pairs it follows by induction.
     """
 
     promise = "total order"
@@ -68,9 +67,9 @@ class TotalOrder(Checker):
 class Agreement(Checker):
     """If f delivers a and g delivers b, then g delivers a or f delivers b.
 
-    That is: what any two servers have ever delivered are sets of which one contains the other. As long as all
-    of them deliver in one order, each set is a beginning of it, and nothing needs to be compared. From the first
-    delivery on that is out of this order, it is kept for each pair how many one has and the other has not.
+    Of the sets that any two servers have ever delivered, one contains the other. As long as all servers deliver in one
+    order, each set is a prefix of it, and nothing needs to be compared. From the first delivery out of this order on,
+    the checker counts for each pair the transactions that one has and the other has not.
     """
 
     promise = "agreement"
@@ -78,10 +77,10 @@ class Agreement(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._order: list[Zxid] = []
-        """Everything that anybody delivered, in the order in which that was for the first time."""
+        """All delivered transactions, in the order of their first deliveries."""
         self._place: dict[Zxid, int] = {}
         self._reached = [0] * len(ghost.servers)
-        """How much of this order each has delivered, and nothing else."""
+        """The length of the prefix of this order that each server has delivered, and nothing else."""
         self._in_order = True
         self._delivered: list[set[Zxid]] = []
         self._ahead: list[list[int]] = []
@@ -91,7 +90,7 @@ class Agreement(Checker):
             self._deliver(who.id, Zxid(zxid))
 
     def restored(self, who: Known, zxid: Zxid) -> None:
-        """With the state come, at one stroke, all deliveries that led to it."""
+        """A restored state contains all deliveries that led to it."""
         for delivered in self._order:
             if delivered <= zxid:
                 self._deliver(who.id, delivered)
@@ -165,7 +164,7 @@ class Integrity(Checker):
 
 
 class CommittedAndDurable(Checker):
-    """A machine is fed what is committed and on its own disk, without a gap: it is never ahead of the disk."""
+    """A machine applies only what is committed and on its own server's disk, without a gap."""
 
     promise = "applied only when committed and durable"
 

@@ -89,8 +89,10 @@ class HistoryBeforeEpoch(Checker):
 
 
 class MembersBeforeSnapshot(Checker):
-    """Whoever takes a snapshot for its history knows which members are in force there: the snapshot hides how that came
-    to be. With the members of yesterday it could help to elect somebody whom those of today have never heard of."""
+    """A server that installs a snapshot has the membership of that zxid on its disk: the snapshot hides the change.
+
+    With the former membership it could help to elect a leader that the present members do not know.
+    """
 
     promise = "the membership is durable before a snapshot"
 
@@ -114,9 +116,9 @@ class MembersBeforeSnapshot(Checker):
 
 
 class DecidedIsInForce(Checker):
-    """Whoever was told that a change of membership is decided goes by it before it acknowledges anything more, also
-    while it is only being brought up to date. What it acknowledges may be decided by the new members alone; one that
-    has it and does not know them could help to elect somebody who lacks it."""
+    """A learner that has received the commit of a membership change activates it before its next acknowledgement, also
+    during synchronization. The new members alone may commit what it acknowledges; a server that has the transaction and
+    does not know these members could help to elect a leader that lacks it."""
 
     promise = "a membership that a server knows to be committed is active"
 
@@ -124,7 +126,7 @@ class DecidedIsInForce(Checker):
         super().__init__(ghost)
         self._versions: dict[ServerId, Zxid] = {}
         self._heard: dict[ServerId, Zxid] = {}
-        """Of the leader that each follows now, as what it is now."""
+        """The newest zxid that each server knows to be committed from its present leader."""
 
     def goes_by(self, who: Known, members: Zxid) -> None:
         self._versions[who.id] = members
@@ -151,10 +153,10 @@ class DecidedIsInForce(Checker):
 
 
 class ActivatedIsDecided(Checker):
-    """A server puts in force only a membership that was decided, as it was decided, and that its own history contains.
+    """A server activates only a membership that was committed, unchanged, and that its own history contains.
 
-    Two memberships are in force without being in the history: the first one, which an epoch gives its version and which
-    holds until a change is decided, and one that a server learns during an election, which is newer than its history.
+    Two memberships are active without being in the history: the first one, which holds until a change is committed and
+    has its version from an epoch, and one that a server learns during an election, which is newer than its history.
     """
 
     promise = "an active membership was committed"
@@ -183,9 +185,9 @@ class ActivatedIsDecided(Checker):
 
 
 class ReadmittedBySomethingNewer(Checker):
-    """Who lost what it had promised is not counted before a membership is decided that it had no part in: one that was
-    proposed after it was brought up to date. A candidate that still has its promise cannot lead without that; one that
-    was under way before may have it, too. Neither itself nor who leads it counts it earlier."""
+    """A server that lost its promises is not counted before a membership is committed without its vote: one that was
+    proposed after its synchronization. A candidate that holds its lost promise cannot lead without such a membership;
+    an earlier change under way may have counted the promise. Neither the server itself nor its leader counts it."""
 
     promise = "a server that lost its promises is readmitted by a newer membership"
     by_place = frozenset({"appended"})
@@ -194,10 +196,9 @@ class ReadmittedBySomethingNewer(Checker):
         super().__init__(ghost)
         self._forgot: dict[ServerId, None] = {}
         self._told: dict[tuple[ServerId, ServerId], Zxid] = {}
-        """By who leads and who forgot: the newest membership that there was, decided or not, when the latter had been
-        sent what it lacked."""
+        """By leader and server: the newest membership, committed or not, when the server had been synchronized."""
         self._just_now: dict[ServerId, Zxid] = {}
-        """A change that a leader proposes in the step in which it says what it says."""
+        """A change that a leader has proposed in its present step."""
 
     def started(self, who: Known, recovered: Recovered) -> None:
         self._forgot.pop(who.id, None)
@@ -217,7 +218,7 @@ class ReadmittedBySomethingNewer(Checker):
     def _newest(self, who: Known) -> Zxid:
         ghost = self.ghost
         there = ghost.governing[who.tip]
-        if self._just_now.get(who.id) == there.version:  # and nobody knows what came first
+        if self._just_now.get(who.id) == there.version:  # it may have been proposed before or after the message
             there = ghost.governing[ghost.parent[there.version]]
         return there.version
 
@@ -294,7 +295,8 @@ class DurableOnQuorum(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._both: tuple[Epoch, Zxid, Zxid] | None = None
-        """In this epoch a change of membership was committed, and what others had logged behind it by then."""
+        """The epoch in which a membership change was committed, the change, and the end of the transactions behind it
+        that other servers had logged by then."""
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
         if not path:
@@ -303,7 +305,7 @@ class DurableOnQuorum(Checker):
         self._check(who, zxid, zxid, "commits")
         for change in path:
             if ghost.governing[change] is not ghost.governing[ghost.parent[change]]:
-                # That the new members have it, too, follows from what is asked of the next change, or of the last.
+                # That the new members have it, too, follows from the check of the next change, or of the last zxid.
                 self._check(who, change, ghost.parent[change], "commits")
                 if epoch_of(change) == who.epoch:
                     self._both = who.epoch, change, max(zxid, self._logged_by_others(who))
@@ -331,8 +333,8 @@ class DurableOnQuorum(Checker):
         ensemble = ghost.governing[under]
         if not is_quorum(ensemble, have):
             self.fail(
-                f"server {who.id} {does} {show(zxid)}, which is on the disks of {have}:"
-                f" no quorum of {in_words(ensemble)}"
+                f"server {who.id} {does} {show(zxid)}, which is on the disks of {have}: no quorum of"
+                f" {in_words(ensemble)}"
             )
 
 
@@ -349,7 +351,7 @@ class AdoptedByQuorum(Checker):
         self._adopts(who, current)
 
     def started(self, who: Known, recovered: Recovered) -> None:
-        """A crash in the middle of a write may leave an adoption on the disk that nobody was told of."""
+        """A crash during a write may leave an adoption on the disk that was never acknowledged."""
         if recovered.voting:
             self._adopts(who, recovered.current)
 

@@ -15,7 +15,7 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, show
 
 
 class Violation(Exception):
-    """A promise was broken. `promise` is the name of the checker that noticed."""
+    """An invariant was violated. `promise` is its name."""
 
     def __init__(self, promise: str, what: str) -> None:
         super().__init__(f"{promise}: {what}")
@@ -29,28 +29,28 @@ class Known:
 
     id: ServerId
     tip: Zxid = NOTHING
-    """Where the history ends that was handed to the disk."""
+    """The end of the history that was handed to the disk."""
     durable: Zxid = NOTHING
-    """Where the history on the disk ends."""
+    """The end of the history on the disk."""
     kept: list[Zxid] = field(factory=list)
-    """Where histories ended that this server once had durably, and that the script took away from it."""
+    """The ends of histories that were durable here until the script removed them."""
     accepted: Epoch = Epoch(0)
     current: Epoch = Epoch(0)
     applied: Zxid = NOTHING
     count: int = 0
-    """How many transactions the machine has applied; as the canon is one path, also its place in it."""
+    """The number of transactions that the machine has applied, which is also its place in the canon."""
     promised: Epoch = Epoch(0)
     """The newest epoch that a leader proposed to it."""
     impaired: bool = False
-    """Its disk was lost or damaged, and it has not yet been healed by a leader."""
+    """Its disk was lost or damaged, and no leader has synchronized it since."""
     went_back: bool = False
-    """The script has put its disk back to what it was earlier; the next start may find that, and cannot know."""
+    """The script has restored an earlier state of its disk, which the next start cannot notice."""
     state: int = 0
     leader: ServerId | None = None
     epoch: Epoch = Epoch(0)
     serving: bool = False
     stint: int = 0
-    """How often it began to lead."""
+    """The number of its leaderships."""
     up: bool = False
 
 
@@ -63,19 +63,19 @@ class Ghost:
         self.depth: dict[Zxid, int] = {NOTHING: 0}
         self.payload: dict[Zxid, bytes] = {}
         self.batches: dict[Zxid, Batch] = {}
-        """By first zxid: the batch that was first logged under it, to recognise it at a glance."""
+        """By first zxid: the batch that was first logged under it, recognized by identity."""
         self.governing: dict[Zxid, Ensemble] = {NOTHING: ensemble}
         """The newest membership in the history that ends at this zxid."""
         self.canon: list[Zxid] = [NOTHING]
         self.place: dict[Zxid, int] = {NOTHING: 0}
-        """Where a committed transaction stands in the canon."""
+        """The place of each committed transaction in the canon."""
         self.initial: dict[Epoch, Zxid] = {}
-        """Where the history ended with which an epoch began, once its leader has imposed it on anybody."""
+        """The end of the initial history of each established epoch."""
         self.ruler: dict[Epoch, ServerId] = {}
         self.newest = Epoch(0)
         """The newest epoch in `initial`."""
         self.acknowledged = NOTHING
-        """The newest zxid that any client was told of."""
+        """The newest zxid that was acknowledged to any client."""
 
     @property
     def committed(self) -> Zxid:
@@ -84,7 +84,7 @@ class Ghost:
     # -- growing -----------------------------------------------------------------------------------
 
     def log(self, batch: Batch, behind: Zxid) -> None:
-        """A batch was logged somewhere behind `behind`. What is known already is left as it was."""
+        """Add a batch that was logged behind `behind`. Known transactions stay as they are."""
         if self.batches.get(batch.first) is batch:
             return
         previous = behind
@@ -101,7 +101,7 @@ class Ghost:
         self.batches.setdefault(batch.first, batch)
 
     def extension(self, zxid: Zxid) -> list[Zxid] | None:
-        """The path from the end of the canon to `zxid`; None when it does not pass through that end."""
+        """Return the path from the end of the canon to `zxid`; None if it does not pass through that end."""
         path = []
         while zxid not in self.place:
             path.append(zxid)
@@ -136,7 +136,7 @@ class Ghost:
         return wanted is not None and wanted <= place[tip]
 
     def shared(self, tip: Zxid) -> int:
-        """How much of the canon the history that ends at `tip` contains: the place of its last committed one."""
+        """Return the place of the last committed transaction in the history that ends at `tip`."""
         place = self.place
         while tip not in place:
             tip = self.parent[tip]
@@ -152,5 +152,5 @@ class Ghost:
         ]
 
     def view(self, zxid: Zxid) -> str:
-        """A word on a zxid, for messages."""
+        """Describe a zxid in messages."""
         return f"{show(zxid)}{'' if zxid in self.depth else ' (never logged)'}"

@@ -25,7 +25,7 @@ class SameZxidSameTransaction(Checker):
 
 
 class LogMatching(Checker):
-    """Histories that share a transaction share everything before it: everybody logs it behind the same one."""
+    """Histories that share a transaction share everything before it: all servers log it behind the same one."""
 
     promise = "log matching"
     by_place = frozenset({"appended"})
@@ -34,8 +34,8 @@ class LogMatching(Checker):
         behind = self.ghost.parent.get(batch.first, who.tip)
         if behind != who.tip:
             self.fail(
-                f"server {who.id} logs {show(batch.first)} behind {show(who.tip)},"
-                f" elsewhere it stands behind {show(behind)}"
+                f"server {who.id} logs {show(batch.first)} behind {show(who.tip)}, elsewhere it stands behind"
+                f" {show(behind)}"
             )
 
 
@@ -58,10 +58,8 @@ class Contiguity(Checker):
 
 
 class CommittedStays(Checker):
-    """No cut and no snapshot from a leader takes away what was committed, not even for a moment.
-
-    For a moment would be enough: a crash right then, and the quorum that held the transaction is none any more.
-    """
+    """No truncation and no snapshot from a leader removes a committed transaction, not even for a moment: after a crash
+    in that moment no quorum would hold the transaction."""
 
     promise = "committed transactions stay"
 

@@ -1,14 +1,13 @@
-"""Tells the checkers what happened, and keeps the ghost's books.
+"""The interface of the checkers that follow a run of servers, and the judge that passes the facts of a run to them.
 
-A fact is told to the checkers first and written into the ghost afterwards, so a checker sees the world as
-it was right before. Only the checkers that want a fact are asked; each answers in constant time, or in
-time that is paid for once over a whole run.
+The judge passes a fact to the checkers first and writes it into the oracle state afterwards, so a checker sees the
+state right before the fact. Each checker answers in constant or amortized constant time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Concatenate, ParamSpec
 
 from harness.checkers.ghost import Ghost, Known, Violation
 from zab.core.batch import Batch
@@ -106,19 +105,14 @@ class Checker:
         """Looked at now and then: while it serves as leader, these voters could not be heard for far too long."""
 
 
-_SAID: Final[dict[type, str]] = {
-    LeaderInfo: "said_leader_info",
-    AckEpoch: "said_ack_epoch",
-    NewLeader: "said_new_leader",
-    AckNewLeader: "said_ack_new_leader",
-    UpToDate: "said_up_to_date",
-    Ack: "said_ack",
-}
-
-Asked = list[Callable[..., None]]
+Params = ParamSpec("Params")
+Fact = Callable[Concatenate[Any, Known, Params], None]
+Tell = Callable[Concatenate[ServerId, Params], None]
 
 
 class Judge:
+    """Has a method for each fact. Most of them only pass the fact on; the others keep the oracle state."""
+
     def __init__(
         self,
         ghost: Ghost,
@@ -127,49 +121,43 @@ class Judge:
     ) -> None:
         self.ghost = ghost
         self._looked = looked
-        """Called when the books show another role of a server, or that it is gone."""
+        """Called when a server's role has changed in the oracle state, or its process has ended."""
         self.checkers = tuple(make(ghost) for make in checkers)
-        self._proposed = self._asking("proposed")
-        self._broadcasts = self._asking("broadcasts")
-        self._appended = self._asking("appended")
-        self._appended_again = self._asking("appended", again=True)
-        self._stood: dict[Zxid, tuple[Batch, Zxid]] = {}
-        """By first zxid: which batch was logged last, and behind what."""
-        self._truncated = self._asking("truncated")
-        self._installed = self._asking("installed")
-        self._goes_by = self._asking("goes_by")
-        self._remembers = self._asking("remembers")
-        self._durable_append = self._asking("durable_append")
-        self._durable_epochs = self._asking("durable_epochs")
-        self._purged = self._asking("purged")
-        self._stays = self._asking("stays")
-        self._counts_durable = self._asking("counts_durable")
-        self._heard_notification = self._asking("heard_notification")
-        self._heard_commit = self._asking("heard_commit")
-        self._committed = self._asking("committed")
-        self._believed = self._asking("believed")
-        self._role = self._asking("role")
-        self._established = self._asking("established")
-        self._serves = self._asking("serves")
-        self._applied = self._asking("applied")
-        self._applied_again = self._asking("applied", again=True)
-        self._fed: dict[Zxid, tuple[Batch, Zxid]] = {}
-        """By first zxid: which batch was applied last, and behind what."""
-        self._activated = self._asking("activated")
-        self._restored = self._asking("restored")
-        self._machine = self._asking("machine")
-        self._acknowledged = self._asking("acknowledged")
-        self._barrier_asked = self._asking("barrier_asked")
-        self._barrier_answered = self._asking("barrier_answered")
-        self._started = self._asking("started")
-        self._crashed = self._asking("crashed")
-        self._failed = self._asking("failed")
-        self._contradicted = self._asking("contradicted")
-        self._observed = self._asking("observed")
+        tell = self._tell
+        self.proposed, self.broadcasts = tell(Checker.proposed), tell(Checker.broadcasts)
+        self.goes_by, self.remembers = tell(Checker.goes_by), tell(Checker.remembers)
+        self.purged, self.stays, self.counts_durable = (
+            tell(Checker.purged), tell(Checker.stays), tell(Checker.counts_durable),
+        )  # fmt: skip
+        self.heard_notification, self.heard_commit = tell(Checker.heard_notification), tell(Checker.heard_commit)
+        self.serves, self.activated, self.machine = (
+            tell(Checker.serves), tell(Checker.activated), tell(Checker.machine),
+        )  # fmt: skip
+        self.barrier_asked, self.barrier_answered = tell(Checker.barrier_asked), tell(Checker.barrier_answered)
+        self.failed, self.contradicted, self.observed = (
+            tell(Checker.failed), tell(Checker.contradicted), tell(Checker.observed),
+        )  # fmt: skip
         self.said: dict[type, Callable[[ServerId, ServerId, Any], None]] = {
-            message: self._telling(fact) for message, fact in _SAID.items()
+            LeaderInfo: tell(Checker.said_leader_info),
+            AckEpoch: tell(Checker.said_ack_epoch),
+            NewLeader: tell(Checker.said_new_leader),
+            AckNewLeader: tell(Checker.said_ack_new_leader),
+            UpToDate: tell(Checker.said_up_to_date),
+            Ack: tell(Checker.said_ack),
         }
-        """By type of message. What is not in here concerns nobody."""
+        """By type of message. No checker reads the others."""
+        self._appended, self._appended_again = tell(Checker.appended), tell(Checker.appended, again=True)
+        self._logged: dict[Zxid, tuple[Batch, Zxid]] = {}
+        """By first zxid: the batch that was logged last, and the zxid before it."""
+        self._applied, self._applied_again = tell(Checker.applied), tell(Checker.applied, again=True)
+        self._fed: dict[Zxid, tuple[Batch, Zxid]] = {}
+        """By first zxid: the batch that was applied last, and the zxid before it."""
+        self._truncated, self._installed = tell(Checker.truncated), tell(Checker.installed)
+        self._durable_append, self._durable_epochs = tell(Checker.durable_append), tell(Checker.durable_epochs)
+        self._committed, self._believed = tell(Checker.committed), tell(Checker.believed)
+        self._role, self._established = tell(Checker.role), tell(Checker.established)
+        self._restored, self._acknowledged = tell(Checker.restored), tell(Checker.acknowledged)
+        self._started, self._crashed = tell(Checker.started), tell(Checker.crashed)
 
     def concerned(self, fact: str, again: bool) -> list[Checker]:
         """Return the checkers that handle this fact."""
@@ -177,247 +165,135 @@ class Judge:
         wanting = [checker for checker in self.checkers if getattr(type(checker), fact) is not plain]
         return [checker for checker in wanting if not (again and fact in checker.by_place)]
 
-    def _asking(self, fact: str, again: bool = False) -> Asked:
+    def _asking(self, fact: str, again: bool) -> list[Callable[..., None]]:
         return [getattr(checker, fact) for checker in self.concerned(fact, again)]
 
-    def _telling(self, fact: str) -> Callable[[ServerId, ServerId, Any], None]:
-        asked, servers = self._asking(fact), self.ghost.servers
+    def _tell(self, fact: Fact[Params], *, again: bool = False) -> Tell[Params]:
+        servers, checks = self.ghost.servers, self._asking(fact.__name__, again)
 
-        def tell(sid: ServerId, to: ServerId, message: object) -> None:
+        def tell(sid: ServerId, /, *args: Params.args, **kwargs: Params.kwargs) -> None:
             who = servers[sid]
-            for check in asked:
-                check(who, to, message)
+            for check in checks:
+                check(who, *args, **kwargs)
 
         return tell
 
     # -- the log, as handed to the disk --------------------------------------------------------------
 
-    def proposed(self, sid: ServerId, first: Zxid, payloads: Sequence[bytes]) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._proposed:
-            check(who, first, payloads)
-
-    def broadcasts(self, sid: ServerId, epoch: Epoch) -> None:
-        """It has proposed something of this epoch, and has delivered by then whatever it delivers before."""
-        who = self.ghost.servers[sid]
-        for check in self._broadcasts:
-            check(who, epoch)
-
     def appended(self, sid: ServerId, batch: Batch) -> None:
-        ghost = self.ghost
-        who = ghost.servers[sid]
-        tip = who.tip
-        stood = self._stood.get(batch.first)
-        if stood is not None and stood[0] is batch and stood[1] == tip:
-            for check in self._appended_again:
-                check(who, batch)
+        who = self.ghost.servers[sid]
+        place = batch, who.tip
+        before = self._logged.get(batch.first)
+        if before is not None and before[0] is batch and before[1] == who.tip:
+            self._appended_again(sid, batch)
         else:
-            for check in self._appended:
-                check(who, batch)
-            ghost.log(batch, tip)
-            self._stood[batch.first] = batch, tip
+            self._appended(sid, batch)
+            self.ghost.log(*place)
+            self._logged[batch.first] = place
         who.tip = batch.last
 
     def truncated(self, sid: ServerId, zxid: Zxid) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._truncated:
-            check(who, zxid)
-        who.tip = zxid
+        self._truncated(sid, zxid)
+        self.ghost.servers[sid].tip = zxid
 
     def installed(self, sid: ServerId, zxid: Zxid) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._installed:
-            check(who, zxid)
-        who.tip = zxid
-
-    def goes_by(self, sid: ServerId, members: Zxid) -> None:
-        for check in self._goes_by:
-            check(self.ghost.servers[sid], members)
-
-    def remembers(self, sid: ServerId, members: Zxid) -> None:
-        for check in self._remembers:
-            check(self.ghost.servers[sid], members)
+        self._installed(sid, zxid)
+        self.ghost.servers[sid].tip = zxid
 
     # -- the disk ------------------------------------------------------------------------------------
 
     def durable_append(self, sid: ServerId, batch: Batch) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._durable_append:
-            check(who, batch)
-        who.durable = batch.last
+        self._durable_append(sid, batch)
+        self.ghost.servers[sid].durable = batch.last
 
     def durable_end(self, sid: ServerId, zxid: Zxid) -> None:
-        """The log on the disk was cut at `zxid`, or a snapshot at `zxid` took its place."""
+        """The log on the disk was truncated at `zxid`, or replaced by a snapshot at `zxid`."""
         self.ghost.servers[sid].durable = zxid
 
     def durable_epochs(self, sid: ServerId, accepted: Epoch, current: Epoch, trusted: bool = True) -> None:
+        self._durable_epochs(sid, accepted, current)
         who = self.ghost.servers[sid]
-        for check in self._durable_epochs:
-            check(who, accepted, current)
         if trusted:
             who.impaired = False  # a leader has given it a whole history, and its promises are known or void
         who.accepted, who.current = accepted, current
 
-    def purged(self, sid: ServerId, oldest: Zxid, begins: Zxid) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._purged:
-            check(who, oldest, begins)
-
-    def stays(self, sid: ServerId, newest: Zxid, needless: Sequence[str]) -> None:
-        for check in self._stays:
-            check(self.ghost.servers[sid], newest, needless)
-
-    def counts_durable(self, sid: ServerId, zxid: Zxid) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._counts_durable:
-            check(who, zxid)
-
-    # -- words ---------------------------------------------------------------------------------------
-
-    def heard_notification(self, sid: ServerId, source: ServerId, message: Notification) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._heard_notification:
-            check(who, source, message)
+    # -- messages and commitment -----------------------------------------------------------------------
 
     def heard_leader_info(self, sid: ServerId, epoch: Epoch) -> None:
         self.ghost.servers[sid].promised = epoch
 
-    def heard_commit(self, sid: ServerId, zxid: Zxid) -> None:
-        for check in self._heard_commit:
-            check(self.ghost.servers[sid], zxid)
-
-    # -- commitment ----------------------------------------------------------------------------------
-
     def committed(self, sid: ServerId, zxid: Zxid, leads: bool) -> None:
-        ghost = self.ghost
-        who = ghost.servers[sid]
         if not leads:
-            for check in self._believed:
-                check(who, zxid)
+            self._believed(sid, zxid)
             return
-        path = ghost.extension(zxid) if zxid in ghost.depth else None
-        for check in self._committed:
-            check(who, zxid, path)
+        path = self.ghost.extension(zxid) if zxid in self.ghost.depth else None
+        self._committed(sid, zxid, path)
         if path:
-            ghost.commit(path)
+            self.ghost.commit(path)
 
     def role(self, sid: ServerId, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        who = self.ghost.servers[sid]
+        ghost, who = self.ghost, self.ghost.servers[sid]
         if state is State.LEADING and who.state != State.LEADING:
             who.stint += 1
-        for check in self._role:
-            check(who, state, epoch, leader, serving)
+        self._role(sid, state, epoch, leader, serving)
         if state is State.LEADING and who.state == State.LEADING and epoch > who.epoch:
-            self._establish(who, epoch)
+            self._established(sid, epoch)
+            ghost.initial[epoch], ghost.ruler[epoch] = who.tip, who.id
+            ghost.newest = max(ghost.newest, epoch)
         who.state, who.epoch, who.leader, who.serving = state, epoch, leader, serving
         self._looked()
 
-    def _establish(self, who: Known, epoch: Epoch) -> None:
-        ghost = self.ghost
-        for check in self._established:
-            check(who, epoch)
-        ghost.initial[epoch] = who.tip
-        ghost.ruler[epoch] = who.id
-        ghost.newest = max(ghost.newest, epoch)
-
-    def serves(self, sid: ServerId) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._serves:
-            check(who)
-
-    # -- the machine ---------------------------------------------------------------------------------
+    # -- the machine and its clients -------------------------------------------------------------------
 
     def applied(self, sid: ServerId, batch: Batch) -> None:
         who = self.ghost.servers[sid]
-        fed = self._fed.get(batch.first)
-        if fed is not None and fed[0] is batch and fed[1] == who.applied:
-            for check in self._applied_again:
-                check(who, batch)
+        before = self._fed.get(batch.first)
+        if before is not None and before[0] is batch and before[1] == who.applied:
+            self._applied_again(sid, batch)
         else:
-            for check in self._applied:
-                check(who, batch)
+            self._applied(sid, batch)
             self._fed[batch.first] = batch, who.applied
         who.applied = batch.last
         who.count += batch.count
 
-    def activated(self, sid: ServerId, ensemble: Ensemble) -> None:
-        who = self.ghost.servers[sid]
-        for check in self._activated:
-            check(who, ensemble)
-
     def restored(self, sid: ServerId, zxid: Zxid) -> None:
-        ghost = self.ghost
-        who = ghost.servers[sid]
-        for check in self._restored:
-            check(who, zxid)
-        who.applied = zxid
-        who.count = ghost.place.get(zxid, 0)
-
-    def machine(self, sid: ServerId, zxid: Zxid, state: int, digest: int) -> None:
+        self._restored(sid, zxid)
         who = self.ghost.servers[sid]
-        for check in self._machine:
-            check(who, zxid, state, digest)
-
-    # -- clients -------------------------------------------------------------------------------------
+        who.applied, who.count = zxid, self.ghost.place.get(zxid, 0)
 
     def acknowledged(self, sid: ServerId, zxid: Zxid) -> None:
-        ghost = self.ghost
-        for check in self._acknowledged:
-            check(ghost.servers[sid], zxid)
-        ghost.acknowledged = max(ghost.acknowledged, zxid)
-
-    def barrier_asked(self, sid: ServerId, token: int) -> None:
-        for check in self._barrier_asked:
-            check(self.ghost.servers[sid], token)
-
-    def barrier_answered(self, sid: ServerId, token: int, zxid: Zxid) -> None:
-        for check in self._barrier_answered:
-            check(self.ghost.servers[sid], token, zxid)
+        self._acknowledged(sid, zxid)
+        self.ghost.acknowledged = max(self.ghost.acknowledged, zxid)
 
     # -- the process ---------------------------------------------------------------------------------
 
     def started(self, sid: ServerId, recovered: Recovered, last: Zxid) -> None:
-        """It read its disk and found `recovered`, a history that ends at `last`."""
-        who = self.ghost.servers[sid]
-        for check in self._started:
-            check(who, recovered)
+        """The server has read its disk and found `recovered`, a history that ends at `last`."""
+        self._started(sid, recovered)
         behind = recovered.snapshot
         for batch in recovered.batches:
             self.ghost.log(batch, behind)
             behind = batch.last
+        who = self.ghost.servers[sid]
         who.tip = who.durable = last
         who.accepted, who.current = recovered.accepted, recovered.current
-        who.went_back = False
-        who.up = True
+        who.went_back, who.up = False, True
 
     def crashed(self, sid: ServerId, unfinished: Sequence[Write] = ()) -> None:
+        self._crashed(sid, unfinished)
         who = self.ghost.servers[sid]
-        for check in self._crashed:
-            check(who, unfinished)
         who.tip = who.durable
         who.state, who.leader, who.serving, who.up = State.LOOKING, None, False, False
         self._looked()
 
     def disk_lost(self, sid: ServerId) -> None:
-        """The script took the disk away, or damaged it. What was on it still counts as having been there."""
+        """The script removed the disk, or damaged it. Its former content still counts as having been durable."""
         who = self.ghost.servers[sid]
         who.kept.append(who.durable)
         who.impaired = True
 
     def disk_went_back(self, sid: ServerId) -> None:
-        """The script made the disk what it was earlier. Nothing on it says so, and what was on it still counts."""
+        """The script restored an old state of the disk, unnoticeably. Its former content still counts."""
         who = self.ghost.servers[sid]
         who.kept.append(who.durable)
         who.went_back = True
-
-    def failed(self, sid: ServerId, doing: str, error: Exception) -> None:
-        for check in self._failed:
-            check(self.ghost.servers[sid], doing, error)
-
-    def contradicted(self, sid: ServerId, what: str) -> None:
-        for check in self._contradicted:
-            check(self.ghost.servers[sid], what)
-
-    def observed(self, sid: ServerId, silent: Sequence[ServerId]) -> None:
-        for check in self._observed:
-            check(self.ghost.servers[sid], silent)

@@ -1,4 +1,4 @@
-"""At most one server leads an epoch, and it does so once; and nobody follows who does not lead."""
+"""At most one server leads an epoch, it does so once, and only a leader is followed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOOKING: Final = State.LOOKING
 
 
 class OneLeaderPerEpoch(Checker):
-    """Leadership 1 and 2: whoever is ever established in an epoch is its only leader, in one stint of leading.
+    """Leadership 1 and 2: a server that is established in an epoch is its only leader, in one leadership.
 
-    The stint matters: a server that led an epoch, crashed and led it again would number two different
-    transactions alike, although no other server was involved.
+    A server that led an epoch, crashed and led it again would give one zxid to two transactions, although no other
+    server was involved.
     """
 
     promise = "one leader per epoch"
@@ -53,13 +53,11 @@ class OneLeaderPerEpoch(Checker):
 
 
 class LeaderCompleteness(Checker):
-    """Whoever is established in an epoch holds all that was ever committed in earlier ones; and what is
-    committed in an earlier epoch later on, it holds, too.
+    """An established leader holds all transactions that were or will be committed in earlier epochs.
 
-    A transaction is committed in the epoch of whoever leads then, be it of an earlier one itself.
-
-    The second half is for a deposed leader that learns late that a quorum had acknowledged. Of later epochs
-    it need not know: a candidate that slept through them is no danger, as no quorum will adopt its epoch.
+    A transaction is committed in the epoch of the leader that commits it, even if it was proposed in an earlier one. A
+    deposed leader may learn late that a quorum had acknowledged. Commits of later epochs do not count: no quorum will
+    adopt the epoch of a candidate that missed them.
     """
 
     promise = "leader completeness"
@@ -67,7 +65,7 @@ class LeaderCompleteness(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._until: dict[Epoch, Zxid] = {}
-        """How much was committed in an epoch for the first time."""
+        """The last zxid that was committed in each epoch for the first time."""
 
     def established(self, who: Known, epoch: Epoch) -> None:
         ghost = self.ghost
@@ -87,8 +85,8 @@ class LeaderCompleteness(Checker):
             return
         if not ghost.holds(ghost.initial[ghost.newest], zxid):
             self.fail(
-                f"server {who.id} of epoch {who.epoch} committed {show(zxid)},"
-                f" but epoch {ghost.newest} began without it"
+                f"server {who.id} of epoch {who.epoch} committed {show(zxid)}, but epoch {ghost.newest} began without"
+                f" it"
             )
 
 
@@ -100,7 +98,7 @@ class RemovedLeaderEnds(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._left: dict[ServerId, int] = {}
-        """In which of its times as a leader."""
+        """The leadership in which each server committed its own removal."""
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
         ghost = self.ghost
@@ -113,11 +111,11 @@ class RemovedLeaderEnds(Checker):
 
 
 class FollowsALeader(Checker):
-    """Who ends its search by following somebody has heard from that one itself that it leads, or has taken part in
-    its election: has heard of somebody in search of a leader who votes for it, and of a quorum that does.
+    """A server that begins to follow has a notification of the leader itself, or has taken part in its election: it has
+    notifications of a looking server that votes for that leader, and of a quorum that does.
 
-    That others follow it proves nothing: they may not have noticed yet that it is gone, and as long as everybody
-    follows because everybody else does, nobody is elected.
+    Votes of followers prove nothing: they may not have noticed yet that their leader is gone, and as long as servers
+    follow because others do, none is elected.
     """
 
     promise = "only a leader is followed"
@@ -167,11 +165,11 @@ class FollowsALeader(Checker):
 
 @define
 class _Heard:
-    """Facts about one server, since its last election ended."""
+    """The notifications that one server received since its last election ended."""
 
     leads: set[ServerId] = field(factory=set)
     searched: set[ServerId] = field(factory=set)
-    """Whom somebody votes for who is in search of a leader."""
+    """The servers for which a looking server votes."""
     votes: dict[ServerId, set[ServerId]] = field(factory=dict)
     views: dict[int, Ensemble] = field(factory=dict)
 

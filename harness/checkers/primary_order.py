@@ -21,10 +21,9 @@ _LEADING: Final = State.LEADING
 
 
 class LocalPrimaryOrder(Checker):
-    """For all a, b of one primary, a broadcast before b: whoever delivers b delivers a before b.
+    """For all a, b of one primary, a broadcast before b: a server that delivers b delivers a before b.
 
-    Every proposal gets its number within its primary's reign. Delivering 1, 2, 3, ... without a gap is
-    the same as the sentence above for all pairs.
+    Every proposal has a number in its primary's epoch. Delivering 1, 2, 3, ... without a gap is the same for all pairs.
     """
 
     promise = "local primary order"
@@ -44,7 +43,7 @@ class LocalPrimaryOrder(Checker):
         self._count[epoch] = count
 
     def applied(self, who: Known, batch: Batch) -> None:
-        """Behind what it applied last, or whatever a snapshot brought it."""
+        """Number them behind the last applied transaction, or behind a restored snapshot."""
         same = epoch_of(batch.first) == epoch_of(who.applied)
         number = self._number.get(who.applied, 0) if same else 0
         for zxid in range(batch.first, batch.last + 1):
@@ -54,8 +53,8 @@ class LocalPrimaryOrder(Checker):
             number += 1
             if proposed != number:
                 self.fail(
-                    f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary,"
-                    f" where number {number} is due"
+                    f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary, where number"
+                    f" {number} is due"
                 )
 
 
@@ -71,14 +70,15 @@ class GlobalPrimaryOrder(Checker):
 
 
 class PrimaryIntegrity(Checker):
-    """A primary that broadcasts has delivered what anybody had before it began, and what its followers have since."""
+    """A primary that broadcasts has delivered what any server had before it began, and what its followers have
+    since."""
 
     promise = "primary integrity"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._broadcasting: dict[Epoch, ServerId | None] = {}
-        """None: it was started again since, and what it delivers now is not as of that epoch."""
+        """None: it was restarted since, and its deliveries do not belong to that epoch any more."""
 
     def started(self, who: Known, recovered: Recovered) -> None:
         for epoch, primary in self._broadcasting.items():

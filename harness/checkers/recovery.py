@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final
 from zlib import crc32
 
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
-from harness.worlds.cores.machine import entry
 from zab.core.batch import digest_of
 from zab.core.ready import Append, InstallSnapshot, Recovered, SaveEpochs, Truncate, Write
 from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
@@ -17,11 +17,11 @@ Found = tuple[Epoch, Epoch, Zxid]
 
 
 class RestartIsTheDisk(Checker):
-    """Everything reported durable is there again, and beyond it only a beginning of what was under way.
+    """Everything reported durable is found again, and beyond it only a prefix of the outstanding writes.
 
-    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote. Every other one
-    votes. Content that could not be read once may be there again another time, unless it was replaced. A server whose
-    disk was put back to an earlier state finds that state, and nothing on the disk can tell it so.
+    A server whose disk was lost or damaged may find less, but must notice it and not vote. Every other server votes.
+    Content that was unreadable once may be readable another time, unless it was replaced. A server whose disk was
+    restored to an earlier state finds that state, and cannot notice it.
     """
 
     promise = "a restart finds what was durable"
@@ -30,10 +30,10 @@ class RestartIsTheDisk(Checker):
         super().__init__(ghost)
         self._possible: dict[ServerId, list[Found]] = {}
         self._most: dict[ServerId, tuple[Epoch, Epoch]] = {}
-        """The newest epochs that each has ever promised and adopted: of two copies of a disk, the newer one may be put
-        back after the older."""
+        """The newest epochs that each server has ever promised and adopted: of two copies of a disk, the newer one may
+        be restored after the older."""
         self._unread: dict[ServerId, tuple[Zxid, set[Zxid]]] = {}
-        """Where the log ended for who could not read it, and where it may have ended before."""
+        """For servers that could not read their log: where it ended then, and where it may have ended before."""
 
     def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
         accepted, current, last = who.accepted, who.current, who.durable
@@ -81,7 +81,7 @@ class RestartIsTheDisk(Checker):
             return
         if who.went_back and (not recovered.voting or self._was_there(found, who)):
             return
-        # Whoever holds a transaction of an epoch holds what the epoch began with, and may say so.
+        # A server that holds a transaction of an epoch holds its initial history, and may report that epoch.
         if any(found == (accepted, max(current, epoch_of(end)), end) for accepted, current, end in possible):
             return
         self.fail(f"server {who.id} finds {_show(found)} on its disk, expected {' or '.join(map(_show, possible))}")
@@ -99,7 +99,7 @@ def _show(found: Found) -> str:
 
 
 class KeptSnapshotsServe(Checker):
-    """An older snapshot is kept for the day on which the newer one cannot be read: the log must go on behind it."""
+    """An older snapshot is kept in case the newer one is unreadable: the log must continue it."""
 
     promise = "the log continues every kept snapshot"
 
@@ -109,10 +109,10 @@ class KeptSnapshotsServe(Checker):
 
 
 class NothingNeedlessStays(Checker):
-    """A disk does not fill up with what nobody will ever read again.
+    """A disk does not fill up with files that are never read again.
 
-    A snapshot that cannot be read does not count as one of those to be kept, so that something older may stay for it;
-    but not behind two more that this server has stored itself.
+    An unreadable snapshot does not count as one of those to be kept, so an older one may stay for it, but not after the
+    server has stored two more itself.
     """
 
     promise = "files that no kept snapshot needs are deleted"
@@ -120,7 +120,7 @@ class NothingNeedlessStays(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._stood: dict[ServerId, tuple[Zxid, dict[str, int]]] = {}
-        """The newest snapshot, and for how many of them each needless file has been there."""
+        """The newest snapshot, and for how many snapshots each needless file has been there."""
 
     def started(self, who: Known, recovered: Recovered) -> None:
         self._stood.pop(who.id, None)
@@ -143,7 +143,11 @@ class NothingNeedlessStays(Checker):
 
 
 _MORE: Final = 2
-"""So many snapshots are kept."""
+"""The number of snapshots that are kept."""
+
+
+_ENTRY: Final = Struct(">QH")
+"""The head of an entry in the state of the list machine: zxid, and length of the payload."""
 
 
 class MachineIsHistory(Checker):
@@ -174,5 +178,6 @@ class MachineIsHistory(Checker):
         while len(self._states) <= place:
             zxid = ghost.canon[len(self._states)]
             payload = ghost.payload[zxid]
-            self._states.append(crc32(entry(zxid, payload), self._states[-1]))
+            entry = _ENTRY.pack(zxid, len(payload)) + payload
+            self._states.append(crc32(entry, self._states[-1]))
             self._digests.append(digest_of((payload,), self._digests[-1]))

@@ -1,8 +1,8 @@
-"""Every step of a server is one that the specification allows to it at that moment.
+"""The refinement check: every step of a server is one that the specification allows at that moment.
 
-The other checkers ask whether something has gone wrong. This one asks whether something was done that may not be
-done, and most of what goes wrong was done some time before. A step that no action matches is told with the guard that
-does not hold. What changes nothing that the specification knows of is an empty sequence of actions.
+The other checkers notice a wrong result. This one notices the wrong step that leads to it, mostly some time earlier,
+and reports the guard that does not hold. A step that changes nothing in the specification is an empty sequence of
+actions.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from harness.checkers import specification as actions
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
-from harness.spec import actions
-from harness.spec.actions import Action
-from harness.spec.state import Promise, State
+from harness.checkers.specification import Action, Promise, State
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, UpToDate
@@ -24,27 +23,11 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 
 PAIR: Final = len(Action) + 1
 
-# As plain numbers: every step of every server is one of these, and members of an enum are looked up slowly.
-_START = int(Action.START)
-_CRASH = int(Action.CRASH)
-_PROMISE = int(Action.PROMISE)
-_ADOPT = int(Action.ADOPT)
-_ESTABLISH = int(Action.ESTABLISH)
-_SEEK = int(Action.SEEK)
-_ANNOUNCE = int(Action.ANNOUNCE)
-_TELL_PROMISE = int(Action.TELL_PROMISE)
-_IMPOSE = int(Action.IMPOSE)
-_CUT = int(Action.CUT)
-_REPLACE = int(Action.REPLACE)
-_TELL_ADOPTED = int(Action.TELL_ADOPTED)
-_LET_SERVE = int(Action.LET_SERVE)
-_PROPOSE = int(Action.PROPOSE)
-_ACCEPT = int(Action.ACCEPT)
-_ACKNOWLEDGE = int(Action.ACKNOWLEDGE)
-_LEARN = int(Action.LEARN)
-_COMMIT = int(Action.COMMIT)
-_DELIVER = int(Action.DELIVER)
-_SERVE = int(Action.SERVE)
+# Plain numbers, because every step of every server is one of these, and members of an enum are looked up slowly.
+(
+    _START, _SEEK, _PROMISE, _ANNOUNCE, _TELL_PROMISE, _ESTABLISH, _IMPOSE, _CUT, _REPLACE, _ACCEPT, _ADOPT,
+    _TELL_ADOPTED, _LET_SERVE, _PROPOSE, _ACKNOWLEDGE, _COMMIT, _LEARN, _DELIVER, _SERVE, _CRASH,
+) = map(int, Action)  # fmt: skip
 _LEADS: Final = Role.LEADING
 
 

@@ -1,4 +1,4 @@
-"""Promises to callers: a barrier includes every acknowledged write, and no server fails."""
+"""What callers rely on: a barrier includes every acknowledged write, serving servers are current, and none fails."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from zab.core.zxid import NOTHING, ServerId, Zxid, show
 
 
 class BarrierIsLinearizable(Checker):
-    """A barrier is behind every write that anybody was told of before the barrier was asked, and is reached here.
+    """A barrier covers every write that any client knew of before the barrier's request, and is reached at this server.
 
-    Told of it is also who reads where it has been applied: that is where a client of a follower waits for its own.
+    A client also knows of a write that any server has applied, because it can read it there.
     """
 
     promise = "barriers are linearizable"
@@ -21,7 +21,7 @@ class BarrierIsLinearizable(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._floor: dict[int, tuple[Zxid, bool]] = {}
-        """By token: what must be behind it, and whether a client had been told of that by who led."""
+        """By token: the zxid that the barrier must cover, and whether a leader had acknowledged it to a client."""
         self._shown = NOTHING
 
     def applied(self, who: Known, batch: Batch) -> None:
@@ -43,8 +43,8 @@ class BarrierIsLinearizable(Checker):
 
 
 class ServingIsCurrent(Checker):
-    """Whoever begins to serve has applied what its leader called committed, and that is no less than what the
-    epoch began with."""
+    """A server that begins to serve has applied what its leader called committed: at least the initial history of the
+    epoch."""
 
     promise = "serving servers are current"
 
@@ -78,7 +78,7 @@ class ServingIsCurrent(Checker):
 
 
 class NoCrash(Checker):
-    """No legal act of a peer or a disk makes a server fail."""
+    """No legal input from a peer or a disk makes a server fail."""
 
     promise = "no server fails unexpectedly"
 
@@ -87,7 +87,7 @@ class NoCrash(Checker):
 
 
 class HistoriesAgree(Checker):
-    """Servers that compare their histories where these are to be the same find the same."""
+    """Servers that compare histories that must be equal find them equal."""
 
     promise = "histories agree"
 

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from attrs import define, field, frozen
 
+from harness.checkers.broken import Broken
+
 WHOLE: Final = "a transaction is atomic"
 STANDS: Final = "records that were read as committed stay, and none appear before them"
 PLACED: Final = "offsets commit with their transaction"
@@ -108,12 +110,6 @@ class Journal:
         """Each is later than the one before."""
         self._moments += 1
         return self._moments
-
-
-@frozen
-class Broken:
-    promise: str
-    what: str
 
 
 def judge(journal: Journal) -> Iterator[Broken]:

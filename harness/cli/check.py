@@ -21,8 +21,8 @@ from harness.checkers.store import Broken, Verdict, judge
 from harness.cli import check_records
 from harness.cli.common import HELD, HISTORY_BYTES_MAX, VIOLATED, Misuse, positive, text_of
 from harness.history import History
-from harness.history_json import loads, to_json
-from harness.json_lines import HistoryError
+from harness.history_json import loads
+from harness.json_lines import HistoryError, to_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,8 @@ import json
 from attrs import asdict
 
 from harness.checkers.records import HistoryError, Verdict, judge, loads
-from harness.checkers.records.as_json import to_json
 from harness.cli.common import HELD, VIOLATED, Misuse
+from harness.json_lines import to_json
 
 
 def act(arguments: argparse.Namespace, text: str) -> int:

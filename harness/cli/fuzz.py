@@ -38,9 +38,8 @@ from harness.cli.shrink import in_words, keep_script
 from harness.draw import JOINERS
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign, grouped
-from harness.overlaps import summary
-from harness.points import Point, missed, points_of
-from harness.points.table import PREFIX
+from harness.probes import PREFIX, Probe, missed, probes_of
+from harness.recoveries import overlap_summary
 from harness.rerun import rerun
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
@@ -168,7 +167,7 @@ def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -
         print(json.dumps(made))
     else:
         print(_summary(plan, total, took))
-        if pairs := summary(total.overlaps):
+        if pairs := overlap_summary(total.overlaps):
             print(pairs)
         for failure in total.failures:
             print(f"VIOLATED {failure.promise}: {failure.what}")
@@ -186,12 +185,12 @@ def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -
 # -- what must occur -------------------------------------------------------------------------------------
 
 
-def _never(plan: Plan, total: Tally) -> list[Point]:
+def _never(plan: Plan, total: Tally) -> list[Probe]:
     """Situations that no run came to, of those that this world sees."""
-    return missed(total.counts, points_of(plan.machine)) if plan.world == "cores" else []
+    return missed(total.counts, probes_of(plan.machine)) if plan.world == "cores" else []
 
 
-def _overdue(plan: Plan, total: Tally) -> list[Point]:
+def _overdue(plan: Plan, total: Tally) -> list[Probe]:
     """Those that so many runs must have come to. Runs that are smaller than usual, or of few servers, need not."""
     usual = Plan(1)
     small = plan.faults < usual.faults or plan.ops < usual.ops or plan.length_ms < usual.length_ms

@@ -92,7 +92,7 @@ class JudgeStates:
 
     def _run(self, state: int, facts: tuple[Fact, ...]) -> int | Violation:
         judge = self._judge
-        judge._stood.clear()  # caches, which compare batches by identity
+        judge._logged.clear()  # caches, which compare batches by identity
         judge._fed.clear()
         judge.ghost.batches.clear()
         for part, values in zip(self._parts, pickle.loads(self._pickles[state]), strict=True):

@@ -15,8 +15,7 @@ from harness.faults import Script
 from harness.history import History
 from harness.history_rows import to_rows
 from harness.outcome import Outcome
-from harness.points import partitions
-from harness.points.table import PREFIX
+from harness.probes import OF_PARTITIONS, PREFIX
 from harness.scripts import to_json
 from harness.trace import Trace, brief
 
@@ -96,7 +95,7 @@ def _situations(script: Script, counts: dict[str, int]) -> dict[str, int]:
     """Those that must occur in a campaign. Which faults hit is the script's doing, and with all that is counted
     besides no two runs would be alike.
     """
-    names = partitions.NAMES if script.machine == "partitions" else None
+    names = {probe.name for probe in OF_PARTITIONS} if script.machine == "partitions" else None
     points = {name: times for name, times in counts.items() if name.startswith(PREFIX)}
     return {name: times for name, times in points.items() if names is None or name.removeprefix(PREFIX) in names}
 

@@ -20,9 +20,8 @@ from harness.faults import Script
 from harness.history import History
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
-from harness.overlaps import overlaps
-from harness.points.watching import Points, came_to
-from harness.recoveries import Acknowledged, Hit, recoveries
+from harness.probes.observer import Probes, came_to
+from harness.recoveries import Acknowledged, Hit, overlaps, recoveries
 from harness.script.checks import grouped
 from harness.trace import Trace
 from harness.worlds.cores.crashed import Crashed
@@ -123,10 +122,10 @@ class Common(ABC, Generic[S]):
         self.founders = founders_of(script)
         self.ghost = Ghost(self.founders, servers)
         self.availability = Availability(self.ghost, lambda: self.now)
-        self._points = Points(self.ghost)
+        self._probes = Probes(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
         self._acknowledged = Acknowledged(self.ghost, lambda: self.now)
-        onlookers = [lambda _: self._oracle, lambda _: self._points, lambda _: self._acknowledged]
+        onlookers = [lambda _: self._oracle, lambda _: self._probes, lambda _: self._acknowledged]
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
         self.undecided = ""
@@ -195,7 +194,7 @@ class Common(ABC, Generic[S]):
         quiet = self.availability.quiet()
         broken = self.violation or self._oracle.unserved(quiet, self.liveness.bound_ms)
         history = self.history()
-        counts = self.counts | came_to(self._points, self.counts, history)
+        counts = self.counts | came_to(self._probes, self.counts, history)
         return Outcome(
             script=self.script,
             promise=None if broken is None else broken.promise,

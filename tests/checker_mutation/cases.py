@@ -46,24 +46,20 @@ def _named(package: str, names: str) -> tuple[str, ...]:
 
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "zab": _named("checkers", "leadership history durability delivery primary_order recovery service ghost judge"),
-    "spec": (*_named("checkers", "refinement"), *_named("spec", "actions state")),
+    "spec": _named("checkers", "refinement specification"),
     "oracle": ("harness.oracle", "harness.availability"),
     "liveness": ("harness.worlds.cores.liveness",),
     "store": _named(
-        "checkers.store",
-        "broken model replay calls case lists log order realtime image effects outcomes sessions sequences watching"
-        " watches linearize judge promises",
+        "checkers.store", "case model replay log order image writes refusals sessions watching watches linearize judge"
     ),
-    "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.passing"),
+    "limits": (*_named("checkers.store", "quotas sessions"), "harness.worlds.cores.store.passing"),
     "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
     "controller": (
-        *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
+        *_named("checkers.controller", "case controllers partitions settled"),
         "harness.checkers.controller",
     ),
-    "partitions": _named("checkers.partitions", "copies epochs keeper lives settled shares"),
-    "records": _named(
-        "checkers.records", "broken case groups judge lag lost members polls sends standing stood values verify"
-    ),
+    "partitions": _named("checkers.partitions", "commitment copies disks keeper lives logs replicas settled shares"),
+    "records": _named("checkers.records", "case groups judge lost members polls values verify"),
     "transactions": _named("checkers", "transactions"),
 }
 """The modules of each group."""

@@ -28,7 +28,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "nothing is committed in an epoch before its leader is established"
     ),
     # -- the specification -------------------------------------------------------------------------------
-    "spec.actions promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
+    "checkers.specification promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
         "it is asked only when the promise on the disk becomes another one"
     ),
     # -- the oracle --------------------------------------------------------------------------------------
@@ -40,10 +40,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.replay Replay.__init__: `zxid < last` for `zxid <= last`": (
         "changes of one zxid that are neighbours are one group"
     ),
-    "checkers.store.calls Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
+    "checkers.store.case Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
         "what is looked for is claimed by no call, so no call has its zxid"
     ),
-    "checkers.store.sequences check: without `request.op == 'create'` in `request.op == 'create' and"
+    "checkers.store.log numbered: without `request.op == 'create'` in `request.op == 'create' and"
     " 'sequential' in request.mode`": "only a create has a mode",
     "checkers.store.judge Verdict.held: without `self.store.held` in `self.store.held and"
     " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
@@ -59,10 +59,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _Session._by_event: never `not state.table`": (
         "who watches nothing is told nothing, whatever changes are gone through"
     ),
-    "checkers.store.realtime _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
+    "checkers.store.order _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
         "no two writes have one zxid"
     ),
-    "checkers.store.realtime _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
+    "checkers.store.order _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
         "no write has the zxid of an end"
     ),
     "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid <= 0`": (
@@ -78,7 +78,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "no event tells of zxid 1: what is committed first opens a session"
     ),
     "checkers.store.watches _words: `zxid >= 0` for `zxid > 0`": "what is due has a zxid, or -1 if it is not said",
-    "checkers.store.calls Calls._match: `place <= low` for `place < low`": (
+    "checkers.store.case Calls._match: `place <= low` for `place < low`": (
         "what is at that place has been matched, and is not looked at"
     ),
     "checkers.store.replay Replay.lives: 1 for 0 in `[0]`": "what was never there was not there from any zxid on",
@@ -100,32 +100,32 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.quotas _refused_at_no_time: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
         "what was refused changes nothing, so at its zxid all is as it was right before"
     ),
-    "checkers.store.silence _asked_before: `written[place][0] <= end` for `written[place][0] < end`": (
+    "checkers.store.sessions _asked_before: `written[place][0] <= end` for `written[place][0] < end`": (
         "no write has the zxid of an end"
     ),
     # -- controllers -------------------------------------------------------------------------------------
-    "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
+    "checkers.controller.partitions arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
     # -- partitions --------------------------------------------------------------------------------------
-    "checkers.partitions.keeper Keeper._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
-    "checkers.partitions.keeper Keeper.catch_up: never `self._place == self._world.changes_upto`": (
+    "checkers.partitions.replicas Replicas._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
+    "checkers.partitions.replicas Replicas.catch_up: never `self._place == upto`": (
         "nothing has been committed since then, so there is nothing to go through"
     ),
-    "checkers.partitions.keeper Keeper.catch_up: without `change.path.startswith(f'{znodes.DELETE_TOPICS}/')` in"
+    "checkers.partitions.replicas Replicas.catch_up: without `change.path.startswith(f'{znodes.DELETE_TOPICS}/')` in"
     " `change.kind == 'create' and change.path.startswith(f'{znodes.DELETE_TOPICS}/')`": (
         "whatever else is created, its path is taken for the name of a topic, and no topic has a path for its name"
     ),
-    "checkers.partitions.keeper Keeper.looked: without `continue`": (
+    "checkers.partitions.logs Logs.changed: without `continue`": (
         "what is as it was is looked at once more: more slowly, with the same result"
     ),
     "checkers.partitions.copies Copy.seen: returns at once": (
         "what is as it was is looked at once more: more slowly, with the same result"
     ),
-    "checkers.partitions.keeper Keeper._look: `watermark >= len(truth.committed)` for"
+    "checkers.partitions.logs Logs._compare: `watermark >= len(truth.committed)` for"
     " `watermark > len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
-    "checkers.partitions.keeper Keeper._look: without `watermark > len(truth.committed)` in `leads and watermark >"
+    "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"
     " len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
-    "checkers.partitions.keeper Keeper._grew: 2 for 1 in `-1`": "no producer's number is below 0",
+    "checkers.partitions.logs Logs._grew: 2 for 1 in `-1`": "no producer's number is below 0",
     "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (
@@ -146,7 +146,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "what stands in front of the first record has no value, and without one nobody looks at its offset"
     ),
     "checkers.records.lost _missing: never `not missing`": "who has read past nothing is looked for in vain: the same",
-    "checkers.records.sends behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
+    "checkers.records.values behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
         "nowhere is below every offset, and raises no watermark"
     ),
     "checkers.records.judge judge: never `not broken`": (

@@ -11,8 +11,7 @@ from typing import Final, TypeAlias
 
 from attrs import evolve
 
-from harness.checkers.store.calls import Call
-from harness.checkers.store.case import Case
+from harness.checkers.store.case import Call, Case
 from harness.history import Asked, Became, Change, Event, Fired, History, Reply, Told
 
 Spoiler: TypeAlias = Callable[[Random, History], History | None]

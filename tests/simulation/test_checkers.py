@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers import ALL, Ghost, Judge, Violation
+from harness.checkers import ALL, Checker, Ghost, Judge, Violation
 from harness.checkers.primary_order import GlobalPrimaryOrder
 from tests.histories.zab import STORIES, Story, Told
 from tests.histories.zab.story import ENSEMBLE
@@ -40,4 +40,6 @@ def test_every_promise_has_one_name() -> None:
 
 def test_a_checker_is_asked_only_for_what_it_wants() -> None:
     judge = Judge(Ghost(ENSEMBLE, 4), [GlobalPrimaryOrder])
-    assert [name for name, asked in vars(judge).items() if isinstance(asked, list) and asked] == ["_applied"]
+    facts = [name for name, fact in vars(Checker).items() if callable(fact) and name not in ("__init__", "fail")]
+    assert [fact for fact in facts if judge.concerned(fact, again=False)] == ["applied"]
+    assert not any(judge.concerned(fact, again=True) for fact in facts)

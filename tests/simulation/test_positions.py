@@ -79,7 +79,7 @@ def test_what_was_replaced_is_cleaned_away_and_the_newest_is_shown_by_who_moves_
     )
     assert counts["positions acknowledged"] >= 62
     assert counts["records replaced"] >= 20
-    committed = len(made.keeper.truth(WHERE).committed)
+    committed = len(made.keeper.replicas.truth(WHERE).committed)
     for broker in made.brokers.values():
         log = broker.disk.logs.logs[WHERE.topic, WHERE.partition]
         assert log.end_offset == committed
@@ -102,8 +102,8 @@ def test_records_go_when_they_are_old_enough_and_followers_follow() -> None:
     )
     where = TopicPartition("t1", 0)
     assert counts["acknowledged all"] == 36
-    starts = [made.keeper.copies[broker][where].start for broker in made.brokers]
-    assert all(0 < start <= len(made.keeper.truth(where).committed) for start in starts)
+    starts = [made.keeper.replicas.copies[broker][where].start for broker in made.brokers]
+    assert all(0 < start <= len(made.keeper.replicas.truth(where).committed) for start in starts)
 
 
 def test_what_comes_late_from_an_earlier_generation_is_refused() -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers import ALL, Refinement
+from harness.checkers.specification import Action
 from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.earlier import earlier
 from harness.mutants.table import BY_NAME
-from harness.spec.actions import Action
 from harness.worlds.cores.world import world_of
 from tests.histories.zab import STORIES, Story
 from tests.histories.zab.story import ONE, THREE, TWO, batch

@@ -84,7 +84,7 @@ def test_a_budget_bounds_the_cheap_way_too() -> None:
 def test_what_clients_saw_comes_before_that_nothing_comes_to_rest() -> None:
     held = cores.run(Script(7, length_ms=300))
     restless = evolve(held, promise="liveness", what="client 1 watches /a, and its server does not know")
-    broken = Kept((Broken("no event is missed", "the event CREATED /a did not come", 1),), 1, 1)
+    broken = Kept((Broken("no event is missed", "the event CREATED /a did not come", at=1),), 1, 1)
     named = with_cause(restless, broken)
     assert named.promise == "no event is missed"
     assert named.what == f"{broken.what}; and then liveness: {restless.what}"

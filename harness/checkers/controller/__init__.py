@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from harness.checkers.controller import assignments, epochs, fenced, leaders, obedience, versions
-from harness.checkers.controller.case import Broken, Case
+from harness.checkers.broken import Broken
+from harness.checkers.controller import controllers, partitions
+from harness.checkers.controller.case import Case
 from harness.checkers.controller.facts import Fact
 from harness.history import History
 from kraft_controller.wire.znodes import DamagedNode
@@ -18,13 +19,13 @@ from kraft_controller.wire.znodes import DamagedNode
 READABLE: Final = "written znodes can be decoded"
 
 ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
-    epochs.check,
-    fenced.check,
-    leaders.check,
-    versions.check,
-    assignments.check,
-    assignments.arrived,
-    obedience.check,
+    controllers.one_per_epoch,
+    controllers.fenced,
+    partitions.leaders,
+    partitions.versions,
+    partitions.assignments,
+    partitions.arrived,
+    controllers.obedience,
 )
 
 

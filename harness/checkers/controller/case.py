@@ -22,12 +22,6 @@ WRITES: Final = ("create", "set", "delete")
 
 
 @frozen
-class Broken:
-    promise: str
-    what: str
-
-
-@frozen
 class Written:
     """One change of one node, with what was there before it and who ruled then."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from typing import Final
+from collections.abc import Collection, Container, Mapping
+from typing import Final, Protocol
 
 from harness.checkers.controller.case import ANY, STATE, TOPIC
-from harness.worlds.controller.replicas import Replicas
+from kraft_controller.core.commands import Role
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState, Topic
 from kraft_controller.wire import znodes
@@ -15,6 +15,19 @@ UNFINISHED: Final = "everything that was begun completes"
 APART: Final = "brokers agree with the store"
 
 Data = Mapping[str, bytes | None]
+
+
+class Replicas(Protocol):
+    """A broker's knowledge: what it was told, and what is on its disk."""
+
+    @property
+    def metadata(self) -> Mapping[TopicPartition, PartitionState]: ...
+    @property
+    def roles(self) -> Mapping[TopicPartition, Role]: ...
+    @property
+    def stopped(self) -> Container[TopicPartition]: ...
+    @property
+    def disk(self) -> Collection[TopicPartition]: ...
 
 
 def unfinished(data: Data) -> str | None:

@@ -1,1 +1,1 @@
-"""What brokers promise of the records that they replicate, and whether they keep it: looked at with every step."""
+"""The invariants of replication, checked with every step of a simulated broker."""

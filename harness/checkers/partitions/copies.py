@@ -1,4 +1,4 @@
-"""What an onlooker knows of partitions: what each broker's log holds, and what of it was ever committed."""
+"""The data of the replication checkers: records, each replica's log, and the truth about each partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replica.wire.records import read_records
 
 class Record(NamedTuple):
     epoch: int
-    """Under which leader it was written."""
+    """The leader epoch under which it was written."""
     value: bytes
     producer: int
     sequence: int
@@ -24,11 +24,11 @@ class Record(NamedTuple):
 
 
 Ident: TypeAlias = bytes
-"""Of a topic: one that is made again under the same name has another."""
+"""The id of a topic: a new topic of the same name has another one."""
 
 
 def ident_of(topic_id: TopicId) -> Ident:
-    """Sixteen bytes, as `partition.metadata` wants them, of an id that the harness made."""
+    """Return the sixteen bytes that `partition.metadata` wants, of an id that the harness made."""
     return int(topic_id[1:]).to_bytes(16, "big")
 
 
@@ -42,18 +42,18 @@ class Key:
 
 
 GONE: Final = Record(-1, b"", -1, -1)
-"""Stands where nobody has looked before it went, and where a cleaner was."""
+"""Stands for a record that compaction removed, or that was gone before it was read."""
 COMPACTED: Final = frozenset(INTERNAL)
-"""Topics of which a cleaner takes what a later record of its key replaces."""
+"""Topics that are compacted: a later record of a key replaces the earlier ones."""
 
 
 @define(eq=False)
 class Copy:
-    """One broker's log as it was when somebody looked last. The disk outlives the process, and so does this.
+    """One broker's log when it was read last. Like the disk, it outlives the process.
 
-    records   by offset from 0 on, also those that went since, for their age or because somebody wished it
-    start     where the log begins: what is before it was let go of, and does not count as lacking
-    let_go    the furthest that it ever began, whatever a disk has brought back since
+    records   by offset from 0 on, with those that retention or a client has deleted since
+    start     the log start offset: earlier records do not count as missing
+    let_go    the highest log start offset ever, whatever a disk has brought back since
     """
 
     key: Key
@@ -61,7 +61,7 @@ class Copy:
     start: int = 0
     let_go: int = 0
     sequences: dict[int, int] = field(factory=dict)
-    """The last one of each producer."""
+    """The last sequence number of each producer."""
     high_watermark: int = 0
     cuts: int = 0
     epoch: int = -1
@@ -71,24 +71,24 @@ class Copy:
         return len(self.records), self.start, self.cuts, self.high_watermark, self.epoch, self.leads
 
     def has_of(self, records: list[Record]) -> int:
-        """So many of these it has, or has let go of."""
+        """Return how many of these records it has, or has deleted."""
         return common(self.records, records, self.start)
 
 
 @define(eq=False)
 class Truth:
-    """Of one partition: what the store says, and what has been committed under any leader that counts.
+    """One partition's state in the store, and the records that were committed under any leader that counts.
 
-    factor    so many brokers are to hold it
-    factors   the same by leader epoch: a leader that does not know yet of a move goes by what was said in its own epoch
-    known     by offset and leader epoch: there are no two of these
-    unknown   those of them whose producer the leader that wrote them did not know: others may know of earlier ones,
-              which had gone for their age or size before it came to hold the partition
-    unclean   leader epochs of leaders that were not in sync when they were elected
-    led       the newest leader epoch under which somebody has acted
-    begun     up to there records went anywhere for a good reason
-    lost      what was committed, and is not any more, by offset: a follower may not have heard of that yet
-    fork      leaders of an earlier epoch commit for themselves alone: somebody not in sync was elected since
+    factor    the number of replicas
+    factors   the same by leader epoch: a leader that has not received a reassignment yet goes by its own epoch
+    known     records by offset and leader epoch: there are no two of these
+    unknown   records whose producer their leader did not know: other replicas may have earlier records of it, which
+              retention had deleted before the leader got its replica
+    unclean   epochs of leaders that were elected out of sync
+    led       the newest leader epoch in which a leader has acted
+    begun     the offset up to which records were deleted legally
+    lost      records that were committed and are not any more, by offset: a follower may not know that yet
+    fork      leaders of an earlier epoch commit for themselves alone: a leader was elected out of sync since
     """
 
     key: Key
@@ -105,13 +105,13 @@ class Truth:
     begun: int = 0
 
     def counted(self) -> None:
-        """A move counts up the leader epoch before it says who is to hold the partition."""
+        """Keep the factor by leader epoch: a reassignment raises the epoch before it stores the new replicas."""
         if self.state is not None:
             self.factors[self.state.leader_epoch] = self.factor
 
 
 def records_of(data: bytes) -> list[tuple[int, Record]]:
-    """What these batches hold, by offset."""
+    """Return the records of these batches with their offsets."""
     found = []
     for at, header in walk(data):
         for place, record in enumerate(read_records(data, at)):
@@ -129,7 +129,7 @@ def records_of(data: bytes) -> list[tuple[int, Record]]:
 
 
 def read_all(log: PartitionLog, since: int = 0) -> list[Record]:
-    """From there on, or from where it begins, one for each offset."""
+    """Return one record for each offset from `since` on, or from the log start."""
     since = max(since, log.start_offset)
     data = log.read(since, 1 << 30, log.end_offset).records if log.end_offset > since else b""
     found = [GONE] * (log.end_offset - since)
@@ -140,7 +140,7 @@ def read_all(log: PartitionLog, since: int = 0) -> list[Record]:
 
 
 def common(one: list[Record], other: list[Record], since: int = 0) -> int:
-    """Up to there the records are the same, from that place on."""
+    """Return the end of the equal records from `since` on."""
     least = min(len(one), len(other))
     if one[since:least] == other[since:least]:
         return least

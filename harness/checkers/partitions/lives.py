@@ -1,10 +1,10 @@
-"""Lives of brokers, one after the other, as far as a controller has made them known.
+"""The processes of each broker, one after the other, as far as a controller has handled them.
 
-A leader asks for somebody to be let into the ISR by what it knows of him. If he has died since, what he had may be gone
-with the power; and as long as no controller has dealt with that death, what is asked for may be written all the same.
-That takes nobody by surprise: it is as if he had been in sync when he died. But a controller that knew the life that is
-over, and tells the one that follows it what it holds, has written between the two, so that whatever was asked for
-before fails. From then on whoever comes in, comes in by what he has in this life.
+A leader adds a follower to the ISR by its fetches. If the follower's process has ended since, a power failure may have
+taken its records; the leader's write succeeds all the same until a controller has handled the failure. That is legal,
+as if the follower had been in sync when it failed. But a controller that knew the ended process, and sends the next
+process its roles, has written the state in between, so that earlier writes of leaders fail. From then on a follower
+joins the ISR only by what its present process has.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, 
 @define(eq=False)
 class Lives:
     reigns: ControllerEpoch | None = None
-    """The epoch of the newest controller, as it stands in the store."""
+    """The epoch of the newest controller in the store."""
     _heard: dict[BrokerId, tuple[ControllerEpoch, BrokerEpoch]] = field(factory=dict)
-    """Which controller has commanded a process last, and as which registration of its broker it took it."""
+    """The controller that commanded each process last, and the broker epoch in that command."""
     _known_to: dict[BrokerId, ControllerEpoch] = field(factory=dict)
-    """To which controller the life before was known, up to its end."""
+    """The controller that knew the former process up to its end."""
     _told: set[tuple[BrokerId, TopicPartition]] = field(factory=set)
 
     def restarted(self, broker: BrokerId, epoch: BrokerEpoch) -> None:
-        """Its process is another one. `epoch`: under which the one before was registered last.
+        """A broker has a new process. `epoch`: the last broker epoch of the former one.
 
-        Was it commanded under an earlier one alone, then who commanded it may not know of the last, and so of no end.
+        A controller that commanded it under an earlier epoch only may not know of the last, and so of no end.
         """
         self._told = {each for each in self._told if each[0] != broker}
         self._known_to.pop(broker, None)
@@ -42,5 +42,5 @@ class Lives:
             self._told.update((broker, role.where) for role in command.roles)
 
     def known_anew(self, broker: BrokerId, where: TopicPartition) -> bool:
-        """Whether nothing that was asked for in an earlier life of his can let him in there any more."""
+        """Return whether no write that was requested for its former process can add it to the ISR any more."""
         return (broker, where) in self._told

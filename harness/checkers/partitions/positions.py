@@ -1,18 +1,20 @@
-"""Positions that groups commit: an onlooker hears every answer of a coordinator, and knows what stands in the topic.
+"""Offsets that groups commit: every reply of a coordinator is compared with the committed records of its topic.
 
-Of two positions the one that stands later in the log of the offsets topic is the newer one, whatever their numbers say:
-whoever takes a partition over may begin again before where the one before him had come to. Each that is committed
-here has a mark of its own, so it is found again in the log, and in what a coordinator shows.
+Of two positions the one later in the log of the offsets topic is the newer one, whatever its offset: a new owner of a
+partition may begin before the place that the former owner had reached. The workload gives each commit metadata of its
+own, by which the checker finds it in the log and in the replies of coordinators.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import define
 
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth
+from harness.checkers.partitions.observed import Broker
+from harness.checkers.partitions.replicas import Replicas
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_effects import GroupRecord, OffsetRecord
@@ -27,10 +29,6 @@ from replica.core.groups.group_messages import (
 )
 from replica.wire import group_records
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
 STANDS: Final = "an acknowledged offset commit is a committed record"
 KEPT: Final = "an acknowledged committed offset is neither lost nor set back"
 SHOWN: Final = "only committed offsets are shown"
@@ -40,9 +38,9 @@ BEARER: Final = "a replaced static member commits no offset"
 
 @define(eq=False)
 class _Acknowledged:
-    """Of one position: where the newest commit of it stands that somebody was told of.
+    """The place of the newest acknowledged commit of one position.
 
-    fork   of the log then: with an election of who was not in sync, it may be lost
+    fork   of the log then: an unclean election may lose the commit
     """
 
     fork: int
@@ -50,15 +48,15 @@ class _Acknowledged:
 
 
 class Positions:
-    def __init__(self, world: PartitionsWorld) -> None:
-        self._world = world
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
         self._acknowledged: dict[tuple[Key, bytes], _Acknowledged] = {}
         self._replaced: list[tuple[Commit, object, int]] = []
         self._outdated: set[str] = set()
-        """Groups of which somebody was shown a position by who leads no more."""
+        """Groups of which a deposed coordinator showed a position."""
 
-    def answered(self, broker: PartitionBroker, ask: Ask, reply: Reply) -> None:
-        """A coordinator answers."""
+    def answered(self, broker: Broker, ask: Ask, reply: Reply) -> None:
+        """Check a coordinator's reply."""
         match ask, reply:
             case Commit(who), Committed(errors):
                 for where, error in errors.items():
@@ -72,38 +70,38 @@ class Positions:
             case _:
                 pass
 
-    def replaced(self, broker: PartitionBroker, late: Commit) -> None:
-        """Who asks this was replaced under its name, and this coordinator has told that the one who is there now."""
+    def replaced(self, broker: Broker, late: Commit) -> None:
+        """The member that requests this was replaced as a static member, by a reply of this coordinator."""
         reign = self._reign(broker, late.who.group)
         if reign is not None:
             self._replaced.append((late, *reign))
 
-    def _bears(self, broker: PartitionBroker, ask: Commit) -> None:
+    def _bears(self, broker: Broker, ask: Commit) -> None:
         reign = self._reign(broker, ask.who.group)
         if reign is not None and any(late is ask and (one, epoch) == reign for late, one, epoch in self._replaced):
             what = f"takes a commit of {ask.who.member} in {ask.who.group}, which was replaced as {ask.who.instance}"
             raise Violation(BEARER, f"broker {broker.id} {what}")
 
-    def _reign(self, broker: PartitionBroker, group: str) -> tuple[object, int] | None:
-        """Another one may not have heard of what was not written yet. None: it has none, or no more."""
+    def _reign(self, broker: Broker, group: str) -> tuple[object, int] | None:
+        """Return the coordinator that leads the group now, and its epoch: another one may not know what was not
+        written."""
         coordinator = broker.groups.coordinator
         topic = coordinator.topic
         epoch = None if topic.partitions is None else topic.epochs.get(topic.partition_of(group))
         return None if epoch is None else (coordinator, epoch)
 
-    def _partition(self, broker: PartitionBroker, group: str) -> tuple[Copy, Truth] | None:
-        """None: its disk has failed in this step, and there is nothing to look at."""
-        keeper = self._world.keeper
+    def _partition(self, broker: Broker, group: str) -> tuple[Copy, Truth] | None:
+        """Return the group's partition, or None if the disk has failed in this step."""
         where = TopicPartition(OFFSETS_TOPIC, broker.groups.coordinator.topic.partition_of(group))
-        copy = keeper.copies.get(broker.id, {}).get(where)
+        copy = self._replicas.copy(broker.id, where)
         if copy is None or where not in broker.core.partitions:
             return None
-        return copy, keeper.truths[copy.key]
+        return copy, self._replicas.truths[copy.key]
 
     # -- what is committed ---------------------------------------------------------------------------------
 
     def _committed(
-        self, broker: PartitionBroker, group: str, where: TopicPartition, position: OffsetAndMetadata, generation: int
+        self, broker: Broker, group: str, where: TopicPartition, position: OffsetAndMetadata, generation: int
     ) -> None:
         found = self._partition(broker, group)
         if found is None or found[0].epoch < found[1].fork:
@@ -120,9 +118,9 @@ class Positions:
             self._is_member(broker, truth, group, generation, place)
         known = self._known(truth, key)
         known.newest = max(known.newest, place)
-        self._world.counted("positions acknowledged")
+        self._replicas.world.counted("positions acknowledged")
 
-    def _is_member(self, broker: PartitionBroker, truth: Truth, group: str, generation: int, place: int) -> None:
+    def _is_member(self, broker: Broker, truth: Truth, group: str, generation: int, place: int) -> None:
         key = group_records.encode_key(GroupRecord(group, None))
         for record in truth.committed[:place]:
             saved = group_records.decode(record.key, record.value) if record.key == key and record.value else None
@@ -141,9 +139,7 @@ class Positions:
 
     # -- what is shown -------------------------------------------------------------------------------------
 
-    def _shown(
-        self, broker: PartitionBroker, group: str, where: TopicPartition, shown: OffsetAndMetadata | None
-    ) -> None:
+    def _shown(self, broker: Broker, group: str, where: TopicPartition, shown: OffsetAndMetadata | None) -> None:
         found = self._partition(broker, group)
         if found is None:
             self._outdated.add(group)
@@ -151,13 +147,13 @@ class Positions:
         copy, truth = found
         if not copy.leads or truth.state is None or copy.epoch != truth.state.leader_epoch or copy.epoch < truth.fork:
             self._outdated.add(group)
-            self._world.counted("positions shown by who leads no more")
+            self._replicas.world.counted("positions shown by who leads no more")
             return
         key = _key(group, where)
         place = -1 if shown is None else _newest(truth, key, shown)
         if place is None:
             raise Violation(SHOWN, f"{copy.key}: broker {broker.id} shows {shown} of {group} in {where}: not committed")
-        self._world.counted("positions shown")
+        self._replicas.world.counted("positions shown")
         newest = self._known(truth, key).newest
         if place < newest and newest >= copy.start:
             raise Violation(
@@ -167,26 +163,22 @@ class Positions:
             )
 
     def doubtful(self, group: str) -> bool:
-        """Whether it may have gone back, and nobody is to blame for it."""
-        lost = any(
-            key.where.topic == OFFSETS_TOPIC and truth.fork != -1 for key, truth in self._world.keeper.truths.items()
-        )
+        """Return whether the group's positions may have gone back legally."""
+        truths = self._replicas.truths.items()
+        lost = any(key.where.topic == OFFSETS_TOPIC and truth.fork != -1 for key, truth in truths)
         return lost or group in self._outdated
 
     # -- in the end ----------------------------------------------------------------------------------------
 
     def unsettled(self) -> str | None:
-        """Every group has a coordinator, which knows its positions."""
+        """Check that every group has a coordinator that knows its positions."""
         for (key, _), known in self._acknowledged.items():
-            truth = self._world.keeper.truths[key]
-            if known.newest < 0 or truth.state is None:
+            state = self._replicas.truths[key].state
+            if known.newest < 0 or state is None:
                 continue
-            leader = self._world.brokers.get(truth.state.leader)
-            if (
-                leader is None
-                or leader.groups.coordinator.topic.epochs.get(key.where.partition) != truth.state.leader_epoch
-            ):
-                return f"broker {truth.state.leader} does not answer for the groups of {key} yet"
+            leader = self._replicas.world.brokers.get(state.leader)
+            if leader is None or leader.groups.coordinator.topic.epochs.get(key.where.partition) != state.leader_epoch:
+                return f"broker {state.leader} does not answer for the groups of {key} yet"
         return None
 
 
@@ -195,7 +187,7 @@ def _key(group: str, where: TopicPartition) -> bytes:
 
 
 def _newest(truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:
-    """Where it stands among what is committed; None: nowhere."""
+    """Return its newest place among the committed records, or None."""
     for place in range(len(truth.committed) - 1, -1, -1):
         record = truth.committed[place]
         if record.key == key and record.value:

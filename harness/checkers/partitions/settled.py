@@ -1,26 +1,21 @@
-"""After the last fault: does every broker know what the store says, and does every replica hold the same?"""
+"""Checks after the last fault: every broker knows the state in the store, and all replicas are equal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from harness.checkers.controller.settled import Data, absent, told
+from harness.checkers.partitions.keeper import Keeper
+from harness.checkers.partitions.observed import Broker
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.leader_role import LeaderRole
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
 States = Mapping[TopicPartition, tuple[PartitionState, Assignment]]
 
 
-def apart(
-    data: Data, versions: Mapping[str, int], brokers: Mapping[BrokerId, PartitionBroker], count: int
-) -> str | None:
+def apart(data: Data, versions: Mapping[str, int], brokers: Mapping[BrokerId, Broker], count: int) -> str | None:
     missing = absent(data, brokers, count)
     if missing is not None:
         return missing
@@ -32,7 +27,7 @@ def apart(
     return None
 
 
-def _unlike(broker: PartitionBroker, states: States) -> str | None:
+def _unlike(broker: Broker, states: States) -> str | None:
     who = f"broker {broker.id}"
     for where, (state, held) in states.items():
         knows = broker.metadata.state(where)
@@ -61,27 +56,28 @@ def _unlike(broker: PartitionBroker, states: States) -> str | None:
     return None
 
 
-def unequal(world: PartitionsWorld) -> str | None:
-    """All that is written is committed, and known to be, with everybody who holds it; and all who asked are told."""
+def unequal(keeper: Keeper) -> str | None:
+    """Check that all records are committed at all replicas, and that every request has its reply."""
+    replicas, world = keeper.replicas, keeper.replicas.world
     for key, producer in world.workload.producers.items():
-        if not world.keeper.exists(producer.where):
+        if not replicas.exists(producer.where):
             producer.forget()
         if not producer.settled:
             return f"producer {key[0]} of {producer.where} has not been told what became of what it wrote"
     for committer in world.workload.committers.values():
-        if not committer.settled and not world.keeper.exists(TopicPartition(OFFSETS_TOPIC, 0)):
+        if not committer.settled and not replicas.exists(TopicPartition(OFFSETS_TOPIC, 0)):
             committer.forget()
         if not committer.settled:
             return f"{committer.number} in {committer.group} has not been told what became of what it committed"
-    if (missing := world.positions.unsettled()) is not None:
+    if (missing := keeper.positions.unsettled()) is not None:
         return missing
     for broker in world.brokers.values():
         for where, partition in broker.core.partitions.items():
             if partition.role is None:
                 continue
-            truth = world.keeper.truth(where)
-            copy = world.keeper.copies[broker.id][where]
-            leads = world.keeper.copies.get(partition.leader, {}).get(where)
+            truth = replicas.truth(where)
+            copy = replicas.copies[broker.id][where]
+            leads = replicas.copy(partition.leader, where)
             if leads is not None and copy.start < leads.start:
                 return f"broker {broker.id} has {where} from {copy.start} on, and its leader from {leads.start} on"
             if not len(copy.records) == len(truth.committed) == copy.has_of(truth.committed):
@@ -93,6 +89,6 @@ def unequal(world: PartitionsWorld) -> str | None:
                 return f"broker {broker.id} has {where} up to {partition.high_watermark}, not {len(copy.records)}"
     for consumer in world.workload.consumers.values():
         where = consumer.where
-        if world.keeper.exists(where) and consumer.offset < len(world.keeper.truth(where).committed):
+        if replicas.exists(where) and consumer.offset < len(replicas.truth(where).committed):
             return f"consumer {consumer.number} of {where} has come to {consumer.offset} only"
     return None

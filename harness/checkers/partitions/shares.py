@@ -1,8 +1,8 @@
-"""Shares of a group: what a member is given in a generation is what the leader of that generation has dealt out to it.
+"""Assignments of groups: a member receives in a generation what the leader of that generation has assigned to it.
 
-A share is of its generation alone: whoever joins gives up all that he had before, and the next leader may deal it to
-somebody else. A generation may have two leaders, one after the other: a coordinator that was deposed before it could
-write down what the first had dealt has counted up in vain, and the next one counts up to the same number.
+An assignment is valid in its generation only: a member that joins gives up its former one, and the next leader may give
+it to another member. A generation may have two leaders, one after the other: a coordinator that was deposed before it
+wrote the first assignment has raised the generation in vain, and the next one raises it to the same number.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ GIVEN: Final = "a member receives its assignment by the leader of its generation
 @define(eq=False)
 class Shares:
     _dealt: dict[tuple[str, int, str], set[bytes]] = field(factory=dict)
-    """By group, generation and member; of one that has a name, that, for its ids change in a generation."""
+    """By group, generation and member; static members by their instance, because their ids change in a generation."""
 
     def dealt(self, leader: GroupIdentity, shares: Mapping[str, bytes]) -> None:
-        """It is about to tell its coordinator. Members that have names go by them."""
+        """A leader is about to send its assignments. Static members go by their instance."""
         for member, share in shares.items():
             self._dealt.setdefault((leader.group, leader.generation, member), set()).add(share)
 

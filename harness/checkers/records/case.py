@@ -1,12 +1,15 @@
-"""A history made ready to be judged: calls with their answers, and where each value was seen.
+"""A history prepared for the checkers: what of it counts, calls with their answers, and the places of each value.
 
-A value is known to stand at an offset if somebody read it there, or if it was acknowledged there by all replicas in
-sync. What fewer have acknowledged may be lost, and its offset be given to another.
+A value is known to be at an offset if a client read it there, or if it was acknowledged there by all replicas in sync.
+A value that fewer replicas have acknowledged may be lost, and its offset be given to another one.
+
+Where something was undone, earlier events prove nothing: an answer counts as missing, a read as not done, and no
+consumer has a position. For later events and other partitions nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -14,6 +17,7 @@ from attrs import define, evolve, field, frozen
 from harness.checkers.records.history import (
     ALL,
     NOWHERE,
+    POSITIONS,
     Acked,
     Assigned,
     Committed,
@@ -33,15 +37,14 @@ from harness.checkers.records.history import (
     Undone,
     Unknown,
 )
-from harness.checkers.records.standing import standing
 from harness.json_lines import HistoryError
 
 OFFSET_MAX: Final = (1 << 63) - 1
-"""No protocol has a place for more."""
+"""The largest offset of the protocol."""
 
 
 class Contradiction(HistoryError):
-    """What nobody can have seen, and which event it is."""
+    """An event that no client can have seen, with its place."""
 
     def __init__(self, place: int, what: str) -> None:
         super().__init__(f"event {place}: {what}")
@@ -58,18 +61,18 @@ _ANSWERS = {Sent: Acked, Committing: Committed, Looking: Found}
 class Write:
     sent: Sent
     place: int
-    """Of `sent` in the history."""
+    """The place of `sent` in the history."""
     answer: Acked | Failed | Unknown | None = None
 
     @property
     def kept(self) -> bool:
-        """It must be there for ever."""
+        """Return whether it must never disappear."""
         return self.sent.acks == ALL and isinstance(self.answer, Acked)
 
 
 @define(eq=False)
 class Asked:
-    """A call about the positions of a group."""
+    """A call about the offsets of a group."""
 
     call: Committing | Looking
     place: int
@@ -80,7 +83,7 @@ class Asked:
 
 @frozen
 class Sighting:
-    """Where a value was seen first, and by what."""
+    """The first event that shows a value at an offset."""
 
     record: Record
     at: int
@@ -88,7 +91,7 @@ class Sighting:
     event: Polled | Acked
 
     def evidence(self, case: Case) -> tuple[Event, ...]:
-        """Cut down to what it takes."""
+        """Return the events that show it, cut down."""
         if isinstance(self.event, Acked):
             return case.writes[self.record.value].sent, self.event
         return (evolve(self.event, records=(self.record,), spans=()),)
@@ -103,25 +106,25 @@ class Case:
     known: dict[str, dict[int, dict[str, Sighting]]] = field(factory=dict)
     """By partition, offset and value."""
     of: dict[str, dict[tuple[str, int], Sighting]] = field(factory=dict)
-    """By value: everywhere it was seen."""
+    """By value: all places where it was seen."""
     reads: dict[str, dict[int, Sighting]] = field(factory=dict)
-    """By partition and offset: who read something there first."""
+    """By partition and offset: the first read."""
     read: set[str] = field(factory=set)
-    """Values that anybody has read."""
+    """Values that any client has read."""
     trims: dict[str, list[tuple[int, int]]] = field(factory=dict)
-    """By partition, where in the history somebody asks that what stands before an offset goes, and the offset."""
+    """By partition: the places of DeleteRecords requests in the history, and their offsets."""
 
     def may_be_gone(self, write: Write) -> bool:
-        """It was sent before somebody asked for that, and does not stand behind what he asked for."""
+        """Return whether a later DeleteRecords request covers it."""
         offset = write.answer.offset if isinstance(write.answer, Acked) else NOWHERE
         return any(place > write.place and offset < upto for place, upto in self.trims.get(write.sent.partition, ()))
 
     def gone_before(self, partition: str, place: int) -> int:
-        """What stood before this offset may be missed in what was seen from this place in the history on."""
+        """Return the offset before which records may be missing in events from this place on."""
         return max((upto for asked, upto in self.trims.get(partition, ()) if asked < place), default=0)
 
     def first(self, value: str) -> Sighting | None:
-        """The lowest place where it stands in the partition to which it was sent."""
+        """Return its lowest place in the partition to which it was sent."""
         write = self.writes[value]
         here = [each for (partition, _), each in self.of.get(value, {}).items() if partition == write.sent.partition]
         return min(here, key=lambda each: each.record.offset, default=None)
@@ -218,7 +221,7 @@ class _Preparing:
 
 
 def _offsets(event: Event) -> Iterator[tuple[int, int]]:
-    """All that are in it, and the least that may stand there."""
+    """Yield the offsets of an event, each with the least legal one."""
     match event:
         case Acked(offset=offset) | Sought(offset=offset):
             yield offset, NOWHERE
@@ -234,7 +237,7 @@ def _offsets(event: Event) -> Iterator[tuple[int, int]]:
 
 
 def spans_of(poll: Polled) -> Iterator[Span]:
-    """What it says, or else what its records do."""
+    """Yield the spans of a poll, or those of its records where it has none."""
     said = {span.partition for span in poll.spans}
     yield from poll.spans
     first: dict[str, int] = {}
@@ -245,3 +248,58 @@ def spans_of(poll: Polled) -> Iterator[Span]:
             last[partition] = max(offset, last.get(partition, offset))
     for partition, offset in first.items():
         yield Span(partition, offset, last[partition] + 1)
+
+
+UNDONE = "it was undone"
+
+
+def standing(history: History) -> History:
+    """Return the same events at the same places, without what was undone."""
+    undone = {event.partition: place for place, event in enumerate(history.events) if isinstance(event, Undone)}
+    if not undone:
+        return history
+    sent_to = {event.call: event.partition for event in history.events if isinstance(event, Sent)}
+    positions = max((place for name, place in undone.items() if name.startswith(POSITIONS)), default=NOWHERE)
+    cut = _Cut(undone, sent_to, positions)
+    return evolve(history, events=tuple(cut.left(event, place) for place, event in enumerate(history.events)))
+
+
+@define(eq=False)
+class _Cut:
+    undone: Mapping[str, int]
+    """The place in the history, by partition."""
+    sent_to: Mapping[int, str]
+    positions: int
+
+    def left(self, event: Event, place: int) -> Event:
+        match event:
+            case Sent() if self._is(event.partition, place):
+                return evolve(event, producer=0)  # who sends it again may be the only one who knows of the first time
+            case Acked() if self._is(self.sent_to.get(event.call, ""), place):
+                return Unknown(event.at, event.client, event.call, UNDONE)
+            case Committed() if place < self.positions:
+                return Unknown(event.at, event.client, event.call, UNDONE)
+            case Sought() if self._is(event.partition, place):
+                return evolve(event, offset=NOWHERE)
+            case Polled():
+                return evolve(
+                    event,
+                    records=tuple(each for each in event.records if not self._is(each.partition, place)),
+                    spans=tuple(each for each in event.spans if not self._is(each.partition, place)),
+                )
+            case Assigned():
+                return evolve(
+                    event,
+                    begins=tuple(each for each in event.begins if not self._is(each.partition, place)),
+                    goes_on=tuple(each for each in event.goes_on if not self._is(each, place)),
+                )
+            case _:
+                return event
+
+    def _is(self, partition: str, place: int) -> bool:
+        return place < self.undone.get(partition, NOWHERE)
+
+
+def proof(*events: Event) -> tuple[Event, ...]:
+    """Each once, in the order in which they were seen."""
+    return tuple(sorted(dict.fromkeys(events), key=lambda event: event.at))

@@ -1,7 +1,7 @@
-"""Positions of groups: what was committed is found, until something else is.
+"""Offsets of groups: a committed offset is returned until another one is committed.
 
-A commit counts from some moment between its call and its answer; one without an answer may count from any later
-moment, or never. Who looks finds a position that counted at some moment between his call and his answer.
+A commit takes effect at some moment between its call and its answer; one without an answer at any later moment, or
+never. A fetch returns an offset that was in effect at some moment between its call and its answer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Asked, Case
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Asked, Case, proof
 from harness.checkers.records.history import (
     NOWHERE,
     Committed,
@@ -43,12 +43,12 @@ class Commit:
         return self.asked.answer if isinstance(self.asked.answer, Committed) else None
 
     def counts_before(self, call: Event, place: int) -> bool:
-        """It was over before that was asked."""
+        """Return whether it was answered before that call."""
         return self.done is not None and _before(self.done, self.asked.answered, call, place)
 
 
 def _before(one: Event, its_place: int, other: Event, others_place: int) -> bool:
-    """For certain: of one client by their order, of several by time."""
+    """Return whether it was certainly earlier: by order for one client, by time for two."""
     return its_place < others_place and (one.client == other.client or one.at < other.at)
 
 

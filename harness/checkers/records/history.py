@@ -1,11 +1,11 @@
-"""What the clients of brokers did and were told: the record that `harness.checkers.records` judges.
+"""The history of the clients of brokers, which `harness.checkers.records` checks.
 
 One list, in the order in which things were seen from outside. For any one client that order is the truth; between
-clients only the times count. It says nothing of how brokers work, so it can be written of any that speak Kafka's
-protocol.
+clients only the times count. It contains nothing about the inside of brokers, so it can be recorded of any that use
+Kafka's protocol.
 
-A partition has one name, `orders-0`. A value is text, and never sent twice: who sends again what may have been written
-gives it another one.
+A partition has one name, `orders-0`. A value is text and never sent twice: a producer that sends again what may have
+been written sends another value.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final, NamedTuple, TypeAlias
 from attrs import frozen
 
 ALL: Final = -1
-"""`acks`: of every replica in sync."""
+"""`acks`: by every replica in sync."""
 NOWHERE: Final = -1
-"""An offset that was not told, or a position that is not known; of a group, that none was ever committed."""
+"""An offset that is unknown; as the offset of a group, that none was ever committed."""
 NOBODY: Final = 0
-"""As a client."""
+"""The client of an event that no client has seen."""
 POSITIONS: Final = "__consumer_offsets-"
-"""How the partitions are called in which positions of groups stand."""
+"""The prefix of the names of the partitions that hold the offsets of groups."""
 NO_GENERATION: Final = -1
-"""Of a member that was not told, or does not say."""
+"""The generation is unknown."""
 
 
 class Record(NamedTuple):
@@ -33,7 +33,7 @@ class Record(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a consumer stood before and after a poll."""
+    """A consumer's position before and after a poll."""
 
     partition: str
     start: int
@@ -50,18 +50,19 @@ class Place(NamedTuple):
 
 @frozen
 class Sent:
-    """Right before the record left. Of one client in the order in which it sent them."""
+    """Right before the record left. The events of one client are in the order of its sends."""
 
     at: int
     """Microseconds since the run began."""
     client: int
     call: int
-    """Its number, another one for each call of the run."""
+    """Its number, unique in the run."""
     partition: str
     value: str
     acks: int = ALL
     producer: int = 0
-    """Which idempotent producer it is, another number for each that was ever begun. 0: none, so it may stand twice."""
+    """The number of the idempotent producer, unique in the run. 0: not idempotent, so the record may be written
+    twice."""
 
 
 @frozen
@@ -70,7 +71,7 @@ class Acked:
     client: int
     call: int
     offset: int = NOWHERE
-    """Where it was written, if that was told."""
+    """The offset in the reply, if it has one."""
 
 
 # -- reading -------------------------------------------------------------------------------------------
@@ -78,23 +79,23 @@ class Acked:
 
 @frozen
 class Assigned:
-    """From now on the consumer reads these and no others, because it was told to, or because its group shares anew."""
+    """From now on the consumer reads these partitions and no others, by its own choice or after a rebalance."""
 
     at: int
     client: int
     begins: tuple[Place, ...] = ()
-    """It begins there; `NOWHERE`: at a place that is not known."""
+    """Where it begins; `NOWHERE`: unknown."""
     goes_on: tuple[str, ...] = ()
     """Partitions that it had before, and keeps."""
     group: str = ""
-    """Who shares them out among its members, if somebody does."""
+    """The group that assigned them, if one did."""
     generation: int = NO_GENERATION
-    """In which of its rounds."""
+    """The generation of the group."""
 
 
 @frozen
 class Sought:
-    """It moved on purpose, or because its place was out of range."""
+    """The consumer moved on purpose, or because its offset was out of range."""
 
     at: int
     client: int
@@ -107,10 +108,10 @@ class Polled:
     at: int
     client: int
     asked: int
-    """When it began to wait."""
+    """The time when the poll began."""
     records: tuple[Record, ...] = ()
     spans: tuple[Span, ...] = ()
-    """Of a partition without one it is taken that it began at the first record of it and ended behind the last."""
+    """For a partition without one: from its first record to behind its last."""
 
 
 # -- positions of groups -------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ class Committed:
 
 @frozen
 class Looking:
-    """Somebody asks where a group is."""
+    """A client requests the offsets of a group."""
 
     at: int
     client: int
@@ -156,7 +157,7 @@ class Found:
 
 @frozen
 class Failed:
-    """It was refused: it certainly did not happen, and will not."""
+    """The call was refused: it certainly did not happen, and will not."""
 
     at: int
     client: int
@@ -166,7 +167,7 @@ class Failed:
 
 @frozen
 class Unknown:
-    """It may have happened, may still happen, or never will. So it is with a call that was never answered."""
+    """The call may have happened, may still happen, or never will, like a call without any answer."""
 
     at: int
     client: int
@@ -176,7 +177,7 @@ class Unknown:
 
 @frozen
 class Ended:
-    """The client is gone, in whatever way. If one of its number goes on, it knows nothing of before."""
+    """The client has ended. A later client of its number knows nothing of it."""
 
     at: int
     client: int
@@ -187,7 +188,7 @@ class Ended:
 
 @frozen
 class Trimmed:
-    """Right before somebody asks for it: from here on what stands before `upto` may be gone."""
+    """Right before a DeleteRecords request: from here on records before `upto` may be gone."""
 
     at: int
     client: int
@@ -197,17 +198,17 @@ class Trimmed:
 
 @frozen
 class Undone:
-    """Nobody promises any more what was written, answered and read up to here: it may be gone, and others stand there.
+    """Records that were written, acknowledged and read up to here may be gone, and others have their offsets.
 
-    Somebody was made to lead the partition who lacked what others had had, since that was allowed, or since a disk
-    had lost it. Who knows of that says so when it is over.
+    A leader was elected that lacked committed records, because unclean elections are allowed, or because a disk had
+    lost them. The world records this when it is over.
     """
 
     at: int
     client: int
-    """`NOBODY`: it is no client that has seen it."""
+    """`NOBODY`: no client has seen it."""
     partition: str
-    """One of the topic in which positions of groups stand: then those may be forgotten, of all groups."""
+    """If it is one of the offsets topic, offsets of all groups may be forgotten."""
 
 
 Event: TypeAlias = (
@@ -236,4 +237,4 @@ EVENTS: Final[tuple[type[Event], ...]] = (
 class History:
     events: tuple[Event, ...] = ()
     complete: bool = False
-    """After the last write somebody has read every partition to its end: what is not seen by now will not be."""
+    """After the last write a client has read every partition to its end: a record unseen by now is never seen."""

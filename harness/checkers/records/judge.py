@@ -1,18 +1,17 @@
-"""Everything that clients of brokers are promised, held against what they saw."""
+"""The verdict on a history of brokers' clients: the violations, or the order of each partition, and numbers."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from harness.checkers.records import groups, lost, members, polls, sends, values
-from harness.checkers.records.broken import Broken
-from harness.checkers.records.case import Case, prepared
-from harness.checkers.records.history import Acked, Failed, History
-from harness.checkers.records.lag import lag_us_max
+from harness.checkers.broken import Broken, check
+from harness.checkers.records import groups, lost, members, polls, values
+from harness.checkers.records.case import Case, prepared, spans_of
+from harness.checkers.records.history import Acked, Failed, History, Polled
 from harness.checkers.records.verify import proves
 
 Orders: TypeAlias = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
@@ -22,8 +21,8 @@ CHECKERS: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     lost.lost,
     values.once,
     values.written,
-    sends.in_order,
-    sends.behind,
+    values.in_order,
+    values.behind,
     polls.polls,
     groups.positions,
     members.owned,
@@ -31,8 +30,6 @@ CHECKERS: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     members.onwards,
 )
 """The gravest first."""
-SHOWN_MAX: Final = 20
-"""Of one checker: whoever has seen so many has seen enough."""
 
 
 @frozen
@@ -81,7 +78,7 @@ class Verdict:
 def judge(history: History) -> Verdict:
     """`HistoryError` if it contradicts itself."""
     case = prepared(history)
-    broken = tuple(each for check in CHECKERS for each in islice(check(case), SHOWN_MAX))
+    broken = check(CHECKERS, case)
     orders = () if broken else order_of(case)
     if not broken:
         wrong = proves(orders, history)
@@ -110,3 +107,34 @@ def counts_of(case: Case) -> Counts:
         unread=lost.unread(case),
         lag_us_max=lag_us_max(case),
     )
+
+
+def lag_us_max(case: Case) -> int:
+    """Of all polls, the longest time for which the first record that it did not get had been acknowledged already.
+
+    At least so much: a record was there before it was acknowledged.
+    """
+    acknowledged = {partition: _since(case, partition) for partition in case.known}
+    longest = 0
+    for poll in case.history.events:
+        if isinstance(poll, Polled):
+            for span in spans_of(poll):
+                offsets, times = acknowledged.get(span.partition, ([], []))
+                place = bisect_left(offsets, span.end)
+                if place < len(offsets):
+                    longest = max(longest, poll.asked - times[place])
+    return longest
+
+
+def _since(case: Case, partition: str) -> tuple[list[int], list[int]]:
+    """Offsets ascending, and for each when the first of it and those behind it was acknowledged."""
+    found = sorted(
+        (offset, sighting.at)
+        for offset, values in case.known[partition].items()
+        for sighting in values.values()
+        if isinstance(sighting.event, Acked)
+    )
+    times: list[int] = []
+    for _, at in reversed(found):
+        times.append(min(at, times[-1]) if times else at)
+    return [offset for offset, _ in found], times[::-1]

@@ -1,8 +1,8 @@
-"""What all replicas in sync have acknowledged, and what is not there.
+"""Records that all replicas in sync have acknowledged, and that are missing.
 
-A value is lost if somebody has passed its place, and nobody has ever read it there. Who goes on behind where it stood,
-and says nothing of having moved, has passed what lies between. If nobody came so far, it is only unseen: at the end of
-a complete history that is as bad.
+A record is lost if a consumer has passed its offset and no consumer has ever read it there. A consumer that reads on
+behind an offset without a recorded move has passed it. If none came so far, the record is only unseen, which is as bad
+at the end of a complete history.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Case, Write, spans_of
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Case, Write, proof, spans_of
 from harness.checkers.records.history import NOWHERE, Acked, Event, Polled, Span
-from harness.checkers.records.stood import Standing, Stood
+from harness.checkers.records.polls import Standing, Stood
 
 KEPT: Final = "no acknowledged record disappears"
 SEEN: Final = "every acknowledged record is read in the end"
@@ -47,7 +47,7 @@ def _is_unread(case: Case, write: Write) -> bool:
 
 
 def _missing(case: Case) -> Iterator[tuple[Write, Past | None]]:
-    """Acknowledged, and not found where it was."""
+    """Yield the acknowledged records that were not read at their offset, with a poll that passed it."""
     missing = [write for write in case.writes.values() if write.kept and not _is_found(case, write)]
     if not missing:
         return
@@ -58,7 +58,7 @@ def _missing(case: Case) -> Iterator[tuple[Write, Past | None]]:
 
 
 def _is_found(case: Case, write: Write) -> bool:
-    """It may stand elsewhere, too: then it is there only if somebody has read it there."""
+    """Return whether it was read at its offset; it may be at another one, too."""
     assert isinstance(write.answer, Acked)
     offset = write.answer.offset
     return write.sent.value in case.read and (offset == NOWHERE or offset in case.reads.get(write.sent.partition, {}))
@@ -66,14 +66,14 @@ def _is_found(case: Case, write: Write) -> bool:
 
 @frozen
 class Past:
-    """A poll that went over some places of a partition."""
+    """A poll that passed some offsets of a partition."""
 
     poll: Polled
     span: Span
     stood: Stood | None
-    """Where the consumer had been, if that is known."""
+    """The consumer's position before, if known."""
     gone: int
-    """What stood before this offset it may have missed."""
+    """Records before this offset may be missing."""
 
     def passes(self, offset: int) -> bool:
         begin = self.span.start if self.stood is None else min(self.stood.offset, self.span.start)
@@ -93,7 +93,7 @@ class Past:
 
 
 class _Passed:
-    """Who has gone past a place."""
+    """The polls that passed each offset."""
 
     def __init__(self, case: Case) -> None:
         self._by_partition: dict[str, list[Past]] = {}

@@ -1,9 +1,9 @@
-"""Members of groups: what a group has to read is shared out among them, and between them they leave nothing out.
+"""Members of groups: they share the partitions, and skip no record between them.
 
-Only clients are meant that say which group has given them their partitions. They may be told late that something was
-taken from them, and read on; but their commits count for nobody then, and are refused. So what is asked is that no two
-are given the same in one round, that a position which a member commits has nothing before it that no member has read,
-and that who takes over begins no earlier than where the one before had committed.
+Only clients whose assignment names a group are checked. A member may learn late that it has lost a partition, and read
+on, but its commits are refused then. So the invariants are: no two members have one partition in a generation; all
+records before a committed offset have been read by a member; and a new owner begins no earlier than the former one
+committed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Asked, Case
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Asked, Case, proof
 from harness.checkers.records.history import (
     NO_GENERATION,
     NOWHERE,
@@ -34,7 +34,7 @@ PASSED: Final = "a group skips no record"
 ONWARDS: Final = "a group's position does not decrease"
 
 Part = tuple[str, str]
-"""A group, and a partition of its."""
+"""A group and a partition."""
 
 
 def owned(case: Case) -> Iterator[Broken]:
@@ -68,7 +68,7 @@ def _only(event: Assigned, partition: str) -> Assigned:
 
 @frozen
 class Commit:
-    """Of a member that has the partition at that moment."""
+    """A commit by a member that owns the partition then."""
 
     asked: Asked
     offset: int
@@ -85,15 +85,15 @@ class Commit:
 
 @define(eq=False)
 class Shared:
-    """What members did with one partition."""
+    """The acts of members on one partition."""
 
     begins: list[tuple[int, Assigned]] = field(factory=list)
-    """Where members were told to begin."""
+    """The offsets at which members began."""
     commits: list[Commit] = field(factory=list)
     read: dict[int, int] = field(factory=dict)
-    """By offset: the place of the poll by which a member was the first to get it."""
+    """By offset: the place of the first poll that returned it to a member."""
     moved: bool = False
-    """Some member went elsewhere on purpose."""
+    """A member has moved on purpose."""
 
 
 def _shared(case: Case) -> dict[Part, Shared]:
@@ -148,7 +148,7 @@ def passed(case: Case) -> Iterator[Broken]:
 
 
 def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[Broken]:
-    """Each record is looked for once: before the first commit of a position behind it."""
+    """Check each record once: before the first commit of an offset behind it."""
     earliest: list[Commit] = []
     for commit in shared.commits:
         if not earliest or commit.offset > earliest[-1].offset:
@@ -202,7 +202,7 @@ def _onwards(case: Case, group: str, partition: str, commits: list[Commit]) -> I
 
 
 def _explains(other: Asked, group: str, partition: str, before: Commit, after: Commit) -> bool:
-    """Some position no higher than where it went on may have been written in between: then the group was put back."""
+    """Return whether this commit of a lower offset may have come in between, so that the group went back legally."""
     call = other.call
     if not isinstance(call, Committing) or call.group != group or other in (before.asked, after.asked):
         return False

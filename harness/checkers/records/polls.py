@@ -1,24 +1,78 @@
-"""Consumers: each goes forward, and leaves out nothing of which it is known that it was there.
+"""Consumers: each goes forward, and skips no record that is known to exist.
 
-Within one poll, and from one poll to the next, unless the consumer moved on purpose or was given other partitions in
-between. Offsets of which nothing is known may be left out: they belong to what is no record, or were never used.
+Within one poll, and from one poll to the next, unless the consumer moved on purpose or was assigned other partitions in
+between. Offsets of which nothing is known may be skipped: they belong to control records, or were never used.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from attrs import define, evolve, field
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Case, spans_of
-from harness.checkers.records.history import Polled, Record, Span
-from harness.checkers.records.stood import Standing
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Case, proof, spans_of
+from harness.checkers.records.history import NOWHERE, Assigned, Ended, Event, Place, Polled, Record, Sought, Span
 
 FORWARD: Final = "a consumer's position does not decrease"
 NOTHING_MISSED: Final = "a consumer skips no record"
+
+
+class Stood(NamedTuple):
+    """A consumer's position, and the event that shows it."""
+
+    offset: int
+    event: Assigned | Sought | Polled
+
+    def evidence(self, partition: str) -> Assigned | Sought | Polled:
+        """Return the event, cut down to this position."""
+        match self.event:
+            case Polled():
+                return evolve(self.event, records=(), spans=(Span(partition, self.offset, self.offset),))
+            case Assigned():
+                return evolve(self.event, begins=(Place(partition, self.offset),), goes_on=())
+            case Sought():
+                return self.event
+
+
+_Places: TypeAlias = dict[str, Stood]
+
+
+@define(eq=False)
+class Standing:
+    """The positions of all consumers: one that does not report a move goes on where it ended."""
+
+    _places: dict[int, _Places] = field(factory=dict)
+
+    def at(self, client: int, partition: str) -> Stood | None:
+        return self._places.get(client, {}).get(partition)
+
+    def take(self, event: Event) -> None:
+        """Take an event that is no poll. Spans of polls are taken one by one after their check, by `polled`."""
+        match event:
+            case Assigned():
+                before = self._places.get(event.client, {})
+                self._places[event.client] = {name: before[name] for name in event.goes_on if name in before}
+                for partition, offset in event.begins:
+                    self._put(event.client, partition, offset, event)
+            case Sought():
+                self._put(event.client, event.partition, event.offset, event)
+            case Ended():
+                self._places.pop(event.client, None)
+            case _:
+                pass
+
+    def polled(self, poll: Polled, span: Span) -> None:
+        self._put(poll.client, span.partition, span.end, poll)
+
+    def _put(self, client: int, partition: str, offset: int, event: Assigned | Sought | Polled) -> None:
+        places = self._places.setdefault(client, {})
+        if offset == NOWHERE:
+            places.pop(partition, None)
+        else:
+            places[partition] = Stood(offset, event)
 
 
 def polls(case: Case) -> Iterator[Broken]:

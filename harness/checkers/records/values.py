@@ -1,4 +1,8 @@
-"""One value at an offset, one offset of a value, and nothing that was not written."""
+"""Records: one value at an offset, one offset of a value, only values that were sent, and in the order of the sends.
+
+An idempotent producer's records are in the order of its sends. Every record is behind those that were known to be at
+some offset before it was sent.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from attrs import evolve
+from attrs import define, evolve, field, frozen
 
-from harness.checkers.records.broken import Broken, proof
-from harness.checkers.records.case import Case, Sighting
-from harness.checkers.records.history import Failed, Polled, Record
+from harness.checkers.broken import Broken
+from harness.checkers.records.case import Case, Sighting, Write, proof
+from harness.checkers.records.history import NOWHERE, Acked, Event, Failed, Polled, Record, Sent
 
 ONE: Final = "an offset holds one value"
 ONCE: Final = "an idempotent producer's record is written once"
@@ -20,7 +24,7 @@ REFUSED: Final = "no refused record is read"
 
 
 def one(case: Case) -> Iterator[Broken]:
-    """Two who look at one place see the same."""
+    """Check that all clients see the same value at an offset."""
     for partition, offsets in sorted(case.known.items()):
         for offset, values in sorted(offsets.items()):
             for a, b in pairwise(values.values()):
@@ -45,12 +49,12 @@ def once(case: Case) -> Iterator[Broken]:
 
 
 def repeated(case: Case) -> int:
-    """Values that stand at several offsets, and may: nobody promised that they are written once."""
+    """Return the number of values at several offsets whose producers are not idempotent."""
     return sum(not write.sent.producer and len(_here(case, value)) > 1 for value, write in case.writes.items())
 
 
 def _here(case: Case, value: str) -> list[Sighting]:
-    """Where it stands in the partition to which it was sent. Elsewhere it is another mistake."""
+    """Return its places in the partition to which it was sent; others are another violation."""
     partition = case.writes[value].sent.partition
     return [each for (where, _), each in case.of.get(value, {}).items() if where == partition]
 
@@ -75,3 +79,110 @@ def _written(case: Case, poll: Polled, record: Record) -> Iterator[Broken]:
         yield Broken(REFUSED, what, proof(write.sent, write.answer, narrow))
     elif poll.at < write.sent.at:
         yield Broken(THERE, f"{read} at {poll.at}, before it was sent at {write.sent.at}", proof(narrow, write.sent))
+
+
+IN_ORDER: Final = "an idempotent producer's records are in the order of its sends"
+UPWARDS: Final = "a client's record is behind those acknowledged before its send"
+IN_TIME: Final = "a record is behind those seen before its send"
+
+
+def in_order(case: Case) -> Iterator[Broken]:
+    last: dict[tuple[int, str], tuple[Write, Sighting]] = {}
+    for write in case.writes.values():  # in the order in which they were sent
+        place = case.first(write.sent.value)
+        if not write.sent.producer or place is None:
+            continue
+        key = write.sent.producer, write.sent.partition
+        before, highest = last.get(key, (write, place))
+        if highest.record.offset > place.record.offset:
+            what = (
+                f"producer {write.sent.producer} sent {before.sent.value!r} to {write.sent.partition} before "
+                f"{write.sent.value!r}, and it stands at {highest.record.offset}, behind that at {place.record.offset}"
+            )
+            evidence = before.sent, write.sent, *highest.evidence(case), *place.evidence(case)
+            yield Broken(IN_ORDER, what, proof(*evidence))
+        else:
+            last[key] = write, place
+
+
+@frozen
+class Known:
+    """An offset that a client knew to be used, and the event that shows it."""
+
+    offset: int
+    event: Acked | Polled
+
+    def words(self, value: str) -> str:
+        how = "had been read" if isinstance(self.event, Polled) else "had been acknowledged"
+        return f"{value!r} {how} at {self.offset} by client {self.event.client} at {self.event.at}"
+
+
+NONE: Final = Known(NOWHERE, Polled(-1, 0, -1))
+
+
+@define(eq=False)
+class _Watermarks:
+    """By partition, the highest offset known to any client at a time, and to each client by its own writes."""
+
+    case: Case
+    highest: dict[str, list[Known]] = field(factory=dict)
+    """Ascending, by partition."""
+    own: dict[tuple[int, str], Known] = field(factory=dict)
+
+    def see(self, partition: str, offset: int, event: Acked | Polled) -> None:
+        marks = self.highest.setdefault(partition, [NONE])
+        if offset > marks[-1].offset:
+            marks.append(Known(offset, event))
+
+    def before(self, sent: Sent) -> Known:
+        """Return the highest known offset before a send; events of the same moment may be later."""
+        marks = self.highest.get(sent.partition, [NONE])
+        return next(mark for mark in reversed(marks) if mark.event.at < sent.at)
+
+
+def behind(case: Case) -> Iterator[Broken]:
+    """Check both invariants about records that were known before a send."""
+    marks = _Watermarks(case)
+    sends = {write.sent.call: write for write in case.writes.values()}
+    for event in case.history.events:
+        match event:
+            case Sent():
+                yield from _behind(case, event, marks)
+            case Acked(offset=offset) if offset != NOWHERE and sends[event.call].kept:
+                sent = sends[event.call].sent
+                marks.see(sent.partition, offset, event)
+                own = marks.own.get((event.client, sent.partition), NONE)
+                marks.own[event.client, sent.partition] = max(own, Known(offset, event), key=lambda each: each.offset)
+            case Polled():
+                for record in event.records:
+                    marks.see(record.partition, record.offset, event)
+            case _:
+                pass
+
+
+def _behind(case: Case, sent: Sent, marks: _Watermarks) -> Iterator[Broken]:
+    place = case.first(sent.value)
+    if place is None:
+        return
+    own = marks.own.get((sent.client, sent.partition), NONE)
+    anybody = marks.before(sent)
+    for promise, known in ((UPWARDS, own), (IN_TIME, anybody)):
+        if known.offset >= place.record.offset:
+            value, evidence = _of(case, sent.partition, known)
+            if value == sent.value:
+                continue  # it was read before it was sent, which is said elsewhere
+            what = (
+                f"client {sent.client} sent {sent.value!r} to {sent.partition} at {sent.at}, when "
+                f"{known.words(value)}; it stands at {place.record.offset}"
+            )
+            yield Broken(promise, what, proof(*evidence, sent, *place.evidence(case)))
+            return
+
+
+def _of(case: Case, partition: str, known: Known) -> tuple[str, tuple[Event, ...]]:
+    event = known.event
+    if isinstance(event, Polled):
+        value = next(value for where, offset, value in event.records if (where, offset) == (partition, known.offset))
+        return value, (evolve(event, records=(Record(partition, known.offset, value),), spans=()),)
+    sent = next(write.sent for write in case.writes.values() if write.answer is event)
+    return sent.value, (sent, event)

@@ -1,7 +1,6 @@
-"""Whether an order of each partition proves a history legal: a few lines that share nothing with the checkers but
-what of a history counts.
+"""Verify that an order of each partition proves a history legal, independently of the checkers.
 
-The order says what stands where. Then everything that a client saw can be looked up in it.
+The order has the value at each offset, so everything that a client saw can be looked up in it.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from harness.checkers.records.case import standing
 from harness.checkers.records.history import (
     ALL,
     NOWHERE,
@@ -22,13 +22,12 @@ from harness.checkers.records.history import (
     Sought,
     Trimmed,
 )
-from harness.checkers.records.standing import standing
 
 Orders = Sequence[tuple[str, Sequence[tuple[int, str]]]]
 
 
 def proves(orders: Orders, history: History) -> str | None:
-    """None: it does. Otherwise the first thing that does not fit."""
+    """Return the first event that does not fit the orders, or None."""
     history = standing(history)
     log = {partition: dict(order) for partition, order in orders}
     for partition, order in orders:
@@ -96,7 +95,7 @@ def _writes(log: Mapping[str, Mapping[int, str]], history: History) -> str | Non
 
 
 def _raise(floors: list[tuple[int, int]], at: int, offset: int) -> None:
-    """Both ascend."""
+    """Add a floor; times and offsets ascend."""
     if not floors or offset > floors[-1][1]:
         floors.append((at, offset))
 

@@ -10,11 +10,10 @@ where it was broken, for whom, and what should have been.
 
 from __future__ import annotations
 
-from harness.checkers.store.broken import Broken
+from harness.checkers.broken import Broken
 from harness.checkers.store.case import Case
-from harness.checkers.store.judge import LINEARIZABLE, Verdict, judge
-from harness.checkers.store.promises import ALL, Kept, kept
-from harness.checkers.store.silence import ended_early
+from harness.checkers.store.judge import ALL, LINEARIZABLE, Kept, Verdict, judge, kept
+from harness.checkers.store.sessions import ended_early
 from harness.history import History
 
 

@@ -1,16 +1,199 @@
-"""A history, prepared for those who judge it: its calls with what became of them, and the tree at every zxid."""
+"""A history, prepared for the checkers: its calls with their outcomes, and the tree at every zxid.
+
+The reply to a write names its transaction. For a write whose reply was lost, the changes of its session that no
+answered call claims are searched in order: the write was carried out if and only if its change is among them, because a
+history has all that was ever committed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from harness.checkers.store.broken import Broken
-from harness.checkers.store.calls import Call, Calls
-from harness.checkers.store.replay import Replay
-from harness.history import Change, Event, History
+from harness.checkers.broken import Broken
+from harness.checkers.store.model import UNKNOWN, of_the_system, resolved
+from harness.checkers.store.replay import Group, Replay
+from harness.history import Asked, Change, Event, Fired, History, Lost, Reply, Request, Told
+
+_WRITES: Final = ("create", "set", "delete", "check", "setacl")
+_READS: Final = ("get", "exists", "children", "getacl")
+WITHOUT_TRANSACTION: Final = ("NOT_READ_ONLY", "THROTTLED_OP")
+"""Errors that a server gives by itself: nothing is committed for the call, whatever zxid the reply bears."""
+
+
+def is_write(request: Request) -> bool:
+    if request.op == "multi":
+        return not request.parts or any(part.op not in _READS for part in request.parts)
+    return request.op in _WRITES
+
+
+def parts_of(request: Request) -> tuple[Request, ...]:
+    return request.parts if request.op == "multi" else (request,)
+
+
+@frozen
+class Call:
+    asked: Asked
+    asked_place: int
+    """The place in the events of the history."""
+    told: Told | None = None
+    told_place: int = -1
+    lost: Lost | None = None
+    group: Group | None = None
+    """The transaction of a write."""
+
+    @property
+    def request(self) -> Request:
+        return self.asked.request
+
+    @property
+    def reply(self) -> Reply | None:
+        return None if self.told is None else self.told.reply
+
+    @property
+    def write(self) -> bool:
+        return is_write(self.request)
+
+    @property
+    def done(self) -> bool:
+        """Return whether it was answered without an error."""
+        reply = self.reply
+        return reply is not None and not reply.error and not any(part.error for part in reply.parts)
+
+    @property
+    def zxid(self) -> int:
+        """Return its zxid; 0 if unknown, or if it was never carried out."""
+        if self.group is not None:
+            return self.group.zxid
+        return 0 if self.told is None else self.told.reply.zxid
+
+    @property
+    def who(self) -> str:
+        return f"client {self.asked.client}, session {self.asked.session:#x}"
+
+    def __str__(self) -> str:
+        return f"call {self.asked.call} ({words(self.request)})"
+
+
+def words(request: Request) -> str:
+    if request.op == "multi":
+        return "multi: " + ", ".join(map(words, request.parts))
+    version = "" if request.version == -1 else f" at version {request.version}"
+    acl = f" for {request.acl}" if request.acl else ""
+    user = f" as {request.user}" if request.user else ""
+    return " ".join(word for word in (request.mode, request.op, request.path) if word) + version + acl + user
+
+
+class Calls:
+    def __init__(self, history: History, replay: Replay) -> None:
+        self.strays: list[str] = []
+        """Replies without an open call."""
+        found: dict[int, Call] = {}
+        for place, event in enumerate(history.events):
+            match event:
+                case Asked():
+                    found[event.call] = Call(event, place)
+                case Told() | Lost():
+                    call = found.get(event.call)
+                    if call is None or call.told is not None or call.lost is not None:
+                        self.strays.append(f"call {event.call} has an end, and was not asked or has ended before")
+                    elif isinstance(event, Told):
+                        found[event.call] = evolve(call, told=event, told_place=place)
+                    else:
+                        found[event.call] = evolve(call, lost=event)
+                case _:
+                    pass
+        self.unclaimed: list[Group] = []
+        """Transactions of sessions in the history that no call of theirs requested."""
+        self.all: list[Call] = []
+        """All calls in the order of their requests."""
+        self._claim(list(found.values()), replay)
+        self.of: dict[int, list[Call]] = {}
+        for each in self.all:
+            self.of.setdefault(each.asked.session, []).append(each)
+
+    def _claim(self, calls: list[Call], replay: Replay) -> None:
+        claimed: dict[int, int] = {}
+        by_session: dict[int, list[Call]] = {}
+        for call in calls:
+            by_session.setdefault(call.asked.session, []).append(call)
+            reply = call.reply
+            if reply is None or reply.error in WITHOUT_TRANSACTION:
+                continue
+            if call.write and reply.zxid in replay.groups:
+                group = replay.groups[reply.zxid]
+                if group.session == call.asked.session and _is_of_a_client(group):
+                    claimed.setdefault(group.zxid, call.asked.call)
+        left: dict[int, list[Group]] = {}
+        for group in replay.groups.values():
+            if group.zxid not in claimed and group.session in by_session and group.writes:
+                left.setdefault(group.session, []).append(group)
+        matched = {call: replay.groups[zxid] for zxid, call in claimed.items()}
+        for session, groups in left.items():
+            self._match(by_session[session], groups, matched, replay)
+        self.unclaimed.sort(key=lambda group: group.zxid)
+        self.all = [evolve(call, group=matched.get(call.asked.call)) for call in calls]
+
+    def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
+        """Match each transaction with a fitting call that could be carried out then; of several, the earliest."""
+        for group in groups:
+            low = 0
+            for place, call in enumerate(calls):
+                known = matched.get(call.asked.call)
+                if known is not None and known.zxid < group.zxid:
+                    low = place  # what was asked before this one took effect before it
+            fitting = [
+                (place < low, _refused(call, group, replay), place)
+                for place, call in enumerate(calls)
+                if call.asked.call not in matched and _open(call) and made_by(call.request, group)
+            ]
+            if fitting:
+                matched[calls[min(fitting)[-1]].asked.call] = group
+            else:
+                self.unclaimed.append(group)
+
+
+def _refused(call: Call, group: Group, replay: Replay) -> bool:
+    requests = parts_of(call.request)
+    if any(of_the_system(request.path) for request in requests):
+        return False
+    return any(replay.before(group.zxid).refusals(requests, group.session))
+
+
+def _open(call: Call) -> bool:
+    """Return whether it may have been carried out under an unknown zxid."""
+    return call.told is None or (call.done and not call.told.reply.zxid)
+
+
+def _is_of_a_client(group: Group) -> bool:
+    return all(change.kind not in ("open", "close", "attach") for change in group.changes)
+
+
+def made_by(request: Request, group: Group) -> bool:
+    """Return whether these changes are those of the request, as far as that can be compared without the tree."""
+    parts = [part for part in parts_of(request) if part.op != "check"]
+    changes = [change for change in group.changes if change.kind != "other"]
+    return len(parts) == len(changes) and all(map(_made_by, parts, changes))
+
+
+def _made_by(request: Request, change: Change) -> bool:
+    if request.op != change.kind or (request.op in ("create", "set") and request.data != change.data):
+        return False
+    if (
+        UNKNOWN not in (request.acl, change.acl)  # only creations and new lists have one
+        and resolved(request.acl, request.user) != change.acl
+    ):
+        return False
+    if request.op == "create":
+        if ("ephemeral" in request.mode) != bool(change.owner):
+            return False
+        if "sequential" in request.mode:
+            number = change.path[len(request.path) :]
+            return change.path.startswith(request.path) and len(number) == 10 and number.isdecimal()
+    if request.op in ("set", "setacl") and request.version not in (-1, change.version - 1):
+        return False
+    return request.path == change.path
 
 
 @frozen
@@ -36,14 +219,34 @@ class Case:
         return () if group is None else group.changes
 
 
-Promise: TypeAlias = Callable[[Case], Iterator[Broken]]
+def shown_by(event: Event) -> int:
+    """Return the zxid that a reply or a watch event shows to the client; 0 for other events."""
+    match event:
+        case Told():
+            return event.reply.zxid
+        case Fired():
+            return event.zxid
+        case _:
+            return 0
 
 
-def broken(promise: str, call: Call, what: str, *also: Event | Change, zxid: int = 0) -> Broken:
-    """About one call: what was wrong, for whom."""
+# -- violations ------------------------------------------------------------------------------------------
+
+
+def by_call(promise: str, call: Call, what: str, *also: Event | Change, zxid: int = 0) -> Broken:
     told = call.told
-    evidence: tuple[Event | Change, ...] = (call.asked, *(() if told is None else (told,)), *also)
+    evidence = (call.asked, *(() if told is None else (told,)), *also)
     at = call.asked.at if told is None else told.at
-    return Broken(
-        promise, f"{call.who}, {call}: {what}", at, call.asked.session, call.asked.call, zxid or call.zxid, evidence
-    )
+    session, number = call.asked.session, call.asked.call
+    return Broken(promise, f"{call.who}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
+
+
+def by_event(promise: str, event: Event, what: str, *evidence: Event | Change, zxid: int = 0) -> Broken:
+    """`evidence`: the event alone, if nothing else is said."""
+    what = f"client {event.client}, session {event.session:#x}: {what}"
+    call = event.call if isinstance(event, Told) else 0
+    return Broken(promise, what, evidence or (event,), event.at, event.session, call, zxid)
+
+
+def by_change(promise: str, change: Change, what: str, *before: Change, session: int = 0) -> Broken:
+    return Broken(promise, what, (*before, change), 0, session or change.session, 0, change.zxid)

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.calls import Call, parts_of
-from harness.checkers.store.case import Case, broken
-from harness.checkers.store.lists import UNKNOWN, granted
-from harness.checkers.store.model import Node, of_the_system
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Call, Case, by_call, parts_of, shown_by
+from harness.checkers.store.model import UNKNOWN, Node, granted, of_the_system
 from harness.history import Change, Fired, Reply, Request, Told
 
 PROMISE: Final = "a read shows the state of its zxid"
@@ -22,13 +20,13 @@ READS: Final = ("get", "exists", "children", "getacl")
 
 
 def check(case: Case) -> Iterator[Broken]:
-    floors = _floors(case)
+    floors, last = _floors(case), case.replay.last
     for call in case.calls.all:
         if call.reply is None:
             continue
-        if call.reply.zxid > case.replay.last:
-            beyond, last = hexed(call.reply.zxid), hexed(case.replay.last)
-            yield broken(PROMISE, call, f"it was answered from zxid {beyond}, and nothing beyond {last} was committed")
+        if call.reply.zxid > last:
+            what = f"it was answered from zxid {call.reply.zxid:#x}, and nothing beyond {last:#x} was committed"
+            yield by_call(PROMISE, call, what)
             continue
         if call.write:
             continue
@@ -36,7 +34,7 @@ def check(case: Case) -> Iterator[Broken]:
         replies = call.reply.parts if call.request.op == "multi" else (call.reply,)
         if len(requests) != len(replies):
             if not call.reply.error:
-                yield broken(PROMISE, call, f"{len(requests)} reads have {len(replies)} answers")
+                yield by_call(PROMISE, call, f"{len(requests)} reads have {len(replies)} answers")
             continue
         for request, reply in zip(requests, replies, strict=True):
             if request.op in READS and reply.error in ("", "NO_NODE", "NO_AUTH") and not of_the_system(request.path):
@@ -55,19 +53,17 @@ def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[i
     nodes = [replay.node(path, floor), *(node for since, node in replay.lives(path) if since > floor)]
     wrongs = [difference(request, reply, node) for node in nodes]
     if all(wrongs):
-        yield broken(PROMISE, call, f"at no zxid from {hexed(floor)} on it could be answered so: {wrongs[0]}")
+        yield by_call(PROMISE, call, f"at no zxid from {floor:#x} on it could be answered so: {wrongs[0]}")
 
 
 def _floors(case: Case) -> dict[int, int]:
-    """Place of a reply -> the largest zxid that its session had seen before."""
+    """Return, by the place of a reply, the largest zxid that its session had seen before."""
     seen: dict[int, int] = {}
     floors = {}
     for place, event in enumerate(case.history.events):
         if isinstance(event, Told | Fired):
-            zxid = event.reply.zxid if isinstance(event, Told) else event.zxid
-            before = seen.get(event.session, 0)
-            floors[place] = before
-            seen[event.session] = max(before, zxid)
+            floors[place] = before = seen.get(event.session, 0)
+            seen[event.session] = max(before, shown_by(event))
     return floors
 
 
@@ -108,17 +104,17 @@ def _explained(case: Case, call: Call, request: Request, reply: Reply, wrong: st
     replay, path, zxid = case.replay, request.path, call.zxid
     since = replay.since(path, zxid)
     evidence: list[Change] = list(case.changes_at(since))
-    what = f"it was answered from zxid {hexed(zxid)}, and there {wrong}"
+    what = f"it was answered from zxid {zxid:#x}, and there {wrong}"
     for halfway, states in replay.midst.items():
         final = replay.node(path, halfway)
         for where, node in states:
             if where == path and node != final and not difference(request, reply, node):
-                what += f"; that is how it was in the midst of the multi of zxid {hexed(halfway)}"
-                return broken(ATOMIC, call, what, *case.changes_at(halfway))
+                what += f"; that is how it was in the midst of the multi of zxid {halfway:#x}"
+                return by_call(ATOMIC, call, what, *case.changes_at(halfway))
     for made, node in replay.lives(path):
         if not difference(request, reply, node):
             age = "a state long past" if made < since else "a state that was still to come"
-            what += f"; its answer is {age}, from zxid {hexed(made)}"
+            what += f"; its answer is {age}, from zxid {made:#x}"
             evidence += case.changes_at(made)
             break
-    return broken(PROMISE, call, what, *evidence)
+    return by_call(PROMISE, call, what, *evidence)

@@ -1,20 +1,77 @@
-"""The verdict on a history of the store: every promise by itself, and then all of it at once.
+"""The verdict on a history of the store: every promise by itself, and then linearizability.
 
-First the promises, which say in words what was wrong for whom. If they were kept, whether there is one order in which
-everything took effect at one instant of its time (`harness.checkers.linear`): with its proof, or open.
+The checkers of single promises say in words what was wrong for which client. If none objects, `harness.checkers.linear`
+decides whether there is one order in which every operation took effect at one instant between call and reply, with a
+proof.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Final
+
 from attrs import frozen
 
 from harness.checkers import linear
+from harness.checkers.broken import Broken, check
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.linear.znodes import Znodes
+from harness.checkers.store import image, log, order, refusals, sessions, watches, writes
 from harness.checkers.store.case import Case
 from harness.checkers.store.linearize import operations
-from harness.checkers.store.promises import Kept, kept
 from harness.history import History
+from zab.core.plurals import counted
+
+ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
+    log.possible,
+    order.replies,
+    order.writes,
+    order.never_back,
+    order.ended,
+    order.after_invocation,
+    order.synced,
+    image.check,
+    writes.replies,
+    writes.committed,
+    writes.once,
+    sessions.lives,
+    sessions.local,
+    sessions.ephemerals,
+    log.numbered,
+    refusals.read_only,
+    watches.check,
+)
+
+
+@frozen
+class Kept:
+    """The broken promises, each with its first violations."""
+
+    broken: tuple[Broken, ...]
+    calls: int
+    changes: int
+
+    @property
+    def held(self) -> bool:
+        return not self.broken
+
+    @property
+    def promise(self) -> str | None:
+        return self.broken[0].promise if self.broken else None
+
+    @property
+    def what(self) -> str:
+        return self.broken[0].what if self.broken else ""
+
+    def __str__(self) -> str:
+        if self.held:
+            return f"every promise was kept, for {counted(self.calls, 'call')} and {counted(self.changes, 'change')}"
+        return "\n".join(str(each) for each in self.broken)
+
+
+def kept(case: Case) -> Kept:
+    return Kept(check(ALL, case), len(case.calls.all), len(case.history.changes))
+
 
 LINEARIZABLE = "writes and synced reads are linearizable"
 

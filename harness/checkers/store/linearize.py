@@ -17,8 +17,7 @@ from attrs import evolve
 from harness.checkers.linear import UNKNOWN, Operation
 from harness.checkers.linear import History as Operations
 from harness.checkers.linear.history import Value
-from harness.checkers.store.calls import Call, parts_of
-from harness.checkers.store.case import Case
+from harness.checkers.store.case import Call, Case, parts_of
 from harness.checkers.store.model import BY_NODES, LATER, SYSTEM, of_the_system
 from harness.checkers.store.replay import Group
 from harness.history import Change, Reply, Request
@@ -84,7 +83,7 @@ def _operation(call: Call, since: int) -> Operation | None:
 
 
 def _versions(group: Group | None) -> dict[int, int]:
-    """By the part of a multi: what the log says. For those who were not told."""
+    """Return the versions in the log by the part of a multi, for replies without a stat."""
     return {} if group is None else {change.part: change.version for change in group.changes}
 
 
@@ -132,7 +131,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _as_committed(requests: tuple[Request, ...], group: Group) -> list[tuple[str, str, Value]]:
-    """Nobody was told what became of it, so of a sequential node the name is taken from the log."""
+    """Return the parts of a write without a reply: the name of a sequential node is in the log only."""
     names = {change.part: change.path for change in group.changes if change.kind == "create"}
     return [
         (part.op, names.get(place, part.path), _value(evolve(part, mode=part.mode.replace("sequential", "").strip())))
@@ -162,7 +161,7 @@ def _part(change: Change) -> Value:
 
 
 def _in_lanes(ordered: list[Operation]) -> Iterator[Operation]:
-    """A client that keeps several requests in flight is written down as several clients."""
+    """Split a client with several outstanding requests into several clients."""
     lanes: dict[str, list[Operation]] = {}
     for op in ordered:
         mine = lanes.setdefault(op.client, [])

@@ -1,7 +1,7 @@
-"""The committed changes make sense: each one is possible after those before it.
+"""The committed changes by themselves: each one is possible after those before it, and sequence numbers ascend.
 
-Everything else is held against the tree that the changes make. If they contradict themselves, a server has applied
-something that no leader may have prepared.
+All other checkers compare with the tree that the changes make. If the changes contradict themselves, a server has
+applied something that no leader may have prepared. A sequence number is the number of children that the parent has had.
 """
 
 from __future__ import annotations
@@ -9,14 +9,52 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.case import Case
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Case, by_change, parts_of
+from harness.checkers.store.model import parent_of
+from harness.history import Change
 
-PROMISE: Final = "each transaction follows from the state before it"
+FOLLOWS: Final = "each transaction follows from the state before it"
 
 
-def check(case: Case) -> Iterator[Broken]:
+def possible(case: Case) -> Iterator[Broken]:
     for problem in case.replay.problems:
         change = problem.change
-        what = f"the change of zxid {hexed(change.zxid)}, part {change.part}, cannot be: {problem.what}"
-        yield Broken(PROMISE, what, 0, change.session, 0, change.zxid, (change,))
+        what = f"the change of zxid {change.zxid:#x}, part {change.part}, cannot be: {problem.what}"
+        yield by_change(FOLLOWS, change, what)
+
+
+NUMBERED: Final = "sequence numbers are unique and ascend"
+
+
+def numbered(case: Case) -> Iterator[Broken]:
+    sequential = set()
+    for call in case.calls.all:
+        if call.group is not None:
+            for part, request in enumerate(parts_of(call.request)):
+                if request.op == "create" and "sequential" in request.mode:
+                    sequential.add((call.group.zxid, part))
+    # "/" begins with /zookeeper in it, which nobody has created.
+    had: dict[str, int] = {}
+    last: dict[str, Change] = {}
+    for change in case.history.changes:
+        if change.kind != "create":
+            continue
+        parent = parent_of(change.path)
+        had[change.path] = 0
+        last.pop(change.path, None)
+        if (change.zxid, change.part) in sequential:
+            yield from _number(change, had.get(parent, 0), last.get(parent))
+            last[parent] = change
+        had[parent] = had.get(parent, 0) + 1
+
+
+def _number(change: Change, had: int, before: Change | None) -> Iterator[Broken]:
+    digits = change.path[-10:]
+    if digits.isdecimal() and int(digits) == had:
+        return
+    made = f"{change.path}, created at zxid {change.zxid:#x}"
+    if before is not None and (not digits.isdecimal() or int(digits) <= int(before.path[-10:])):
+        yield by_change(NUMBERED, change, f"{made}, comes behind {before.path}", before)
+    else:
+        yield by_change(NUMBERED, change, f"{made}: its parent had had {had} children")

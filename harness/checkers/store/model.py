@@ -1,7 +1,8 @@
-"""A small store of our own, to hold the big one against: nodes, and what each kind of change makes of them.
+"""A small model of the store for comparison: nodes, their ACLs, and the effect of each kind of change.
 
-It shares no line with `zab.store`, and knows less: no quotas. What it says of a request is what
-Apache ZooKeeper 3.9 would answer, first check first.
+It shares no line with `zab.store`, so that no mistake of the store is repeated here, and knows less: no quotas. Its
+refusals are those of Apache ZooKeeper 3.9, first check first. Of an ACL that the words of a history cannot express
+(`?`) nothing is known, and any answer is right.
 """
 
 from __future__ import annotations
@@ -11,15 +12,51 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from harness.checkers.store.lists import REFUSALS, granted, resolved
 from harness.history import Change, Request, Stat
 
+UNKNOWN: Final = "?"
+ALL: Final = "rwcda"
+REFUSALS: Final = ("NO_AUTH", "INVALID_ACL")
+"""The errors that follow from ACLs."""
+
+
+def _entries(words: str) -> list[tuple[str, str]]:
+    found = []
+    for entry in words.split(", "):
+        who, _, letters = entry.partition(":")
+        found.append((who, letters))
+    return found
+
+
+def resolved(words: str, user: str) -> str | None:
+    """Return the ACL as the node has it if this user sends it, or None if it is invalid."""
+    if not words or words == UNKNOWN:
+        return words
+    made = []
+    for who, letters in dict.fromkeys(_entries(words)):
+        if who == "auth":
+            if not user:
+                return None
+            who = user
+        made.append(f"{who}:{letters}")
+    return "" if made == [f"world:{ALL}"] else ", ".join(made)
+
+
+def granted(words: str, letters: str, user: str) -> bool:
+    """Return whether the list allows one of these permissions to that user."""
+    if not words or words == UNKNOWN:
+        return True
+    return any(
+        who in ("world", user) and any(letter in letters for letter in granted) for who, granted in _entries(words)
+    )
+
+
 BY_NODES: Final = ("", "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS")
-"""The answers to a write that follow from the tree alone. Of others (a session that moved) the tree knows nothing."""
+"""The answers to a write that follow from the tree alone, unlike those about sessions."""
 DECIDED: Final = (*BY_NODES, *REFUSALS)
-"""And those that follow from lists as well."""
+"""And those that follow from ACLs as well."""
 LATER: Final = "RUNTIME_INCONSISTENCY"
-"""What those parts of a refused multi are told that come behind the one that was wrong."""
+"""The error of those parts of a refused multi that are behind the wrong one."""
 SYSTEM: Final = "/zookeeper"
 ROOT: Final = "/"
 
@@ -33,7 +70,7 @@ class Node:
     version: int = 0
     aversion: int = 0
     created: int = 0
-    """How many children it ever had: the number of the next sequential one."""
+    """The number of children that it ever had: the number of the next sequential one."""
     owner: int = 0
     mode: str = ""
     acl: str = ""
@@ -57,13 +94,13 @@ class Node:
 EMPTY: Final[dict[str, Node]] = {ROOT: Node(children=frozenset({"zookeeper"})), SYSTEM: Node()}
 
 _WANTED: Final = {"set": "w", "check": "r", "setacl": "a"}
-"""What must be granted by the node itself; of a creation and a deletion its parent decides."""
+"""The permission that the node itself must grant; for a creation or a deletion its parent decides."""
 
 Lookup = Callable[[str], Node | None]
 
 
 def parent_of(path: str) -> str:
-    """A client may ask for whatever it wants to: what has no slash in it has no other parent."""
+    """Return the parent; a path without a slash, which a client may send, has the root."""
     return path[: max(path.rfind("/"), 0)] or ROOT
 
 
@@ -77,7 +114,7 @@ def of_the_system(path: str) -> bool:
 
 
 class Moment:
-    """The tree at one instant, and what is changed in it."""
+    """The tree at one instant, and changes to it."""
 
     def __init__(self, below: Lookup) -> None:
         self._below = below
@@ -153,10 +190,8 @@ class Moment:
         return f"it deletes {path}, which has children" if node.children else ""
 
     def _unasked(self, change: Change) -> str:
-        """Of its own accord a server takes away only what was made for that.
-
-        It may be another node than the one that had been left, if that was made anew in between.
-        """
+        """Return the mistake in a deletion by the servers themselves: only containers and TTL nodes may be deleted so.
+        It may be another node than the expired one, if that was created anew in between."""
         node = self.get(change.path)
         if change.session or node is None:
             return ""
@@ -165,7 +200,7 @@ class Moment:
     # -- requests ----------------------------------------------------------------------------------
 
     def refusal(self, request: Request) -> str:
-        """The error that this request must get here; empty if it must be done."""
+        """Return the error that this request must get here; "" if it must be carried out."""
         path, version, user = request.path, request.version, request.user
         if resolved(request.acl, user) is None:
             return "INVALID_ACL"
@@ -200,7 +235,7 @@ class Moment:
         return "NO_CHILDREN_FOR_EPHEMERALS" if parent.owner else ""
 
     def refusals(self, requests: Sequence[Request], session: int) -> list[str]:
-        """The errors that these must get here, done one behind the other."""
+        """Return the errors that these must get here, carried out in order."""
         for place, request in enumerate(requests):
             error = self.refusal(request)
             if error:

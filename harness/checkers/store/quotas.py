@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.calls import Call, parts_of
-from harness.checkers.store.case import Case, broken
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Call, Case, by_call, parts_of
 from harness.checkers.store.model import SYSTEM, Moment, of_the_system, parent_of
 from harness.checkers.store.replay import Replay
 from harness.history import Change, Reply, Request
@@ -28,7 +27,7 @@ BELOW: Final = f"{SYSTEM}/quota"
 LIMITS, STATS = "zookeeper_limits", "zookeeper_stats"
 _PAIR: Final = re.compile(r"(\w+)=(-?\d+)")
 _BEHIND_THE_LIMIT: Final = ("", "BAD_VERSION")
-"""The answers to a request that has come by it."""
+"""The answers to a request that has passed the limit."""
 
 
 def numbers(data: bytes) -> dict[str, int]:
@@ -36,14 +35,14 @@ def numbers(data: bytes) -> dict[str, int]:
 
 
 class Quotas:
-    """Which subtrees were limited when, and what was in them."""
+    """The limited subtrees and their contents at each zxid."""
 
     def __init__(self, replay: Replay, changes: tuple[Change, ...]) -> None:
         self._replay = replay
         self._made: dict[str, list[tuple[int, bytes | None]]] = {}
-        """What was written below `BELOW`, by path; None when it went."""
+        """The writes below `BELOW`, by path; None: a deletion."""
         self.limited: dict[str, None] = {}
-        """All that ever were."""
+        """All subtrees that ever were limited."""
         for change in changes:
             if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
                 continue
@@ -54,7 +53,7 @@ class Quotas:
                 self.limited[path] = None
 
     def _lives(self, path: str, zxid: int) -> list[tuple[int, bytes]]:
-        """Of what is there: what it was made with, and each time what was written since then. Empty: it is not."""
+        """Return the writes of the present node, its creation first; none if it does not exist."""
         lives: list[tuple[int, bytes]] = []
         for at, data in self._made.get(path, ()):
             if at <= zxid:
@@ -62,7 +61,7 @@ class Quotas:
         return lives
 
     def covering(self, path: str, zxid: int) -> tuple[str, dict[str, int]] | None:
-        """The nearest that is limited, and to what."""
+        """Return the nearest limited subtree, with its limits."""
         while path != parent_of(path):
             lives = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
             if lives:
@@ -71,7 +70,7 @@ class Quotas:
         return None
 
     def used(self, path: str, zxid: int) -> tuple[int, int] | None:
-        """How many nodes and how many bytes are counted there; None where that is not certain."""
+        """Return the number of nodes and of bytes that are counted there, or None if that is not certain."""
         counted = self._lives(f"{BELOW}{path}/{STATS}", zxid)
         limited = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
         if len(counted) != 1 or not limited:
@@ -86,7 +85,7 @@ class Quotas:
         return len(sizes), sum(sizes)
 
     def exceeded(self, path: str, zxid: int, nodes: int, size: int) -> str | None:
-        """By which limit a change would be too much there: empty if by none, None if that cannot be said."""
+        """Return the limit that a change would exceed there; "" if none, None if that is unknown."""
         covering = self.covering(path, zxid)
         if covering is None:
             return ""
@@ -134,18 +133,18 @@ def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]
             return
         right = quotas.exceeded(request.path, seen, *_more(request, moment))
         if error == REFUSED and right == "":
-            what = f"it was refused for a limit, and at zxid {hexed(seen)}, by which it was judged, none is passed"
-            yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+            what = f"it was refused for a limit, and at zxid {seen:#x}, by which it was judged, none is passed"
+            yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
         elif error in _BEHIND_THE_LIMIT and right:
-            what = f"it was not refused for a limit, and at zxid {hexed(seen)}, by which it was judged, {right}"
-            yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+            what = f"it was not refused for a limit, and at zxid {seen:#x}, by which it was judged, {right}"
+            yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
         if error:
             return
         moment.apply(moment.change_for(request, call.asked.session))
 
 
 def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Broken]:
-    """Only what a request asks by itself: in front of the parts of a multi others may have filled a subtree."""
+    """Check single requests only: earlier parts of a multi may have filled a subtree."""
     reply, request = call.reply, call.request
     assert reply is not None
     if reply.error != REFUSED or request.op == "multi":
@@ -154,11 +153,11 @@ def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Brok
     seen = [zxid for zxid in case.replay.order if zxid < reply.zxid]
     if all(quotas.exceeded(request.path, each, *more) == "" for each in seen):
         what = "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
-        yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+        yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
 
 
 def _more(request: Request, moment: Moment) -> tuple[int, int]:
-    """Nodes, and bytes; of what neither creates nor sets, none."""
+    """Return the nodes and bytes that a request adds; none if it neither creates nor sets."""
     size = len(request.data or b"")
     if request.op == "create":
         return 1, size
@@ -176,4 +175,4 @@ def _counted(call: Call, quotas: Quotas) -> Iterator[Broken]:
     right, told = quotas.used(limited, reply.zxid), numbers(reply.data or b"")
     if right is not None and (told.get("count"), told.get("bytes")) != right:
         what = f"it was told {told} of {limited}, where {right[0]} nodes with {right[1]} bytes are"
-        yield broken(COUNTED, call, what)
+        yield by_call(COUNTED, call, what)

@@ -45,7 +45,7 @@ class Replay:
         self.after: dict[tuple[int, int], Node | None] = {}
         """By zxid and place in a multi: the node that was created or set, as it was right then."""
         self.midst: dict[int, list[tuple[str, Node | None]]] = {}
-        """By zxid, of a multi: what would be seen by whoever saw a part of it only."""
+        """By the zxid of a multi: the nodes that a read of a part of it would show."""
         self._zxids: dict[str, list[int]] = {path: [0] for path in EMPTY}
         self._nodes: dict[str, list[Node | None]] = {path: [node] for path, node in EMPTY.items()}
         self._latest: dict[str, Node | None] = dict(EMPTY)
@@ -84,21 +84,21 @@ class Replay:
         return None if zxids is None else self._nodes[path][bisect_right(zxids, zxid) - 1]
 
     def since(self, path: str, zxid: int) -> int:
-        """The zxid that made what was there after `zxid`."""
+        """Return the zxid that made the node as it was after `zxid`."""
         zxids = self._zxids.get(path, [0])
         return zxids[bisect_right(zxids, zxid) - 1]
 
     def lives(self, path: str) -> Iterator[tuple[int, Node | None]]:
-        """Whatever was there at any time, with the zxid that made it."""
+        """Yield every state that the node ever had, with the zxid that made it."""
         yield from zip(self._zxids.get(path, [0]), self._nodes.get(path, [None]), strict=True)
 
     @property
     def paths(self) -> Iterable[str]:
-        """All that were ever there."""
+        """All paths that ever existed."""
         return self._zxids
 
     def before(self, zxid: int) -> Moment:
-        """The tree right before this transaction."""
+        """Return the tree right before this transaction."""
         lookup: Lookup = partial(self._node_at, zxid - 1)
         return Moment(lookup)
 

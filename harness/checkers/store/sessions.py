@@ -1,20 +1,21 @@
-"""A session lives once, from the transaction that opens it to the one that closes it, for everybody.
+"""A session lives once, from the transaction that opens it to the one that closes it, for all clients.
 
-What it does lies between the two; who was told that it is over can believe it; and an ephemeral node is there
-exactly as long as its session.
+Its changes lie between the two; a client that was told of its end can rely on it; an ephemeral node exists exactly as
+long as its session; and a silent session is not ended before its timeout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.case import Case
-from harness.history import Became, Change, Told
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Case, by_change, by_event
+from harness.history import Asked, Became, Change, History, Told
 
 LIVES: Final = "a session lives from its opening to its close"
 LOCAL: Final = "a local session is known to its server only"
+SILENT: Final = "a silent session expires after its timeout"
 EPHEMERAL: Final = "an ephemeral node exists exactly as long as its session"
 
 
@@ -26,21 +27,21 @@ def lives(case: Case) -> Iterator[Broken]:
         session = change.session
         if change.kind == "open":
             if session in opened:
-                what = f"session {session:#x} is opened at zxid {hexed(change.zxid)} again"
-                yield Broken(LIVES, what, 0, session, 0, change.zxid, (opened[session], change))
+                what = f"session {session:#x} is opened at zxid {change.zxid:#x} again"
+                yield by_change(LIVES, change, what, opened[session])
             opened[session] = change
         elif change.kind == "close":
             closed.setdefault(session, change)
         elif change.kind in ("create", "set", "delete", "setacl", "attach") and session:
             if session not in opened and (session not in own or change.kind == "attach"):
-                what = f"session {session:#x} changes {change.path} at zxid {hexed(change.zxid)}, and was never opened"
-                yield Broken(LIVES, what, 0, session, 0, change.zxid, (change,))
+                what = f"session {session:#x} changes {change.path} at zxid {change.zxid:#x}, and was never opened"
+                yield by_change(LIVES, change, what)
             if session in closed:
                 what = (
-                    f"session {session:#x}: a {change.kind} {change.path} at zxid {hexed(change.zxid)},"
-                    f" and it was closed at {hexed(closed[session].zxid)}"
+                    f"session {session:#x}: a {change.kind} {change.path} at zxid {change.zxid:#x},"
+                    f" and it was closed at {closed[session].zxid:#x}"
                 )
-                yield Broken(LIVES, what, 0, session, 0, change.zxid, (closed[session], change))
+                yield by_change(LIVES, change, what, closed[session])
     yield from _as_told(case, own, opened, closed)
 
 
@@ -57,50 +58,44 @@ def local(case: Case) -> Iterator[Broken]:
         if isinstance(event, Became) and event.state == "connected" and event.session not in opened:
             before = first.setdefault(event.session, event)
             if before.server != event.server:
-                who = f"client {event.client}, session {event.session:#x}"
-                what = f"{who}: welcomed at {event.at} by server {event.server}, and local to server {before.server}"
-                yield Broken(LOCAL, what, event.at, event.session, 0, 0, (before, event))
+                what = f"welcomed at {event.at} by server {event.server}, and local to server {before.server}"
+                yield by_event(LOCAL, event, what, before, event)
 
 
 def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed: dict[int, Change]) -> Iterator[Broken]:
     over: dict[int, Became] = {}
     for event in case.history.events:
-        who = f"client {event.client}, session {event.session:#x}"
         close = closed.get(event.session)
         match event:
             case Became(state="expired" | "closed"):
                 over.setdefault(event.session, event)
                 if close is None and (event.session in opened or event.session not in own):
-                    what = f"{who}: it was told at {event.at} that it is {event.state}, and no transaction closed it"
-                    yield Broken(LIVES, what, event.at, event.session, 0, 0, (event,))
+                    what = f"it was told at {event.at} that it is {event.state}, and no transaction closed it"
+                    yield by_event(LIVES, event, what)
             case Became(state="connected"):
                 if event.session not in opened and not event.served:
-                    what = f"{who}: it was connected at {event.at}, and no transaction opened it"
-                    yield Broken(LIVES, what, event.at, event.session, 0, 0, (event,))
+                    yield by_event(LIVES, event, f"it was connected at {event.at}, and no transaction opened it")
                 if event.session in over:
-                    what = f"{who}: it was connected at {event.at}, and had been {over[event.session].state}"
-                    yield Broken(LIVES, what, event.at, event.session, 0, 0, (over[event.session], event))
+                    what = f"it was connected at {event.at}, and had been {over[event.session].state}"
+                    yield by_event(LIVES, event, what, over[event.session], event)
             case Told():
-                yield from _reply(event, who, close, over.get(event.session))
+                yield from _reply(event, close, over.get(event.session))
             case _:
                 pass
 
 
-def _reply(told: Told, who: str, close: Change | None, over: Became | None) -> Iterator[Broken]:
+def _reply(told: Told, close: Change | None, over: Became | None) -> Iterator[Broken]:
     zxid, error = told.reply.zxid, told.reply.error
     if error == "SESSION_EXPIRED":
         if zxid and (close is None or close.zxid > zxid):
-            what = f"{who}: call {told.call} was told at zxid {hexed(zxid)} that it has expired, and it lived"
-            yield Broken(LIVES, what, told.at, told.session, told.call, zxid, (told,))
+            what = f"call {told.call} was told at zxid {zxid:#x} that it has expired, and it lived"
+            yield by_event(LIVES, told, what, zxid=zxid)
     elif close is not None and zxid >= close.zxid:
-        what = (
-            f"{who}: call {told.call} was answered from zxid {hexed(zxid)},"
-            f" and its session was closed at {hexed(close.zxid)}"
-        )
-        yield Broken(LIVES, what, told.at, told.session, told.call, zxid, (told, close))
+        what = f"call {told.call} was answered from zxid {zxid:#x}, and its session was closed at {close.zxid:#x}"
+        yield by_event(LIVES, told, what, told, close, zxid=zxid)
     elif over is not None:
-        what = f"{who}: call {told.call} was answered at {told.at}, and the session was {over.state} at {over.at}"
-        yield Broken(LIVES, what, told.at, told.session, told.call, zxid, (over, told))
+        what = f"call {told.call} was answered at {told.at}, and the session was {over.state} at {over.at}"
+        yield by_event(LIVES, told, what, over, told, zxid=zxid)
 
 
 def ephemerals(case: Case) -> Iterator[Broken]:
@@ -114,14 +109,11 @@ def ephemerals(case: Case) -> Iterator[Broken]:
             case "create" if change.owner:
                 owned[change.path] = change
                 if change.owner not in alive:
-                    what = (
-                        f"{change.path} is created at zxid {hexed(change.zxid)} for session {change.owner:#x},"
-                        " which does not live"
-                    )
-                    yield Broken(EPHEMERAL, what, 0, change.owner, 0, change.zxid, (change,))
+                    made = f"{change.path} is created at zxid {change.zxid:#x} for session {change.owner:#x}"
+                    yield by_change(EPHEMERAL, change, f"{made}, which does not live", session=change.owner)
                 if change.owner != change.session:
                     what = f"session {change.session:#x} created {change.path} for session {change.owner:#x}"
-                    yield Broken(EPHEMERAL, what, 0, change.owner, 0, change.zxid, (change,))
+                    yield by_change(EPHEMERAL, change, what, session=change.owner)
             case "delete":
                 owned.pop(change.path, None)
             case "close":
@@ -132,14 +124,78 @@ def ephemerals(case: Case) -> Iterator[Broken]:
 
 
 def _closing(close: Change, owned: dict[str, Change]) -> Iterator[Broken]:
-    who = f"session {close.session:#x}, closed at zxid {hexed(close.zxid)}"
+    who = f"session {close.session:#x}, closed at zxid {close.zxid:#x}"
     mine = {path: made for path, made in owned.items() if made.owner == close.session}
     for path, made in mine.items():
         if path not in close.gone:
-            what = f"{who}: its {path} stayed, which was created at {hexed(made.zxid)}"
-            yield Broken(EPHEMERAL, what, 0, close.session, 0, close.zxid, (made, close))
+            what = f"{who}: its {path} stayed, which was created at {made.zxid:#x}"
+            yield by_change(EPHEMERAL, close, what, made)
         del owned[path]
     for path in close.gone:
         if path not in mine:
-            what = f"{who}: {path} went with it, and was not its own"
-            yield Broken(EPHEMERAL, what, 0, close.session, 0, close.zxid, (close,))
+            yield by_change(EPHEMERAL, close, f"{who}: {path} went with it, and was not its own")
+
+
+# -- silence -----------------------------------------------------------------------------------------------
+
+_WRITES: Final = frozenset({"create", "set", "setacl", "delete", "multi"})
+
+
+def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
+    """Check that no session is ended early. `scale`: the microseconds of a server's clock in one of the history.
+
+    Clients know of one moment for which the leader has no excuse: an answered sync has reached the leader itself, not
+    before its request. A session that is told of its expiry sooner than its timeout after the newest of these was ended
+    early, unless its end was already under way: an end that waits for disks and for a quorum stops no sync. That is
+    excluded if a write before the end in the history was requested, by any client, after the reply to the sync.
+
+    Pings and other replies prove nothing: a server may not have reported them to the leader. Nor does a reconnection:
+    the leader may decide on the end before it has applied the reconnection. All clocks must go at one rate.
+    """
+    ends = {change.session: change.zxid for change in history.changes if change.kind == "close"}
+    before = _asked_before(history, ends.values())
+    asked: dict[int, int] = {}
+    heard: dict[int, tuple[int, int]] = {}
+    timeouts: dict[int, int] = {}
+    for event in history.events:
+        session = event.session
+        match event:
+            case Asked() if event.request.op == "sync":
+                asked[event.call] = event.at
+            case Told() if event.call in asked and not event.reply.error:
+                if session in ends and event.at < before[ends[session]]:
+                    this = asked[event.call], event.call
+                    heard[session] = max(heard.get(session, this), this)
+            case Became(state="connected"):
+                timeouts[session] = event.timeout_ms
+            case Became(state="expired") if session in heard:
+                at, call = heard[session]
+                silent_ms = (event.at - at) * scale / 1_000
+                if silent_ms < timeouts.get(session, 0):
+                    what = (
+                        f"client {event.client}, session {session:#x} of {timeouts[session]} ms: it was told at"
+                        f" {event.at} that it has expired, {silent_ms:.0f} ms after call {call}, a sync that was"
+                        f" answered, was asked at {at}"
+                    )
+                    yield Broken(SILENT, what, (event,), event.at, session)
+            case _:
+                pass
+
+
+def _asked_before(history: History, ends: Iterable[int]) -> dict[int, int]:
+    """Return, for each end, the time of the request of the last write before it."""
+    asked = {
+        event.call: event.at for event in history.events if isinstance(event, Asked) and event.request.op in _WRITES
+    }
+    written = sorted(
+        (event.reply.zxid, asked[event.call])
+        for event in history.events
+        if isinstance(event, Told) and event.call in asked and event.reply.zxid
+    )
+    found, latest, place = {}, 0, 0
+    for end in sorted(set(ends)):
+        while place < len(written) and written[place][0] < end:
+            latest = max(latest, written[place][1])
+            place += 1
+        found[end] = latest
+    return found

@@ -19,28 +19,26 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from harness.checkers.store.broken import Broken, hexed
-from harness.checkers.store.calls import Call
-from harness.checkers.store.case import Case
-from harness.checkers.store.lists import UNKNOWN
-from harness.checkers.store.model import of_the_system
+from harness.checkers.broken import Broken
+from harness.checkers.store.case import Call, Case, by_event
+from harness.checkers.store.model import UNKNOWN, of_the_system
 from harness.checkers.store.watching import UNSAID, Due, Step, Table, again, jumped, steps_of, told, used_up
 from harness.history import Became, Change, Event, Fired, Reply, Request, Told
 
 UNEARNED: Final = "a watch fires only for its node, and a one-shot watch once"
 MISSED: Final = "no watch event is missing or late"
 STATES_MAX: Final = 200
-"""Of one connection, at one time. With more, it is not judged any further."""
+"""The states of one connection at one time. With more, it is not checked any further."""
 
 
 @frozen
 class State:
-    """How the connection may stand, as its server sees it."""
+    """A possible state of the connection at its server."""
 
     zxid: int
     table: Table
     due: tuple[Due, ...] = ()
-    """Has happened, and must be told before anything else."""
+    """Events that the server must send before anything else."""
     loose: bool = False
     """`due` is in no particular order."""
 
@@ -64,7 +62,7 @@ class _Session:
         self._changes = case.changes_at
         self._steps: dict[int, tuple[Step, ...]] = {}
         self._book: Table = frozenset()
-        """What the client knows that it watches."""
+        """The watches that the client knows of."""
         self._seen = 0
         self._came: set[Due] = set()
         self._unsaid: list[tuple[str, str]] = []
@@ -73,7 +71,7 @@ class _Session:
         self._user = ""
         self._states: list[State] = []
         self._back: tuple[Table, int] | None = None
-        """It is back: what it named, and what it had seen. Nothing has come over this connection yet."""
+        """After a reconnection without a reply yet: the watches that the client sent, and the zxid that it had seen."""
         self._connected = False
 
     # -- what the client saw -----------------------------------------------------------------------
@@ -115,7 +113,7 @@ class _Session:
             self._states = [State(self._seen, frozenset())]
 
     def _fired(self, fired: Fired) -> Broken | None:
-        what = f"the event {fired.event} {fired.path}" + (f" of zxid {hexed(fired.zxid)}" if fired.zxid > 0 else "")
+        what = f"the event {fired.event} {fired.path}" + (f" of zxid {fired.zxid:#x}" if fired.zxid > 0 else "")
         if not self._connected:
             return _broken(UNEARNED, fired, f"{what} came while it was not connected", fired.zxid)
         bound = fired.zxid if fired.zxid > 0 else self._replay.last
@@ -155,7 +153,7 @@ class _Session:
     # -- all states --------------------------------------------------------------------------------
 
     def _settled(self, bound: int) -> list[State]:
-        """The states of a connection that may have named its watches at any time up to `bound`."""
+        """Return the states of a connection whose watches may have arrived at any zxid up to `bound`."""
         if self._back is None:
             return self._states
         table, seen = self._back
@@ -178,7 +176,8 @@ class _Session:
         return list(dict.fromkeys(found))
 
     def _leaps(self, state: State, zxids: Iterable[int], bound: int) -> Iterator[State]:
-        """Where a jump to one of these zxids may have taken it, from wherever it had come without an event."""
+        """Yield the states after a jump to one of these zxids, from any zxid that it may have reached without an
+        event."""
         if state.due:
             return
         targets = [zxid for zxid in zxids if state.zxid < zxid <= bound]
@@ -252,7 +251,8 @@ class _Session:
         return None
 
     def _old(self, fired: Fired) -> bool:
-        """It tells of what the client knows: then it is this event that is wrong, whatever else would have been due."""
+        """Return whether the event reports what the client knows already: then this event is wrong, whatever was
+        due."""
         if fired.zxid > 0:
             return (fired.event, fired.path, fired.zxid) in self._came
         kind = fired.event, fired.path
@@ -263,7 +263,7 @@ class _Session:
         zxid = event.reply.zxid
         due = self._due(before, zxid)
         assert due is not None
-        what = f"{_words(due)} did not come before the reply to call {event.call}, which shows zxid {hexed(zxid)}"
+        what = f"{_words(due)} did not come before the reply to call {event.call}, which shows zxid {zxid:#x}"
         return _broken(MISSED, event, what, due[2], *self._changes(due[2]))
 
     def _unearned(self, fired: Fired, before: list[State], what: str) -> Broken:
@@ -288,13 +288,11 @@ def _without(state: State, place: int) -> State:
 
 def _words(due: Due) -> str:
     event, path, zxid = due
-    return f"the event {event} {path}" + (f" of zxid {hexed(zxid)}" if zxid > 0 else ", for a change while it was away")
+    return f"the event {event} {path}" + (f" of zxid {zxid:#x}" if zxid > 0 else ", for a change while it was away")
 
 
 def _broken(promise: str, event: Fired | Told, what: str, zxid: int, *changes: Change) -> Broken:
-    call = event.call if isinstance(event, Told) else 0
-    who = f"client {event.client}, session {event.session:#x}"
-    return Broken(promise, f"{who}: {what}", event.at, event.session, call, max(zxid, 0), (event, *changes))
+    return by_event(promise, event, what, event, *changes, zxid=max(zxid, 0))
 
 
 def _registered(state: State, request: Request, reply: Reply) -> Iterator[State]:

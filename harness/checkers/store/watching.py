@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from harness.checkers.store.lists import granted
-from harness.checkers.store.model import ROOT, Moment, Node, of_the_system, parent_of
+from harness.checkers.store.model import ROOT, Moment, Node, granted, of_the_system, parent_of
 from harness.checkers.store.replay import Replay
 from harness.history import Change
 
@@ -23,15 +22,15 @@ KINDS: Final = ("data", "exist", "child", "persistent", "recursive")
 Table: TypeAlias = frozenset[tuple[str, str]]
 """(kind, path)"""
 Step: TypeAlias = tuple[str, str, str]
-"""(event, path, list): what happened, whoever watches, and who may hear of it."""
+"""(event, path, ACL of the node, by which a watcher may receive the event)"""
 Due: TypeAlias = tuple[str, str, int]
 """(event, path, zxid)"""
 UNSAID: Final = -1
-"""The zxid of an event that does not bear one."""
+"""The zxid of an event that bears none."""
 
 
 def steps_of(changes: Iterable[Change], moment: Moment) -> Iterator[Step]:
-    """In the order in which watchers hear of it, from the tree right before it: lists are those of that very step."""
+    """Yield the events of these changes in their order, with the ACLs of the tree at each step."""
     for change in changes:
         if of_the_system(change.path):
             continue
@@ -64,7 +63,7 @@ def _list(moment: Moment, path: str) -> str:
 
 
 def told(table: Table, steps: Iterable[Step], zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
-    """The events that these watches of this user make of it, and the watches that are left."""
+    """Return the events that these watches of this user send, and the watches that are left."""
     due = []
     for event, path, acl in steps:
         if _concerns(table, event, path):
@@ -92,7 +91,7 @@ def _concerns(table: Table, event: str, path: str) -> bool:
 
 
 def used_up(table: Table, event: str, path: str) -> Table:
-    """Without those that were for once and have heard of this."""
+    """Return the table without the one-shot watches that this event uses up."""
     done = {("child", path)} if event in ("children", "deleted") else set()
     if event != "children":
         done |= {("data", path), ("exist", path)}
@@ -100,10 +99,11 @@ def used_up(table: Table, event: str, path: str) -> Table:
 
 
 def again(table: Table, seen: int, replay: Replay, zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
-    """A client that is back names what it watches and what it has seen; this is what it is told at `zxid`.
+    """Return the events that a reconnected client receives at `zxid`, and the watches that are left.
 
-    What it watches once and what has changed since is told now, if it may be told: of what is gone, everybody may. What
-    it watches for ever begins again: of changes in between nothing is told.
+    The client sends its watches and the zxid that it has seen. A one-shot watch of a node that changed since fires now,
+    if the ACL allows it; a deletion is reported to any user. A persistent watch begins anew: changes in between are not
+    reported.
     """
     due: list[Due] = []
     left = set()
@@ -131,7 +131,7 @@ def _missed(kind: str, node: Node | None, seen: int) -> str:
 
 
 def jumped(table: Table, replay: Replay, old: int, new: int, user: str) -> tuple[tuple[Due, ...], Table]:
-    """Its server went from `old` to `new` at once: what the two states show of what happened in between."""
+    """Return the events of a server that went from `old` to `new` at once: the differences between the two states."""
     paths = {path for _, path in table}
     for kind, root in table:
         if kind == "recursive":
@@ -145,7 +145,7 @@ def jumped(table: Table, replay: Replay, old: int, new: int, user: str) -> tuple
 
 
 def _differences(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:
-    """With the list by which it may be told."""
+    """Yield each event with the ACL by which a watcher may receive it."""
     if new is None:
         if old is not None:
             yield "deleted", old.acl

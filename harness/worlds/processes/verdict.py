@@ -77,7 +77,7 @@ def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History,
     if canon.whole and clients:
         from harness.checkers.store import ended_early, quotas
         from harness.checkers.store.case import Case
-        from harness.checkers.store.promises import kept
+        from harness.checkers.store.judge import kept
 
         case = Case.of(history)
         verdict = kept(case)

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from harness.checkers.store.broken import Broken
+from harness.checkers.broken import Broken
 from harness.checkers.store.case import Case
 from harness.checkers.store.model import SYSTEM
 from harness.checkers.store.quotas import COUNTED, LIMITED, check

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth, read_all
-from harness.checkers.partitions.keeper import REPLACED, SAME
+from harness.checkers.partitions.logs import REPLACED, SAME
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from tests.histories.partitions.story import HERE, ONE, Shelf, Tale, records
 
@@ -35,13 +35,13 @@ class Cleaned:
         keeper, member, key = tale.keeper, tale.member(ONE), Key(self.where, b"1")
         before = read_all(cast("PartitionLog", Shelf(records=records(self.before))))
         copy = Copy(key, records=before)
-        keeper.copies[ONE] = {self.where: copy}
-        keeper.truths[key] = Truth(key, committed=before[: self.committed], fork=self.fork)
+        keeper.replicas.copies[ONE] = {self.where: copy}
+        keeper.replicas.truths[key] = Truth(key, committed=before[: self.committed], fork=self.fork)
         shelf = Shelf(records=records(self.after), closed=self.closed)
         member.disk.logs.logs[self.where.topic, self.where.partition] = shelf
         promise = what = ""
         try:
-            keeper.cleaned(tale.onlooked(ONE), self.where)
+            keeper.logs.cleaned(tale.onlooked(ONE), self.where)
         except Violation as violation:
             promise, what = violation.promise, violation.what
         return promise, what, (copy.records, tale.world.counts)
@@ -70,13 +70,13 @@ STORIES: Final[dict[str, Cleaned]] = {
 def nowhere() -> tuple[object, ...]:
     """There is no log, or nobody has looked at it yet."""
     tale = Tale()
-    tale.keeper.cleaned(tale.onlooked(ONE), OFFSETS)
+    tale.keeper.logs.cleaned(tale.onlooked(ONE), OFFSETS)
     shelf = Shelf(records=records("a1@k"))
     tale.member(ONE).disk.logs.logs[OFFSETS.topic, OFFSETS.partition] = shelf
-    tale.keeper.cleaned(tale.onlooked(ONE), OFFSETS)
+    tale.keeper.logs.cleaned(tale.onlooked(ONE), OFFSETS)
     del tale.member(ONE).disk.logs.logs[OFFSETS.topic, OFFSETS.partition]
-    tale.keeper.copies[ONE] = {OFFSETS: Copy(Key(OFFSETS, b"1"), records=records("a1@k"))}
-    tale.keeper.cleaned(tale.onlooked(ONE), OFFSETS)
+    tale.keeper.replicas.copies[ONE] = {OFFSETS: Copy(Key(OFFSETS, b"1"), records=records("a1@k"))}
+    tale.keeper.logs.cleaned(tale.onlooked(ONE), OFFSETS)
     return tuple(tale.world.counts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.partitions import keeper
+from harness.checkers.partitions import commitment, replicas
 from kraft_controller.core.names import Version
 from replica.core.partitions.isr import Isr
 from replica.core.partitions.leader_role import LeaderRole
@@ -12,31 +12,31 @@ from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, T
 # -- acknowledged --------------------------------------------------------------------------------------
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def what_is_acknowledged_is_not_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1 if bad else 2)
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def of_what_is_acknowledged_the_last_is_not_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2 if bad else 3)
     t.acks(ONE, 1, "b", "c")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def something_else_stands_where_it_was_acknowledged(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.acks(ONE, 1, "c" if bad else "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def nothing_is_acknowledged_as_nothing(t: Tale, bad: bool) -> None:
     t.opens("a1 -1 c1", 3)
-    t.keeper.acknowledged(t.onlooked(ONE), HERE, 1, [b"c" if bad else b""])
+    t.keeper.commitment.acknowledged(t.onlooked(ONE), HERE, 1, [b"c" if bad else b""])
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def too_few_hold_what_is_acknowledged(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1 b1", 2, (ONE,))
@@ -44,7 +44,7 @@ def too_few_hold_what_is_acknowledged(t: Tale, bad: bool) -> None:
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def too_few_hold_the_last_of_what_is_acknowledged(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1 b1 c1", 3, (ONE,))
@@ -52,7 +52,7 @@ def too_few_hold_the_last_of_what_is_acknowledged(t: Tale, bad: bool) -> None:
     t.acks(ONE, 1, "b", "c")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def another_one_holds_something_else_there(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1 b1", 2, (ONE,))
@@ -60,7 +60,7 @@ def another_one_holds_something_else_there(t: Tale, bad: bool) -> None:
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_holds_what_had_the_name_before_does_not_count(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1 b1", 2, (ONE,))
@@ -79,7 +79,7 @@ def _alone_until_it_grows(t: Tale) -> None:
     t.knows(ONE, 2)
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_has_not_heard_that_others_are_to_hold_it_needs_none_of_them(t: Tale, bad: bool) -> None:
     _alone_until_it_grows(t)
     t.state(ONE, [ONE], 2)
@@ -90,7 +90,7 @@ def who_has_not_heard_that_others_are_to_hold_it_needs_none_of_them(t: Tale, bad
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_is_to_hold_it_counts_in_an_epoch_of_its_own(t: Tale, bad: bool) -> None:
     _alone_until_it_grows(t)
     if not bad:
@@ -100,7 +100,7 @@ def who_is_to_hold_it_counts_in_an_epoch_of_its_own(t: Tale, bad: bool) -> None:
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_has_let_go_of_it_has_had_it(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1 b1 c1", 3, (ONE,))
@@ -109,7 +109,7 @@ def who_has_let_go_of_it_has_had_it(t: Tale, bad: bool) -> None:
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_has_let_go_of_it_unseen_has_had_it(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1", 1)
@@ -122,7 +122,7 @@ def who_has_let_go_of_it_unseen_has_had_it(t: Tale, bad: bool) -> None:
     t.acks(THREE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_has_lost_it_has_had_it(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.opens("a1 b1", 2, (ONE,))
@@ -132,7 +132,7 @@ def who_has_lost_it_has_had_it(t: Tale, bad: bool) -> None:
     t.acks(ONE, 1, "b")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def where_there_is_one_replica_one_is_enough(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
     t.topic(*((1, 2) if bad else (1,)))
@@ -143,7 +143,7 @@ def where_there_is_one_replica_one_is_enough(t: Tale, bad: bool) -> None:
     t.acks(ONE, 0, "a")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def three_have_to_hold_it(t: Tale, bad: bool) -> None:
     t.set_up(least=3)
     t.opens("a1", 1, (ONE, TWO))
@@ -152,16 +152,16 @@ def three_have_to_hold_it(t: Tale, bad: bool) -> None:
     t.acks(ONE, 0, "a")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_has_no_part_in_it_is_not_asked(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
-    t.keeper.acknowledged(t.onlooked(ONE), ELSEWHERE, 0, [b"x"])
+    t.keeper.commitment.acknowledged(t.onlooked(ONE), ELSEWHERE, 0, [b"x"])
     if not bad:
         t.fails(ONE)
     t.acks(ONE, 0, "x")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def what_nobody_has_looked_at_is_not_judged(t: Tale, bad: bool) -> None:
     t.topic(*ALL)
     t.blind = not bad
@@ -169,7 +169,7 @@ def what_nobody_has_looked_at_is_not_judged(t: Tale, bad: bool) -> None:
     t.acks(ONE, 0, "x")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def who_has_what_has_the_name_now_is_not_asked_for_that_of_before(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     if not bad:
@@ -179,7 +179,7 @@ def who_has_what_has_the_name_now_is_not_asked_for_that_of_before(t: Tale, bad: 
     t.acks(ONE, 0, "x")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def a_leader_of_before_acknowledges_for_himself(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1")
@@ -191,13 +191,13 @@ def a_leader_of_before_acknowledges_for_himself(t: Tale, bad: bool) -> None:
 # -- numbered ------------------------------------------------------------------------------------------
 
 
-@breaks(keeper.KNOWN)
+@breaks(commitment.KNOWN)
 def a_producer_is_not_known_again(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/1", 2)
     t.refuses(ONE, 7, 2 if bad else 3)
 
 
-@breaks(keeper.KNOWN)
+@breaks(commitment.KNOWN)
 def what_is_known_is_told_of_each_producer(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/1 c1:8/0 d1:7/2 e1:8/1", 5)
     t.refuses(ONE, 9, 0)
@@ -205,13 +205,13 @@ def what_is_known_is_told_of_each_producer(t: Tale, bad: bool) -> None:
     t.refuses(ONE, 8, 3 if not bad else 2)
 
 
-@breaks(keeper.KNOWN)
+@breaks(commitment.KNOWN)
 def what_is_not_committed_yet_counts_as_well(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/1", 2 if bad else 1)
     t.refuses(ONE, 7, 2 if bad else 1)
 
 
-@breaks(keeper.KNOWN)
+@breaks(commitment.KNOWN)
 def who_does_not_lead_any_more_need_not_know(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0", 1)
     if not bad:
@@ -220,10 +220,10 @@ def who_does_not_lead_any_more_need_not_know(t: Tale, bad: bool) -> None:
     t.refuses(ONE, 7, 1)
 
 
-@breaks(keeper.KNOWN)
+@breaks(commitment.KNOWN)
 def of_what_is_gone_nobody_need_know(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0", 1)
-    t.keeper.unknown(t.onlooked(ONE), ELSEWHERE, 7, 1)
+    t.keeper.commitment.out_of_order(t.onlooked(ONE), ELSEWHERE, 7, 1)
     if not bad:
         t.stateless()
         t.looks(TWO)
@@ -233,25 +233,25 @@ def of_what_is_gone_nobody_need_know(t: Tale, bad: bool) -> None:
 # -- read ----------------------------------------------------------------------------------------------
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def what_is_read_is_not_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.reads(ONE, 0, "a1 b1" if bad else "a1")
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def what_is_read_is_something_else(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.reads(TWO, 1, "b1 x1" if bad else "b1 c1", first=1)
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def what_stands_in_front_is_not_looked_at(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.reads(ONE, 0 if bad else 1, "x1 b1")
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def what_was_lost_with_an_election_is_read_from_a_follower(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1")
@@ -261,7 +261,7 @@ def what_was_lost_with_an_election_is_read_from_a_follower(t: Tale, bad: bool) -
     t.reads(THREE if bad else TWO, 0, "a1 b1")
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def what_was_never_there_is_read_from_a_follower(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3, (ONE, TWO))
     t.has(THREE, "a1")
@@ -271,7 +271,7 @@ def what_was_never_there_is_read_from_a_follower(t: Tale, bad: bool) -> None:
     t.reads(TWO, 1, "b1 x1" if bad else "b1 c1", first=1)
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def a_leader_of_before_shows_what_it_has(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1")
@@ -282,10 +282,10 @@ def a_leader_of_before_shows_what_it_has(t: Tale, bad: bool) -> None:
     t.reads(ONE, 0, "a1 b1 c1")
 
 
-@breaks(keeper.READ)
+@breaks(commitment.READ)
 def whose_disk_has_failed_shows_nothing(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
-    t.keeper.delivered(t.onlooked(ONE), ELSEWHERE, 0, b"")
+    t.keeper.commitment.delivered(t.onlooked(ONE), ELSEWHERE, 0, b"")
     if not bad:
         t.fails(ONE)
     t.reads(ONE, 0, "x1")
@@ -294,7 +294,7 @@ def whose_disk_has_failed_shows_nothing(t: Tale, bad: bool) -> None:
 # -- told ----------------------------------------------------------------------------------------------
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def whose_disk_fails_has_told_what_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     if bad:
@@ -303,7 +303,7 @@ def whose_disk_fails_has_told_what_is_committed(t: Tale, bad: bool) -> None:
     t.tells(ONE, 2)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def what_was_told_at_last_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     if not bad:
@@ -312,7 +312,7 @@ def what_was_told_at_last_is_committed(t: Tale, bad: bool) -> None:
     t.knows(TWO, 2)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def it_has_told_no_more_than_it_had(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.fails(ONE)
@@ -321,7 +321,7 @@ def it_has_told_no_more_than_it_had(t: Tale, bad: bool) -> None:
     t.knows(TWO, 3 if bad else 2)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_follower_whose_disk_fails_tells_nothing(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.fails(TWO)
@@ -329,24 +329,24 @@ def a_follower_whose_disk_fails_tells_nothing(t: Tale, bad: bool) -> None:
     t.knows(THREE, 2 if bad else 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def who_still_has_it_is_looked_at_and_not_listened_to(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.tells(ONE, 2)
     t.knows(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def whose_disk_fails_tells_nothing_new(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.fails(ONE)
     t.tells(ONE, 1)
     t.tells(ONE, 1, ELSEWHERE)
-    t.keeper.told(t.onlooked(ONE), [Produced(HERE)])
+    t.keeper.commitment.answers(t.onlooked(ONE), [Produced(HERE)])
     t.knows(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_leader_of_before_whose_disk_fails_tells_what_it_likes(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1, (ONE, TWO))
     t.has(THREE, "a1")
@@ -359,7 +359,7 @@ def a_leader_of_before_whose_disk_fails_tells_what_it_likes(t: Tale, bad: bool) 
     t.knows(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def who_was_elected_not_in_sync_and_whose_disk_fails_tells_what_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1", 1, (ONE, TWO))
     t.state(THREE, [THREE], 2)
@@ -387,13 +387,13 @@ def _alone(t: Tale, *, least: int = 1, sync: bool = False, isr: tuple[int, ...] 
     t.waits(ONE, 0)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_is_alone_in_sync_does_not_commit(t: Tale, bad: bool) -> None:
     _alone(t)
     t.waits(ONE, 301 if bad else 300)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_is_alone_in_sync_does_not_commit_for_long(t: Tale, bad: bool) -> None:
     _alone(t)
     t.waits(ONE, 200)
@@ -405,7 +405,7 @@ def who_is_alone_in_sync_does_not_commit_for_long(t: Tale, bad: bool) -> None:
     t.waits(ONE, 200)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_commits_something_has_more_time(t: Tale, bad: bool) -> None:
     _alone(t)
     t.has(ONE, "a1 b1 c1")
@@ -415,7 +415,7 @@ def who_commits_something_has_more_time(t: Tale, bad: bool) -> None:
     t.waits(ONE, 301 if bad else 300)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def whose_isr_was_written_has_more_time(t: Tale, bad: bool) -> None:
     _alone(t)
     t.waits(ONE, 200)
@@ -424,13 +424,13 @@ def whose_isr_was_written_has_more_time(t: Tale, bad: bool) -> None:
     t.waits(ONE, 200)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_is_not_alone_waits_for_the_others(t: Tale, bad: bool) -> None:
     _alone(t, isr=(1,) if bad else (1, 2))
     t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_asks_for_another_isr_waits_for_that(t: Tale, bad: bool) -> None:
     _alone(t)
     if not bad:
@@ -438,19 +438,19 @@ def who_asks_for_another_isr_waits_for_that(t: Tale, bad: bool) -> None:
     t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_needs_others_waits_for_them(t: Tale, bad: bool) -> None:
     _alone(t, least=1 if bad else 2)
     t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_waits_for_the_disk_has_time(t: Tale, bad: bool) -> None:
     _alone(t, sync=not bad)
     t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_is_about_to_be_joined_waits_for_it(t: Tale, bad: bool) -> None:
     _alone(t)
     role = _role(t)
@@ -459,7 +459,7 @@ def who_is_about_to_be_joined_waits_for_it(t: Tale, bad: bool) -> None:
     t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_has_committed_all_waits_for_nothing(t: Tale, bad: bool) -> None:
     _alone(t)
     t.knows(ONE, 1 if bad else 2)
@@ -467,7 +467,7 @@ def who_has_committed_all_waits_for_nothing(t: Tale, bad: bool) -> None:
     t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def who_follows_waits_for_his_leader(t: Tale, bad: bool) -> None:
     _alone(t)
     t.follows(TWO, ONE, 1)
@@ -478,7 +478,7 @@ def who_follows_waits_for_his_leader(t: Tale, bad: bool) -> None:
         t.waits(ONE, 400)
 
 
-@breaks(keeper.ALONE)
+@breaks(commitment.ALONE)
 def what_was_before_does_not_count(t: Tale, bad: bool) -> None:
     """It was not alone for a while."""
     _alone(t)

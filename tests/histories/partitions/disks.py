@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from harness.checkers.partitions import keeper
-from harness.points.partitions import counted_as
+from harness.checkers.partitions import commitment, disks, logs, replicas
+from harness.probes import counted_as
 from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks, reaches
 
 # -- the process alone ---------------------------------------------------------------------------------
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def a_process_is_back_and_lacks_records(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.returns(TWO, "a1" if bad else "a1 b1")
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def a_process_is_back_and_its_log_begins_later(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.has(TWO, "b1", start=1)
     t.returns(TWO, "" if bad else "b1", start=2 if bad else 1)
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def a_process_is_back_and_its_log_is_not_there(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if bad:
@@ -30,7 +30,7 @@ def a_process_is_back_and_its_log_is_not_there(t: Tale, bad: bool) -> None:
     t.returns(TWO, "a1 b1")
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def a_process_is_back_and_finds_another_topic(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if bad:
@@ -39,14 +39,14 @@ def a_process_is_back_and_finds_another_topic(t: Tale, bad: bool) -> None:
     t.returns(TWO, "a1 b1")
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def a_process_is_back_and_its_log_has_no_name_yet(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.member(TWO).disk.idents[HERE] = None
     t.returns(TWO, "a1" if bad else "a1 b1")
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def of_what_the_store_does_not_know_nothing_is_asked(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.has(THREE, "c1", start=2)
@@ -56,7 +56,7 @@ def of_what_the_store_does_not_know_nothing_is_asked(t: Tale, bad: bool) -> None
     t.returns(THREE, "", start=3)
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def of_what_the_store_does_not_know_it_may_begin_later(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     if not bad:
@@ -64,7 +64,7 @@ def of_what_the_store_does_not_know_it_may_begin_later(t: Tale, bad: bool) -> No
     t.returns(THREE, "c1", start=2)
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def who_is_back_is_looked_at_as_before(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.has(TWO, "a1 b1 c1")
@@ -74,7 +74,7 @@ def who_is_back_is_looked_at_as_before(t: Tale, bad: bool) -> None:
     t.has(TWO, "a1" if bad else "a1 b1 d2 e2")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def who_is_back_is_looked_at_when_it_has_cut_already(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2 if bad else 1)
     t.returns(TWO, "a1 b1")
@@ -85,7 +85,7 @@ def who_is_back_is_looked_at_when_it_has_cut_already(t: Tale, bad: bool) -> None
     t.looks(TWO)
 
 
-@breaks(keeper.BACK)
+@breaks(logs.BACK)
 def who_is_back_does_not_lead_any_more(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if not bad:
@@ -94,7 +94,7 @@ def who_is_back_does_not_lead_any_more(t: Tale, bad: bool) -> None:
     t.leads(ONE, 1)
 
 
-@breaks(keeper.SAME)
+@breaks(logs.SAME)
 def what_a_disk_makes_up_is_seen_at_once(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.returns(TWO, "a1 b1 c1" if not bad else "a1 x1")
@@ -103,7 +103,7 @@ def what_a_disk_makes_up_is_seen_at_once(t: Tale, bad: bool) -> None:
 # -- a disk that has lost something ----------------------------------------------------------------------
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def what_a_disk_has_lost_is_forgiven_once(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.returns(TWO, "a1", how="failed")
@@ -112,13 +112,13 @@ def what_a_disk_has_lost_is_forgiven_once(t: Tale, bad: bool) -> None:
     t.returns(TWO, "a1" if bad else "a1 b1")
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def a_disk_may_lose_the_beginning_of_a_log(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.returns(TWO, "c1", start=2, how="" if bad else "failed")
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def what_comes_back_with_the_power_is_compared_as_well(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3, (ONE, TWO))
     t.has(THREE, "c1", start=2)
@@ -128,14 +128,14 @@ def what_comes_back_with_the_power_is_compared_as_well(t: Tale, bad: bool) -> No
     t.looks(ONE)
 
 
-@breaks(keeper.KEPT)
+@breaks(disks.KEPT)
 def that_another_disk_has_lost_something_is_nothing_to_this_one(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
-    t.keeper.lost(t.onlooked(THREE), "failed")
+    t.keeper.disks.lost(t.onlooked(THREE), "failed")
     t.returns(TWO, "a1" if bad else "a1 b1")
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_has_lost_his_disk_need_not_hold_it(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.wiped(THREE)
@@ -146,7 +146,7 @@ def who_has_lost_his_disk_need_not_hold_it(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1 b1", hw=2)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_has_what_he_had_still_lacks_what_came_since(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.wiped(THREE)
@@ -160,7 +160,7 @@ def who_has_what_he_had_still_lacks_what_came_since(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1 b1 c1 d1", hw=4)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_has_all_that_is_committed_may_lack_what_he_had(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 1)
     t.returns(THREE, "a1", how="failed")
@@ -171,7 +171,7 @@ def who_has_all_that_is_committed_may_lack_what_he_had(t: Tale, bad: bool) -> No
     t.knows(ONE, 3)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def what_was_lost_twice_is_counted_together(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1 d1", 1)
     t.returns(THREE, "a1", how="failed")
@@ -185,7 +185,7 @@ def what_was_lost_twice_is_counted_together(t: Tale, bad: bool) -> None:
     t.knows(ONE, 4)
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def what_a_disk_has_lost_may_be_cut(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if not bad:
@@ -194,7 +194,7 @@ def what_a_disk_has_lost_may_be_cut(t: Tale, bad: bool) -> None:
     t.has(THREE, "")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def who_has_lost_nothing_is_judged_as_before(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.returns(THREE, "a1 b1", how="failed")
@@ -203,7 +203,7 @@ def who_has_lost_nothing_is_judged_as_before(t: Tale, bad: bool) -> None:
     t.has(THREE, "a1" if bad else "a1 b1")
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def who_has_lost_his_disk_may_lead(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.returns(THREE, "a1", how="failed")
@@ -214,7 +214,7 @@ def who_has_lost_his_disk_may_lead(t: Tale, bad: bool) -> None:
     t.leads(THREE, 2)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def of_two_losses_the_greater_one_counts(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1 d1", 4)
     t.returns(THREE, "a1 b1", how="failed")
@@ -228,7 +228,7 @@ def of_two_losses_the_greater_one_counts(t: Tale, bad: bool) -> None:
     t.leads(THREE, 2)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def the_second_loss_may_be_the_greater_one(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1 d1", 4)
     t.returns(THREE, "a1 b1 c1", how="failed")
@@ -240,7 +240,7 @@ def the_second_loss_may_be_the_greater_one(t: Tale, bad: bool) -> None:
     t.leads(THREE, 2)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def with_whom_much_was_lost_others_commit_for_themselves(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if not bad:
@@ -250,7 +250,7 @@ def with_whom_much_was_lost_others_commit_for_themselves(t: Tale, bad: bool) -> 
     t.has(ONE, "a1 b1 c1", hw=3)
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def who_led_with_less_has_paid_for_it(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.returns(THREE, "a1", how="failed")
@@ -265,7 +265,7 @@ def who_led_with_less_has_paid_for_it(t: Tale, bad: bool) -> None:
     t.has(THREE, "a1" if bad else "a1 c2 d3")
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_watermark_that_was_kept_is_believed_once(t: Tale, bad: bool) -> None:
     """Of what was lost with an election; the cut that followed is undone with the power."""
     t.opens("a1 b1", 2, (ONE, TWO))
@@ -281,33 +281,33 @@ def a_watermark_that_was_kept_is_believed_once(t: Tale, bad: bool) -> None:
         t.has(TWO, "a1 b1 d1", hw=3)
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def the_power_takes_what_had_to_be_durable(t: Tale, bad: bool) -> None:
     t.set_up(durable=bad)
     t.opens("a1 b1 c1", 2)
     t.returns(TWO, "a1", how="power")
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def the_power_takes_what_is_not_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2)
     t.returns(TWO, "a1" if bad else "a1 b1", how="power")
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def the_power_takes_what_is_not_in_sync(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2, ALL if bad else (ONE, TWO))
     t.has(THREE, "a1 b1 c1")
     t.returns(THREE, "a1", how="power")
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def a_disk_may_lose_what_the_power_may_not(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2)
     t.returns(TWO, "a1", how="power" if bad else "wiped")
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def the_power_takes_what_the_store_does_not_know(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2)
     if not bad:
@@ -315,14 +315,14 @@ def the_power_takes_what_the_store_does_not_know(t: Tale, bad: bool) -> None:
     t.returns(TWO, "a1", how="power")
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def the_power_takes_the_end_of_a_log_that_begins_later(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1 d1", 3)
     t.has(TWO, "b1 c1 d1", start=1)
     t.returns(TWO, "b1" if bad else "b1 c1", start=1, how="power")
 
 
-@breaks(keeper.FLUSHED)
+@breaks(disks.FLUSHED)
 def the_power_takes_that_something_has_gone(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.has(TWO, "c1", start=2)
@@ -357,7 +357,7 @@ def a_member_of_the_isr_has_lost_what_was_not_committed(t: Tale, so: bool) -> No
 # -- what counts as on the disk --------------------------------------------------------------------------
 
 
-@breaks(keeper.DURABLE)
+@breaks(replicas.DURABLE)
 def a_follower_asks_for_more_than_its_disk_has_the_end_of(t: Tale, bad: bool) -> None:
     t.set_up(sync=True)
     t.topic(*ALL)
@@ -367,7 +367,7 @@ def a_follower_asks_for_more_than_its_disk_has_the_end_of(t: Tale, bad: bool) ->
     t.asks(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.DURABLE)
+@breaks(replicas.DURABLE)
 def where_the_disk_is_not_waited_for_a_follower_asks(t: Tale, bad: bool) -> None:
     t.set_up(sync=bad)
     t.topic(*ALL)
@@ -376,7 +376,7 @@ def where_the_disk_is_not_waited_for_a_follower_asks(t: Tale, bad: bool) -> None
     t.asks(TWO, 2)
 
 
-@breaks(keeper.DURABLE)
+@breaks(replicas.DURABLE)
 def who_has_no_log_of_it_has_nothing_to_wait_for(t: Tale, bad: bool) -> None:
     t.set_up(sync=True)
     t.topic(*ALL)
@@ -387,7 +387,7 @@ def who_has_no_log_of_it_has_nothing_to_wait_for(t: Tale, bad: bool) -> None:
     t.asks(TWO, 5)
 
 
-@breaks(keeper.DURABLE)
+@breaks(replicas.DURABLE)
 def a_leader_counts_itself_before_its_disk_has_it(t: Tale, bad: bool) -> None:
     t.set_up(sync=True)
     t.topic(*ALL)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.checkers.partitions import keeper
-from harness.points.partitions import counted_as
+from harness.checkers.partitions import commitment, logs, replicas
+from harness.probes import counted_as
 from kraft_controller.core.names import NOBODY
 from kraft_controller.wire import znodes
 from tests.histories.controller.story import ADMIN
@@ -12,26 +12,26 @@ from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, T
 # -- watermarks ----------------------------------------------------------------------------------------
 
 
-@breaks(keeper.WITHIN)
+@breaks(logs.WITHIN)
 def a_follower_knows_more_to_be_committed_than_it_has(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.knows(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.WITHIN)
+@breaks(logs.WITHIN)
 def a_leader_knows_more_to_be_committed_than_it_has(t: Tale, bad: bool) -> None:
     t.opens("a1", 0)
     t.knows(ONE, 2 if bad else 1)
 
 
-@breaks(keeper.BACK)
+@breaks(logs.BACK)
 def a_leaders_watermark_goes_back(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.knows(TWO, 1)
     t.knows(ONE, 1 if bad else 2)
 
 
-@breaks(keeper.BACK)
+@breaks(logs.BACK)
 def in_another_epoch_it_may_know_less(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if not bad:
@@ -41,7 +41,7 @@ def in_another_epoch_it_may_know_less(t: Tale, bad: bool) -> None:
     t.knows(ONE, 1)
 
 
-@breaks(keeper.BACK)
+@breaks(logs.BACK)
 def who_comes_to_lead_may_know_less(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.state(TWO, ALL, 2)
@@ -51,7 +51,7 @@ def who_comes_to_lead_may_know_less(t: Tale, bad: bool) -> None:
     t.knows(TWO, 1 if bad else 2)
 
 
-@breaks(keeper.BACK)
+@breaks(logs.BACK)
 def who_was_stopped_may_know_less(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.blind = True
@@ -61,19 +61,19 @@ def who_was_stopped_may_know_less(t: Tale, bad: bool) -> None:
     t.knows(ONE, 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_follower_is_ahead_of_all_leaders(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.knows(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_follower_is_ahead_when_nothing_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 0)
     t.knows(TWO, 1 if bad else 0)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_deposed_leader_takes_its_own_for_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 1)
     t.has(TWO, "a1")
@@ -85,7 +85,7 @@ def a_deposed_leader_takes_its_own_for_committed(t: Tale, bad: bool) -> None:
     t.knows(ONE, 2 if bad else 1)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def a_follower_takes_what_is_cut_off_elsewhere_for_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 d1", 1)
     t.has(TWO, "a1")
@@ -95,7 +95,7 @@ def a_follower_takes_what_is_cut_off_elsewhere_for_committed(t: Tale, bad: bool)
     t.knows(THREE, 2 if bad else 1)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def what_a_member_of_the_isr_lacks_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 b1")
@@ -103,7 +103,7 @@ def what_a_member_of_the_isr_lacks_is_committed(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1 b1", hw=2)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_is_not_in_sync_is_not_waited_for(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.state(ONE, ALL if bad else [ONE, TWO], 1)
@@ -111,7 +111,7 @@ def who_is_not_in_sync_is_not_waited_for(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1 b1", hw=2)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def nobody_has_to_hold_what_the_store_does_not_know(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     if not bad:
@@ -119,7 +119,7 @@ def nobody_has_to_hold_what_the_store_does_not_know(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1 b1", hw=2)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_leads_counts_for_himself_what_is_his(t: Tale, bad: bool) -> None:
     """A leader that knows more than anybody when it begins."""
     t.opens("a1 b1 c1", 1)
@@ -132,7 +132,7 @@ def who_leads_counts_for_himself_what_is_his(t: Tale, bad: bool) -> None:
 # -- who is in sync ------------------------------------------------------------------------------------
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_joins_lacks_something(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
@@ -140,7 +140,7 @@ def who_joins_lacks_something(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_joins_has_nothing(t: Tale, bad: bool) -> None:
     t.topic(1, 2)
     t.state(ONE, [ONE], 1)
@@ -150,7 +150,7 @@ def who_joins_has_nothing(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_joins_has_another_record(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3, (ONE, TWO))
     t.has(THREE, "a1 b0 c1" if bad else "a1 b1 c1")
@@ -158,7 +158,7 @@ def who_joins_has_another_record(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_joins_holds_what_had_the_name_before(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.anew(THREE, "2" if bad else "1")
@@ -168,7 +168,7 @@ def who_joins_holds_what_had_the_name_before(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_joins_while_somebody_else_comes_to_lead(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
@@ -176,7 +176,7 @@ def who_joins_while_somebody_else_comes_to_lead(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_joins_while_nobody_leads(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
@@ -184,13 +184,13 @@ def who_joins_while_nobody_leads(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_was_told_to_delete_it_had_it_when_he_joined(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
     t.state(ONE, ALL, 1)
     t.state(ONE, [ONE, TWO], 1)
-    t.keeper.deleted(THREE, HERE)
+    t.keeper.disks.deleted(THREE, HERE)
     t.looks(ONE)
 
 
@@ -270,7 +270,7 @@ def a_topic_that_has_no_id_is_not_looked_at(t: Tale, so: bool) -> None:
 # -- who leads -----------------------------------------------------------------------------------------
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def who_leads_was_not_elected_and_lacks_something(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3, (ONE, TWO))
     t.has(THREE, "a1")
@@ -279,14 +279,14 @@ def who_leads_was_not_elected_and_lacks_something(t: Tale, bad: bool) -> None:
     t.leads(THREE, 2, [THREE])
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def who_leads_has_another_record(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3, (ONE, TWO))
     t.has(THREE, "a1 x0 c1" if bad else "a1 b1 c1")
     t.leads(THREE, 2)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def an_election_of_before_excuses_nobody(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1")
@@ -297,7 +297,7 @@ def an_election_of_before_excuses_nobody(t: Tale, bad: bool) -> None:
     t.leads(TWO, 3)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def an_election_that_comes_later_excuses_nobody(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE,))
     t.has(TWO, "a1")
@@ -308,7 +308,7 @@ def an_election_that_comes_later_excuses_nobody(t: Tale, bad: bool) -> None:
     t.leads(THREE, 3, [THREE])
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def one_of_several_elections_excuses(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE,))
     t.has(TWO, "a1")
@@ -321,7 +321,7 @@ def one_of_several_elections_excuses(t: Tale, bad: bool) -> None:
     t.leads(TWO, 3, [TWO])
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def whom_the_isr_names_is_elected_as_he_should_be(t: Tale, bad: bool) -> None:
     """He has left the ISR when he acts, and cut what he had: nothing excuses that."""
     t.opens("a1", 0)
@@ -334,7 +334,7 @@ def whom_the_isr_names_is_elected_as_he_should_be(t: Tale, bad: bool) -> None:
     t.leads(TWO, 2)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def that_nobody_leads_excuses_nobody(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
@@ -343,7 +343,7 @@ def that_nobody_leads_excuses_nobody(t: Tale, bad: bool) -> None:
     t.leads(THREE, 3)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def that_the_leader_is_the_same_excuses_nobody(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
@@ -352,7 +352,7 @@ def that_the_leader_is_the_same_excuses_nobody(t: Tale, bad: bool) -> None:
     t.leads(THREE, 3)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_is_elected_though_not_in_sync_is_obeyed(t: Tale, bad: bool) -> None:
     """The leaders of before commit for themselves from then on; it is told at once that they do not."""
     t.opens("a1 b1", 2, (ONE, TWO))
@@ -364,7 +364,7 @@ def who_is_elected_though_not_in_sync_is_obeyed(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1 b1 d1", hw=3)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def in_its_own_epoch_who_was_elected_so_is_judged(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1")
@@ -376,7 +376,7 @@ def in_its_own_epoch_who_was_elected_so_is_judged(t: Tale, bad: bool) -> None:
     t.knows(TWO, 2 if bad else 1)
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def who_leads_in_an_epoch_that_is_over_is_nobody_new(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.state(TWO, [TWO], 3)
@@ -493,7 +493,7 @@ def the_first_one_is_elected_from_nobody(t: Tale, so: bool) -> None:
 # -- topics --------------------------------------------------------------------------------------------
 
 
-@breaks(keeper.COMMITTED)
+@breaks(commitment.COMMITTED)
 def of_what_is_to_be_deleted_nothing_is_promised(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1")
@@ -505,7 +505,7 @@ def of_what_is_to_be_deleted_nothing_is_promised(t: Tale, bad: bool) -> None:
     t.acks(ONE, 0, "x")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def only_who_asks_for_it_deletes_a_topic(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     if not bad:
@@ -514,7 +514,7 @@ def only_who_asks_for_it_deletes_a_topic(t: Tale, bad: bool) -> None:
     t.has(TWO, "a1")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def that_a_topic_was_deleted_is_nothing_to_the_next(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.dooms()
@@ -532,7 +532,7 @@ def that_a_topic_was_deleted_is_nothing_to_the_next(t: Tale, bad: bool) -> None:
     t.has(TWO, "" if bad else "c1 d1")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def who_asks_again_means_what_has_the_name_now(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.stateless()
@@ -542,7 +542,7 @@ def who_asks_again_means_what_has_the_name_now(t: Tale, bad: bool) -> None:
     t.has(ONE, "a1" if bad else "a1 b1")
 
 
-@breaks(keeper.ACKNOWLEDGED)
+@breaks(commitment.ACKNOWLEDGED)
 def a_topic_of_the_same_shape_is_looked_at_anew(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.dooms()
@@ -557,13 +557,13 @@ def a_topic_of_the_same_shape_is_looked_at_anew(t: Tale, bad: bool) -> None:
     t.acks(ONE, 0, "a" if bad else "x")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def who_was_told_to_delete_it_may_begin_with_nothing(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.state(ONE, [ONE, TWO], 1)
     if not bad:
-        t.keeper.deleted(THREE, HERE)
-    t.keeper.deleted(THREE, ELSEWHERE)
-    t.keeper.deleted(9, HERE)
+        t.keeper.disks.deleted(THREE, HERE)
+    t.keeper.disks.deleted(THREE, ELSEWHERE)
+    t.keeper.disks.deleted(9, HERE)
     t.anew(THREE, "1")
     t.follows(THREE, ONE, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.partitions import keeper
+from harness.checkers.partitions import replicas
 from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks
 
 FORMER, LATTER = 7, 9
@@ -28,7 +28,7 @@ def comes_in(t: Tale) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_died_may_come_in_until_the_controller_has_dealt_with_it(t: Tale, bad: bool) -> None:
     dies(t)
     if bad:
@@ -36,21 +36,21 @@ def who_died_may_come_in_until_the_controller_has_dealt_with_it(t: Tale, bad: bo
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def a_controller_that_has_not_known_the_life_before_knows_of_no_death(t: Tale, bad: bool) -> None:
     dies(t, known_to=CONTROLLER if bad else CONTROLLER - 1)
     t.commands(THREE, CONTROLLER, LATTER)
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def nor_does_one_that_knows_it_by_an_earlier_registration(t: Tale, bad: bool) -> None:
     dies(t, known_as=FORMER if bad else FORMER - 1)
     t.commands(THREE, CONTROLLER, LATTER)
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def a_deposed_controller_may_have_written_nothing(t: Tale, bad: bool) -> None:
     dies(t)
     if not bad:
@@ -59,14 +59,14 @@ def a_deposed_controller_may_have_written_nothing(t: Tale, bad: bool) -> None:
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_is_told_of_another_partition_may_come_in(t: Tale, bad: bool) -> None:
     dies(t)
     t.commands(THREE, CONTROLLER, LATTER, HERE if bad else ELSEWHERE)
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_is_told_only_who_is_there_may_come_in(t: Tale, bad: bool) -> None:
     dies(t)
     if bad:
@@ -76,7 +76,7 @@ def who_is_told_only_who_is_there_may_come_in(t: Tale, bad: bool) -> None:
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_is_known_anew_has_died_once_more(t: Tale, bad: bool) -> None:
     dies(t)
     t.commands(THREE, CONTROLLER, LATTER)
@@ -87,7 +87,7 @@ def who_is_known_anew_has_died_once_more(t: Tale, bad: bool) -> None:
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def whose_life_was_known_to_nobody_may_come_in(t: Tale, bad: bool) -> None:
     dies(t)
     if bad:
@@ -98,7 +98,7 @@ def whose_life_was_known_to_nobody_may_come_in(t: Tale, bad: bool) -> None:
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def that_another_one_is_back_is_nothing_to_this_one(t: Tale, bad: bool) -> None:
     dies(t)
     if bad:
@@ -107,7 +107,7 @@ def that_another_one_is_back_is_nothing_to_this_one(t: Tale, bad: bool) -> None:
     comes_in(t)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_was_in_sync_when_he_died_stays_excused(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.elects(CONTROLLER)

@@ -2,60 +2,60 @@
 
 from __future__ import annotations
 
-from harness.checkers.partitions import keeper
-from harness.points.partitions import counted_as
+from harness.checkers.partitions import commitment, logs, replicas
+from harness.probes import counted_as
 from tests.histories.partitions.story import ALL, ONE, THREE, TWO, Tale, breaks, reaches
 
 # -- one record at one place ---------------------------------------------------------------------------
 
 
-@breaks(keeper.SAME)
+@breaks(logs.SAME)
 def two_have_different_records_of_one_epoch(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 b1")
     t.has(THREE, "a1 c1" if bad else "a1 c2")
 
 
-@breaks(keeper.SAME)
+@breaks(logs.SAME)
 def a_number_is_given_to_one_record_only(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 b1 c1:7/1")
     t.has(THREE, "a1 b1 c1:7/2" if bad else "a1 b1 c1:7/1")
 
 
-@breaks(keeper.SAME)
+@breaks(logs.SAME)
 def nothing_and_something_are_not_the_same(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 -1")
     t.has(THREE, "a1 b1" if bad else "a1 -1")
 
 
-@breaks(keeper.SAME)
+@breaks(logs.SAME)
 def what_is_not_committed_is_compared_as_well(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.has(TWO, "a1 b1 c1 d1 e1 f1")
     t.has(THREE, "a1 b1 c1 d1 e1 g1" if bad else "a1 b1 c1 d1 e1 f1")
 
 
-@breaks(keeper.ONCE)
+@breaks(logs.ONCE)
 def a_number_comes_twice(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/1", 2)
     t.has(ONE, f"a1:7/0 b1:7/1 c1:7/{1 if bad else 2}")
 
 
-@breaks(keeper.ONCE)
+@breaks(logs.ONCE)
 def a_number_is_passed_over_and_comes_later(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/5", 2)
     t.has(ONE, f"a1:7/0 b1:7/5 c1:7/{3 if bad else 6}")
 
 
-@breaks(keeper.ONCE)
+@breaks(logs.ONCE)
 def the_first_of_all_producers_numbers_its_records_as_well(t: Tale, bad: bool) -> None:
     t.opens("a1:0/0 b1:8/0", 2)
     t.has(ONE, f"a1:0/0 b1:8/0 c1:0/{0 if bad else 1}")
 
 
-@breaks(keeper.ONCE)
+@breaks(logs.ONCE)
 def what_was_cut_off_may_be_written_again_and_once(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0", 1)
     t.has(TWO, "a1:7/0 b1:7/1")
@@ -63,7 +63,7 @@ def what_was_cut_off_may_be_written_again_and_once(t: Tale, bad: bool) -> None:
     t.has(TWO, f"a1:7/0 b2:7/{0 if bad else 1}")
 
 
-@breaks(keeper.ONCE)
+@breaks(logs.ONCE)
 def who_came_when_the_records_of_a_producer_had_gone_knows_nothing_of_it(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/1 c1", 3, isr=(ONE, THREE))
     held, start = ("b1:7/1 c1", 1) if bad else ("c1", 2)
@@ -72,7 +72,7 @@ def who_came_when_the_records_of_a_producer_had_gone_knows_nothing_of_it(t: Tale
     t.has(ONE, "a1:7/0 b1:7/1 c1 d1:7/0")
 
 
-@breaks(keeper.ONCE)
+@breaks(logs.ONCE)
 def who_is_taken_for_a_new_producer_goes_on_from_there(t: Tale, bad: bool) -> None:
     t.opens("a1:7/0 b1:7/1 c1:7/2 d1", 4, isr=(ONE, THREE))
     t.has(TWO, "d1", start=3)
@@ -84,7 +84,7 @@ def who_is_taken_for_a_new_producer_goes_on_from_there(t: Tale, bad: bool) -> No
 # -- where a log begins --------------------------------------------------------------------------------
 
 
-@breaks(keeper.START)
+@breaks(logs.START)
 def a_log_begins_earlier_than_it_did(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.has(TWO, "b1 c1", start=1)
@@ -93,19 +93,19 @@ def a_log_begins_earlier_than_it_did(t: Tale, bad: bool) -> None:
     t.has(TWO, "c1", start=2, hw=3)
 
 
-@breaks(keeper.RETIRED)
+@breaks(logs.RETIRED)
 def what_is_not_committed_goes(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 1 if bad else 2)
     t.has(ONE, "c1", start=2)
 
 
-@breaks(keeper.RETIRED)
+@breaks(logs.RETIRED)
 def a_follower_lets_go_of_what_is_not_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 1 if bad else 2)
     t.has(TWO, "c1", start=2)
 
 
-@breaks(keeper.RETIRED)
+@breaks(logs.RETIRED)
 def who_had_let_go_of_what_was_committed_then_is_not_to_blame(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1 d1", 3, (ONE, TWO))
     t.has(TWO, "c1 d1", start=2)
@@ -117,7 +117,7 @@ def who_had_let_go_of_what_was_committed_then_is_not_to_blame(t: Tale, bad: bool
         t.has(TWO, "d1", start=3)
 
 
-@breaks(keeper.RETIRED)
+@breaks(logs.RETIRED)
 def who_leads_in_an_older_epoch_lets_go_of_what_he_likes(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 1, (ONE, TWO))
     t.has(THREE, "a1")
@@ -127,7 +127,7 @@ def who_leads_in_an_older_epoch_lets_go_of_what_he_likes(t: Tale, bad: bool) -> 
     t.has(ONE, "c1", start=2)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_begins_later_lacks_only_what_comes_then(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 3, (ONE, TWO))
     t.has(THREE, "" if bad else "c1", start=2)
@@ -135,7 +135,7 @@ def who_begins_later_lacks_only_what_comes_then(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def what_came_and_went_between_two_looks_lacks_nobody(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.has(TWO, "a1 b1 c1 d1 e1")
@@ -143,7 +143,7 @@ def what_came_and_went_between_two_looks_lacks_nobody(t: Tale, bad: bool) -> Non
     t.has(ONE, "d1 e1", start=3, hw=5, cut=False)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def behind_what_came_and_went_all_is_compared(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 b1 c1 d1")
@@ -151,7 +151,7 @@ def behind_what_came_and_went_all_is_compared(t: Tale, bad: bool) -> None:
     t.has(ONE, "c1 d1", start=2, hw=4, cut=False)
 
 
-@breaks(keeper.EXPOSED)
+@breaks(commitment.EXPOSED)
 def what_is_not_known_is_still_in_its_place(t: Tale, bad: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 b1 c1 d1")
@@ -169,44 +169,44 @@ def the_beginning_of_a_log_goes(t: Tale, so: bool) -> None:
 # -- where it is cut -----------------------------------------------------------------------------------
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def what_is_committed_is_cut_off(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2 if bad else 1)
     t.has(TWO, "a1")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def something_else_takes_the_place_of_what_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2 if bad else 1)
     t.has(TWO, "a1 c2")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def something_longer_takes_the_place_of_what_is_committed(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2 if bad else 1)
     t.has(TWO, "a1 c2 d2")
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def a_log_is_shorter_and_nobody_cut_it(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2 if bad else 1)
     t.has(TWO, "a1", cut=False)
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def a_follower_starts_over_in_the_midst(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2)
     t.has(TWO, "", start=1 if bad else 2, cut=True)
 
 
-@breaks(keeper.UNCUT)
+@breaks(logs.UNCUT)
 def a_log_that_begins_later_is_cut(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1", 2)
     t.has(TWO, "b1 c1", start=1)
     t.has(TWO, "" if bad else "b1", start=1)
 
 
-@breaks(keeper.IN_SYNC)
+@breaks(replicas.IN_SYNC)
 def who_starts_over_lacks_what_comes_behind(t: Tale, bad: bool) -> None:
     t.opens("a1 b1 c1 d1", 3, (ONE, TWO))
     t.has(THREE, "a1 x0")

@@ -87,7 +87,7 @@ class Rest:
     def said(self) -> tuple[str | None, str | None]:
         brokers = cast("dict[BrokerId, PartitionBroker]", self.tale.world.brokers)
         world = cast("PartitionsWorld", self.tale.world)
-        return apart(self.data, self.versions, brokers, self.brokers), unequal(world)
+        return apart(self.data, self.versions, brokers, self.brokers), unequal(world.keeper)
 
 
 Spoil: TypeAlias = Callable[[Rest], None]
@@ -192,7 +192,7 @@ def _not_told_of_a_position_that_counts(rest: Rest) -> None:
 
 
 def _has_less(rest: Rest) -> None:
-    rest.tale.world.keeper.copies[2][HERE].records.pop()
+    rest.tale.world.keeper.replicas.copies[2][HERE].records.pop()
 
 
 def _has_more(rest: Rest) -> None:
@@ -205,7 +205,7 @@ def _all_have_more(rest: Rest) -> None:
 
 
 def _has_something_else(rest: Rest) -> None:
-    records = rest.tale.world.keeper.copies[2][HERE].records
+    records = rest.tale.world.keeper.replicas.copies[2][HERE].records
     records[1] = records[2]
 
 

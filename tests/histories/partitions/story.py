@@ -20,9 +20,8 @@ from attrs import define, evolve, field, frozen
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import GONE, Record, ident_of
 from harness.checkers.partitions.keeper import Keeper
-from harness.checkers.partitions.positions import Positions
+from harness.checkers.partitions.observed import Replicated
 from harness.history import Change
-from harness.worlds.cores.partitions.world import Replicated
 from kraft_controller.core.commands import LeaderAndIsr, Role, UpdateMetadata
 from kraft_controller.core.names import (
     BrokerEpoch,
@@ -241,7 +240,6 @@ class World:
     workload: Workload = field(factory=Workload)
     counts: list[str] = field(factory=list)
     keeper: Keeper = field(init=False)
-    positions: Positions = field(init=False)
 
     def counted(self, what: str) -> None:
         self.counts.append(what)
@@ -261,7 +259,6 @@ class Tale:
         replication = Replicated(ReplicaSettings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
         self.world = World(self.store, replication, {each: Member(each) for each in ALL})
         self.keeper = self.world.keeper = Keeper(cast("PartitionsWorld", self.world))
-        self.world.positions = Positions(cast("PartitionsWorld", self.world))
         self.blind = False
         """Nobody looks on, until somebody does again."""
 
@@ -365,7 +362,7 @@ class Tale:
 
     def looks(self, broker: BrokerId) -> None:
         if not self.blind:
-            self.keeper.looked(self.onlooked(broker))
+            self.keeper.logs.changed(self.onlooked(broker))
 
     def onlooked(self, broker: BrokerId) -> PartitionBroker:
         return cast("PartitionBroker", self.member(broker))
@@ -413,8 +410,8 @@ class Tale:
         if shelf is not None:
             shelf.start_offset, shelf.records = start, records(text)
         if how:
-            self.keeper.lost(self.onlooked(broker), how)
-        self.keeper.restarted(self.onlooked(broker))
+            self.keeper.disks.lost(self.onlooked(broker), how)
+        self.keeper.disks.restarted(self.onlooked(broker))
 
     def wiped(self, broker: BrokerId, how: str = "wiped") -> None:
         """It is back with an empty disk."""
@@ -425,23 +422,23 @@ class Tale:
     # -- clients -------------------------------------------------------------------------------------
 
     def acks(self, broker: BrokerId, base: int, *values: str) -> None:
-        self.keeper.acknowledged(self.onlooked(broker), HERE, base, [value.encode() for value in values])
+        self.keeper.commitment.acknowledged(self.onlooked(broker), HERE, base, [value.encode() for value in values])
 
     def reads(self, broker: BrokerId, offset: int, text: str, *, first: int = 0) -> None:
         data = b"".join(data for _, data in batches(records(text), first))
-        self.keeper.delivered(self.onlooked(broker), HERE, offset, data)
+        self.keeper.commitment.delivered(self.onlooked(broker), HERE, offset, data)
 
     def refuses(self, broker: BrokerId, producer: int, sequence: int) -> None:
-        self.keeper.unknown(self.onlooked(broker), HERE, producer, sequence)
+        self.keeper.commitment.out_of_order(self.onlooked(broker), HERE, producer, sequence)
 
     def wishes(self, broker: BrokerId, upto: int) -> None:
-        self.keeper.wished(self.onlooked(broker), HERE, upto)
+        self.keeper.logs.requested(self.onlooked(broker), HERE, upto)
 
     def says_gone(
         self, broker: BrokerId, watermark: int, error: ErrorCode = ErrorCode.NONE, where: TopicPartition = HERE
     ) -> None:
         """To somebody who asked that records go: nothing before that is left."""
-        self.keeper.told(self.onlooked(broker), [Deleted(where, error, watermark)])
+        self.keeper.commitment.answers(self.onlooked(broker), [Deleted(where, error, watermark)])
 
     def hears_of_the_end_of(self, broker: BrokerId, dead: BrokerId) -> None:
         """From the controller."""
@@ -449,14 +446,14 @@ class Tale:
 
     def tells(self, broker: BrokerId, watermark: int, where: TopicPartition = HERE) -> None:
         results: Results = [Fetched(where, high_watermark=watermark)]
-        self.keeper.told(self.onlooked(broker), results)
+        self.keeper.commitment.answers(self.onlooked(broker), results)
 
     def asks(self, broker: BrokerId, offset: int, where: TopicPartition = HERE) -> None:
-        self.keeper.asks(self.onlooked(broker), where, offset)
+        self.keeper.disks.fetches(self.onlooked(broker), where, offset)
 
     def waits(self, broker: BrokerId, ms: int) -> None:
         self.member(broker).now += ms
-        self.keeper.idle(self.onlooked(broker))
+        self.keeper.commitment.idle(self.onlooked(broker))
 
 
 def _role(where: TopicPartition) -> Role:

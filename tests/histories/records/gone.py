@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.records import groups, lost, members, polls, sends, values
+from harness.checkers.records import groups, lost, members, polls, values
 from harness.checkers.records.history import NOWHERE, POSITIONS
 from tests.histories.records.stories import bad, good
 from tests.histories.records.tale import HERE, Tale
@@ -201,7 +201,7 @@ def it_was_undone_in_another_partition(t: Tale) -> None:
     t.read(2, 0, "a", "b", end=4)
 
 
-@bad(sends.IN_TIME)
+@bad(values.IN_TIME)
 def it_was_undone_in_another_partition_and_stands_before_what_was_there(t: Tale) -> None:
     t.write(1, "a", 0)
     t.write(2, "c", 5)

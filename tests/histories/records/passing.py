@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.records import lost, polls, sends
+from harness.checkers.records import lost, polls, values
 from harness.checkers.records.history import NOWHERE
 from tests.histories.records.stories import bad, good
 from tests.histories.records.tale import HERE, Tale
@@ -147,7 +147,7 @@ def one_poll_has_what_does_not_lie_where_it_was(t: Tale) -> None:
     t.poll(2, (0, "a"), (1, "b"), span=(2, 2))
 
 
-@bad(sends.UPWARDS)
+@bad(values.UPWARDS)
 def one_client_is_told_of_two_places_at_one_moment(t: Tale) -> None:
     t.write(1, "a", 2)
     call = t.send(1, "b")

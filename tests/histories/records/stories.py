@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.records import groups, lost, polls, sends, values
+from harness.checkers.records import groups, lost, polls, values
 from harness.checkers.records.history import NOWHERE, History
 from tests.histories.records.tale import HERE, Tale
 
@@ -362,21 +362,21 @@ def a_reader_that_keeps_a_partition_goes_on_in_it(t: Tale) -> None:
 # -- producers -----------------------------------------------------------------------------------------
 
 
-@bad(sends.IN_ORDER)
+@bad(values.IN_ORDER)
 def an_idempotent_producer_is_reordered(t: Tale) -> None:
     one, two = t.send(1, "a", producer=1), t.send(1, "b", producer=1)
     t.ack(two, 0)
     t.ack(one, 1)
 
 
-@bad(sends.IN_ORDER)
+@bad(values.IN_ORDER)
 def a_value_of_unknown_fate_comes_behind_its_successor(t: Tale) -> None:
     t.lose(t.send(1, "a", producer=1))
     t.write(1, "b", 0, producer=1)
     t.read(2, 0, "b", "a")
 
 
-@bad(sends.IN_ORDER)
+@bad(values.IN_ORDER)
 def the_third_overtakes_the_first(t: Tale) -> None:
     calls = [t.send(1, value, producer=1) for value in "abc"]
     t.ack(calls[0], 1)
@@ -405,19 +405,19 @@ def two_partitions_in_any_order(t: Tale) -> None:
     t.ack(two, 3)
 
 
-@bad(sends.UPWARDS)
+@bad(values.UPWARDS)
 def a_client_writes_before_what_it_has_written(t: Tale) -> None:
     t.write(1, "a", 1)
     t.write(1, "b", 0)
 
 
-@bad(sends.IN_TIME)
+@bad(values.IN_TIME)
 def a_value_stands_before_one_that_another_had_written(t: Tale) -> None:
     t.write(1, "a", 1)
     t.write(2, "b", 0)
 
 
-@bad(sends.IN_TIME)
+@bad(values.IN_TIME)
 def a_value_stands_before_one_that_had_been_read(t: Tale) -> None:
     t.lose(t.send(1, "a"))
     t.read(3, 1, "a")
@@ -542,7 +542,7 @@ def a_value_is_read_at_the_moment_in_which_it_is_sent(t: Tale) -> None:
     t.lose(t.send(1, "a"))
 
 
-@bad(sends.UPWARDS)
+@bad(values.UPWARDS)
 def for_one_client_its_order_is_the_truth(t: Tale) -> None:
     t.step = 0
     t.write(1, "a", 1)
@@ -569,7 +569,7 @@ def the_newest_of_several_marks_is_of_this_moment(t: Tale) -> None:
     t.write(2, "e", 10)
 
 
-@bad(sends.IN_TIME)
+@bad(values.IN_TIME)
 def it_stands_before_the_newest_mark_but_one(t: Tale) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)

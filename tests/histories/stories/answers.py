@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.checkers.store import (
-    effects,
-    image,
-)
+from harness.checkers.store import image, writes
 from harness.history import Change, Reply, Request
 from tests.histories.stories.story import BOTH, bad, both, good, stat
 from tests.histories.tale import Tale
@@ -78,7 +75,7 @@ def a_stat_of_a_node(t: Tale) -> None:
     t.tell(call, Reply(zxid=t.zxid, stat=stat(czxid, mzxid, 1, 2)))
 
 
-@bad(effects.PROMISE)
+@bad(writes.SHOWN)
 def a_write_is_told_a_wrongstat(t: Tale) -> None:
     ann = t.client(1)
     czxid = t.create(ann, "/x", b"1")
@@ -175,14 +172,14 @@ def half_of_a_multi_is_seen(t: Tale) -> None:
     t.get(t.client(2), "/x", b"1")
 
 
-@bad(effects.ATOMIC)
+@bad(writes.ATOMIC)
 def half_of_a_multi_is_done(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, BOTH)
     t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"1")), parts=(Reply(path="/x"), Reply())))
 
 
-@bad(effects.ATOMIC)
+@bad(writes.ATOMIC)
 def a_multi_was_refused_and_half_of_it_done(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -191,13 +188,13 @@ def a_multi_was_refused_and_half_of_it_done(t: Tale) -> None:
     t.tell(call, Reply(zxid=zxid, parts=(Reply(), Reply("NODE_EXISTS"))))
 
 
-@bad(effects.ATOMIC)
+@bad(writes.ATOMIC)
 def a_part_of_a_multi_is_not_answered(t: Tale) -> None:
     call, zxid = both(t)
     t.tell(call, Reply(zxid=zxid, parts=(Reply(path="/x"),)))
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_multi_blames_the_wrong_part(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -223,21 +220,21 @@ def every_error_has_its_reason(t: Tale) -> None:
     t.refuse(ann, Request("set", "/x", b""), "SESSION_MOVED")
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_version_is_refused_that_is_right(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.refuse(ann, Request("set", "/x", b"", version=0), "BAD_VERSION")
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_version_is_accepted_that_is_wrong(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.delete(ann, "/x", expected=3)
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def the_second_reason_is_given(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -245,28 +242,28 @@ def the_second_reason_is_given(t: Tale) -> None:
     t.refuse(ann, Request("delete", "/x", version=7), "NOT_EMPTY")
 
 
-@bad(effects.PROMISE)
+@bad(writes.SHOWN)
 def a_write_is_told_another_path(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b""))
     t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"")), path="/y"))
 
 
-@bad(effects.PROMISE)
+@bad(writes.SHOWN)
 def something_else_was_written(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b"1"))
     t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"2")), path="/x"))
 
 
-@bad(effects.PROMISE)
+@bad(writes.SHOWN)
 def a_refusal_is_told_as_done(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("delete", "/x"))
     t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
-@bad(effects.PROMISE)
+@bad(writes.SHOWN)
 def what_was_done_is_told_as_refused(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b"1"))
@@ -284,14 +281,14 @@ def a_multi_that_is_refused_says_so_in_its_header_only(t: Tale) -> None:
     t.tell(call, Reply("NO_NODE", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_multi_that_had_to_be_done_is_refused_in_its_header(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, BOTH)
     t.tell(call, Reply("NO_NODE", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
-@bad(effects.ATOMIC)
+@bad(writes.ATOMIC)
 def a_multi_that_had_to_be_refused_is_done_without_answers(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, TWO_PARTS)
@@ -299,7 +296,7 @@ def a_multi_that_had_to_be_refused_is_done_without_answers(t: Tale) -> None:
     t.tell(call, Reply(zxid=t.commit(ann, *made)))
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_lost_multi_that_had_to_be_refused_is_done(t: Tale) -> None:
     ann = t.client(1)
     t.lose(t.ask(ann, TWO_PARTS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.store import effects, image, log, watches
+from harness.checkers.store import image, log, watches, writes
 from harness.history import Became, Change, Jump, Reply, Request
 from tests.histories.stories.story import bad, good, stat
 from tests.histories.tale import Tale
@@ -33,7 +33,7 @@ def a_list_is_told_that_nobody_can_say(t: Tale) -> None:
     t.tell(t.ask(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="?"))
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_list_that_nobody_can_say_has_no_say_in_it(t: Tale) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="?")
@@ -49,7 +49,7 @@ def what_was_lost_had_a_list_that_nobody_can_say(t: Tale) -> None:
         t.lose(call)
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def the_version_of_a_list_leaps(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -91,7 +91,7 @@ def what_is_no_path_is_refused(t: Tale) -> None:
     t.refuse(t.client(1), Request("create", "nothing", b""), "BAD_ARGUMENTS")
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def what_is_not_there_is_set_and_shown(t: Tale) -> None:
     t.set(t.client(1), "/none", b"1", 1, stat=stat(2, 2, 1, 1))
 

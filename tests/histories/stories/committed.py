@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.store import (
-    log,
-    order,
-    realtime,
-)
+from harness.checkers.store import log, order
 from harness.history import Change, Lost, Reply, Request, Told
 from tests.histories.stories.story import bad, good
 from tests.histories.tale import Tale
@@ -14,26 +10,26 @@ from tests.histories.tale import Tale
 # -- each transaction follows from the state before it ----------------------------------------------------------------
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def a_node_is_created_twice(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/x")
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def a_child_without_a_parent(t: Tale) -> None:
     t.create(t.client(1), "/x/y")
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def a_child_of_an_ephemeral(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", mode="ephemeral")
     t.create(ann, "/x/y")
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def what_is_gone_is_set(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -41,7 +37,7 @@ def what_is_gone_is_set(t: Tale) -> None:
     t.set(ann, "/x", b"1", 1)
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def a_parent_goes_before_its_children(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -49,7 +45,7 @@ def a_parent_goes_before_its_children(t: Tale) -> None:
     t.delete(ann, "/x")
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def a_version_is_given_twice(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -57,12 +53,12 @@ def a_version_is_given_twice(t: Tale) -> None:
     t.set(ann, "/x", b"2", 1)
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def what_is_not_there_is_deleted(t: Tale) -> None:
     t.delete(t.client(1), "/x")
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def zxids_go_back_in_the_log(t: Tale) -> None:
     ann = t.client(1)
     t.commit(None, Change(0, 0, "other"))
@@ -181,7 +177,7 @@ def an_event_shows_more_than_the_next_read(t: Tale) -> None:
     t.exists(bob, "/x", there=False, zxid=t.zxid - 1)
 
 
-@bad(realtime.PROMISE)
+@bad(order.AFTER)
 def a_write_is_seen_before_it_is_asked_for(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.zxid += 1
@@ -190,7 +186,7 @@ def a_write_is_seen_before_it_is_asked_for(t: Tale) -> None:
     t.create(ann, "/x")
 
 
-@bad(realtime.SYNCED)
+@bad(order.SYNCED)
 def a_sync_falls_short(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
@@ -198,7 +194,7 @@ def a_sync_falls_short(t: Tale) -> None:
     t.sync(bob, zxid=t.zxid - 1)
 
 
-@bad(realtime.SYNCED)
+@bad(order.SYNCED)
 def a_session_is_over_before_it_was_ended(t: Tale) -> None:
     """Ann is told of its end, and Bob, who syncs afterwards, still is before it."""
     ann, bob = t.client(1), t.client(2)

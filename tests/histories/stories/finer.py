@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.store import (
-    LINEARIZABLE,
-    image,
-    outcomes,
-    watches,
-)
+from harness.checkers.store import LINEARIZABLE, image, watches, writes
 from harness.history import Change, Reply, Request
 from tests.histories.stories.story import bad, good, stat
 from tests.histories.tale import Tale
@@ -90,7 +85,7 @@ def a_write_is_asked_for_in_the_instant_in_which_it_is_seen(t: Tale) -> None:
     t.tell(mine, Reply(zxid=zxid, path="/x"))
 
 
-@bad(outcomes.KEPT)
+@bad(writes.KEPT)
 def an_acknowledged_write_has_the_zxid_of_its_session(t: Tale) -> None:
     ann = t.client(1)
     t.tell(t.ask(ann, Request("create", "/x", b"")), Reply(zxid=t.zxid, path="/x"))

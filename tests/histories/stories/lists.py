@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.store import effects, image, log, watches
+from harness.checkers.store import image, log, watches, writes
 from harness.history import Change, Reply, Request
 from tests.histories.stories.story import bad, good
 from tests.histories.tale import Tale
@@ -30,26 +30,26 @@ def a_deletion_is_a_matter_of_the_parent(t: Tale) -> None:
     t.delete(bob, "/y")
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_deletion_by_the_nodes_own_list(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/y", acl="auth:rwcda", user="u1")
     t.refuse(bob, Request("delete", "/y", user="u2"), "NO_AUTH")
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def it_was_written_by_whom_the_list_forbids_it(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl=MINE, user="u1")
     t.set(bob, "/x", b"1", 1)
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def nobody_hands_in_a_list_of_its_own(t: Tale) -> None:
     t.create_for(t.client(1), "/x", acl="auth:r")
 
 
-@bad(effects.PROMISE)
+@bad(writes.SHOWN)
 def another_list_than_was_handed_in(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b"", acl="auth:r", user="u1"))
@@ -199,7 +199,7 @@ def whose_list_it_is_heard_nothing_of_it(t: Tale) -> None:
 # -- what goes by itself -------------------------------------------------------------------------------
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def a_container_goes_under_its_child(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/c", mode="container")
@@ -207,7 +207,7 @@ def a_container_goes_under_its_child(t: Tale) -> None:
     t.commit(None, Change(0, 0, "delete", "/c"))
 
 
-@bad(log.PROMISE)
+@bad(log.FOLLOWS)
 def servers_take_what_stays(t: Tale) -> None:
     t.create(t.client(1), "/x")
     t.commit(None, Change(0, 0, "delete", "/x"))

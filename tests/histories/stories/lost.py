@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.store import (
-    effects,
-    outcomes,
-    watches,
-)
+from harness.checkers.store import watches, writes
 from harness.history import Change, Reply, Request
 from tests.histories.stories.story import BOTH, bad, both, good
 from tests.histories.tale import Tale
@@ -14,7 +10,7 @@ from tests.histories.tale import Tale
 # -- what was acknowledged, and what was lost ----------------------------------------------------------
 
 
-@bad(outcomes.KEPT)
+@bad(writes.KEPT)
 def an_acknowledged_write_was_never_committed(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b""))
@@ -23,7 +19,7 @@ def an_acknowledged_write_was_never_committed(t: Tale) -> None:
     t.commit(None, Change(0, 0, "other"))
 
 
-@bad(outcomes.KEPT)
+@bad(writes.KEPT)
 def an_acknowledged_write_is_anothers(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     mine = t.ask(ann, Request("create", "/x", b""))
@@ -31,7 +27,7 @@ def an_acknowledged_write_is_anothers(t: Tale) -> None:
     t.tell(mine, Reply(zxid=zxid, path="/x"))
 
 
-@bad(outcomes.KEPT)
+@bad(writes.KEPT)
 def two_writes_share_one_transaction(t: Tale) -> None:
     ann = t.client(1)
     one = t.ask(ann, Request("create", "/x", b""))
@@ -41,7 +37,7 @@ def two_writes_share_one_transaction(t: Tale) -> None:
     t.tell(two, Reply(zxid=zxid, path="/x"))
 
 
-@bad(outcomes.KEPT)
+@bad(writes.KEPT)
 def a_refusal_has_the_zxid_of_another(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
@@ -91,7 +87,7 @@ def a_lost_sequential_write_was_carried_out(t: Tale) -> None:
     t.children(ann, "/q", "n-0000000000")
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_write_was_carried_out_twice(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -100,7 +96,7 @@ def a_lost_write_was_carried_out_twice(t: Tale) -> None:
     t.commit(ann, Change(0, 0, "set", "/x", b"1", 2))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_refused_write_was_carried_out_after_all(t: Tale) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "/x/y", b""), "NO_NODE")
@@ -108,28 +104,28 @@ def a_refused_write_was_carried_out_after_all(t: Tale) -> None:
     t.commit(ann, Change(0, 0, "create", "/x/y", b""))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_write_was_carried_out_that_nobody_asked_for(t: Tale) -> None:
     ann = t.client(1)
     t.sync(ann)
     t.commit(ann, Change(0, 0, "create", "/x", b""))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_sequential_write_got_a_strange_name(t: Tale) -> None:
     ann = t.client(1)
     t.lose(t.ask(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/n-0", b""))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_ephemeral_write_became_persistent(t: Tale) -> None:
     ann = t.client(1)
     t.lose(t.ask(ann, Request("create", "/x", b"", mode="ephemeral")))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_write_left_another_version(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -172,7 +168,7 @@ def an_acknowledged_write_whose_zxid_is_not_known(t: Tale) -> None:
     t.get(ann, "/x", b"")
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_refused_write_whose_zxid_is_not_known_was_carried_out(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b""))
@@ -180,7 +176,7 @@ def a_refused_write_whose_zxid_is_not_known_was_carried_out(t: Tale) -> None:
     t.tell(call, Reply("NODE_EXISTS"))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_delete_became_a_set(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -188,21 +184,21 @@ def a_lost_delete_became_a_set(t: Tale) -> None:
     t.commit(ann, Change(0, 0, "set", "/x", None, 1))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_sequential_write_got_anothers_name(t: Tale) -> None:
     ann = t.client(1)
     t.lose(t.ask(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/m-0000000000", b""))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_sequential_write_got_no_number(t: Tale) -> None:
     ann = t.client(1)
     t.lose(t.ask(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/n-000000000x", b""))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def a_lost_multi_was_carried_out_by_half(t: Tale) -> None:
     ann = t.client(1)
     t.lose(t.ask(ann, BOTH))
@@ -266,7 +262,7 @@ def a_multi_of_which_only_the_first_error_is_told(t: Tale) -> None:
     t.tell(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
-@bad(effects.REFUSED)
+@bad(writes.REFUSED)
 def a_multi_is_refused_in_one_word_and_was_right(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, BOTH)
@@ -378,14 +374,14 @@ def events_that_bear_no_zxid_change_places(t: Tale) -> None:
     t.fire(bob, "data", "/x", -1)
 
 
-@bad(outcomes.KEPT)
+@bad(writes.KEPT)
 def an_acknowledged_write_is_that_of_an_earlier_call(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     zxid = t.create(bob, "/x")
     t.tell(t.ask(ann, Request("create", "/x", b"")), Reply(zxid=zxid, path="/x"))
 
 
-@bad(outcomes.ONCE)
+@bad(writes.ONCE)
 def two_sessions_change_what_they_never_asked_for(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     for who, path in ((ann, "/a"), (bob, "/b"), (ann, "/c")):

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from harness.checkers.store import (
-    read_only,
-    sequences,
-    sessions,
-)
+from harness.checkers.store import log, refusals, sessions
 from harness.history import Change, Reply, Request
 from tests.histories.stories.story import bad, good
 from tests.histories.tale import Tale
@@ -255,17 +251,17 @@ def a_refusal_of_a_read_only_server_bears_the_zxid_of_a_lost_write(t: Tale) -> N
     t.tell(t.ask(ann, Request("create", "/y", b"")), Reply("NOT_READ_ONLY", zxid=zxid))
 
 
-@bad(read_only.READ_ONLY)
+@bad(refusals.READ_ONLY)
 def a_read_only_server_writes(t: Tale) -> None:
     t.create(t.at_one_server(1, "read-only"), "/x")
 
 
-@bad(read_only.READ_ONLY)
+@bad(refusals.READ_ONLY)
 def a_read_only_server_syncs(t: Tale) -> None:
     t.sync(t.at_one_server(1, "read-only"))
 
 
-@bad(read_only.READ_ONLY)
+@bad(refusals.READ_ONLY)
 def a_read_only_server_does_what_it_has_refused(t: Tale) -> None:
     ann = t.client(1)
     t.became(ann, "disconnected")
@@ -275,13 +271,13 @@ def a_read_only_server_does_what_it_has_refused(t: Tale) -> None:
     t.lose(call)
 
 
-@bad(read_only.READ_ONLY)
+@bad(refusals.READ_ONLY)
 def a_read_only_server_refuses_a_read(t: Tale) -> None:
     ann = t.at_one_server(1, "read-only")
     t.tell(t.ask(ann, Request("exists", "/x")), Reply("NOT_READ_ONLY", zxid=t.zxid))
 
 
-@bad(read_only.READ_ONLY)
+@bad(refusals.READ_ONLY)
 def a_server_with_a_leader_refuses_a_write_as_a_reader(t: Tale) -> None:
     ann = t.client(1)
     t.tell(t.ask(ann, Request("create", "/x", b"")), Reply("NOT_READ_ONLY", zxid=t.zxid))
@@ -341,7 +337,7 @@ def numbers_begin_again_with_their_parent(t: Tale) -> None:
     t.create(ann, "/q/n-", mode="sequential", named="/q/n-0000000000")
 
 
-@bad(sequences.PROMISE)
+@bad(log.NUMBERED)
 def a_number_is_given_again(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
@@ -349,12 +345,12 @@ def a_number_is_given_again(t: Tale) -> None:
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
 
 
-@bad(sequences.PROMISE)
+@bad(log.NUMBERED)
 def a_number_is_left_out(t: Tale) -> None:
     t.create(t.client(1), "/n-", mode="sequential", named="/n-0000000001")
 
 
-@bad(sequences.PROMISE)
+@bad(log.NUMBERED)
 def the_second_part_of_a_multi_gets_a_wrong_number(t: Tale) -> None:
     ann = t.client(1)
     one = Request("create", "/n-", b"", mode="sequential")
@@ -364,7 +360,7 @@ def the_second_part_of_a_multi_gets_a_wrong_number(t: Tale) -> None:
     t.tell(call, Reply(zxid=zxid, parts=tuple(Reply(path=name) for name in names)))
 
 
-@bad(sequences.PROMISE)
+@bad(log.NUMBERED)
 def the_last_number_is_given_again(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
@@ -373,14 +369,14 @@ def the_last_number_is_given_again(t: Tale) -> None:
     t.create(ann, "/n-", mode="sequential", named="/n-0000000001")
 
 
-@bad(sequences.PROMISE)
+@bad(log.NUMBERED)
 def a_number_is_none(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
     t.create(ann, "/n-", mode="sequential", named="/n-something")
 
 
-@bad(sequences.PROMISE)
+@bad(log.NUMBERED)
 def a_number_is_left_out_under_a_new_parent(t: Tale) -> None:
     """What was given under the one before says nothing."""
     ann = t.client(1)

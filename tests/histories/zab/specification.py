@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checkers.refinement import Refinement
-from harness.spec.actions import Action
+from harness.checkers.specification import Action
 from harness.worlds.cores.workload import member
 from tests.histories.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, refused, z
 from zab.core.batch import pack

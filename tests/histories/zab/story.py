@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from harness.checkers import ALL, Checker, Ghost, Judge, Refinement, Violation
-from harness.spec.actions import Action
+from harness.checkers.specification import Action
 from harness.worlds.cores.workload import member
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Role
@@ -197,7 +197,7 @@ class Patient(Judge):
         self.objections: Said = {}
         super().__init__(ghost, checkers, looked)
 
-    def _asking(self, fact: str, again: bool = False) -> list[Callable[..., None]]:
+    def _asking(self, fact: str, again: bool) -> list[Callable[..., None]]:
         return [self._alone(checker, getattr(checker, fact)) for checker in self.concerned(fact, again)]
 
     def _alone(self, checker: Checker, check: Callable[..., None]) -> Callable[..., None]:

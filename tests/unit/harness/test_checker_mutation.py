@@ -40,7 +40,7 @@ def test_rules_mutate_every_part_of_a_function() -> None:
         "never `zxid <= 0`",
         "1 for 0 in `zxid <= 0`",
         "without `continue`",
-        "without `yield Broken(NEVER_BACK, what, event.at, session, call, zxid`",
+        "without `yield by_event(NEVER_BACK, event, what, shown, event, zxid=z`",
     }
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.draw import script_from_seed
-from harness.overlaps import overlaps, summary
-from harness.recoveries import Hit
+from harness.recoveries import Hit, overlap_summary, overlaps
 from harness.worlds.cores.world import run
 
 
@@ -23,9 +22,9 @@ def test_faults_overlap_while_one_lasts() -> None:
 
 def test_summary_counts_the_pairs_of_the_kinds_that_occurred() -> None:
     found = frozenset({("Crash", "Pause"), ("Crash", "Crash")})
-    assert summary(found) == "2 of 3 pairs of faults overlapped; never Pause with Pause"
-    assert summary(found | {("Pause", "Pause")}) == "3 of 3 pairs of faults overlapped"
-    assert summary(frozenset()) == ""
+    assert overlap_summary(found) == "2 of 3 pairs of faults overlapped; never Pause with Pause"
+    assert overlap_summary(found | {("Pause", "Pause")}) == "3 of 3 pairs of faults overlapped"
+    assert overlap_summary(frozenset()) == ""
 
 
 def test_run_names_its_overlaps() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.points.partitions import NAMES, counted_as
+from harness.probes import OF_PARTITIONS, counted_as
 from tests.histories.partitions import STORIES, Told, cleaning, settled, shares
 
 
@@ -18,7 +18,7 @@ def test_a_story_is_judged_as_it_should_be(told: Told) -> None:
 
 
 def test_every_situation_is_reached_by_a_story() -> None:
-    assert {told.reaches for told in STORIES.values()} - {""} == {counted_as(name) for name in NAMES}
+    assert {told.reaches for told in STORIES.values()} - {""} == {counted_as(probe.name) for probe in OF_PARTITIONS}
 
 
 @pytest.mark.parametrize("spoilt", settled.SPOILT)

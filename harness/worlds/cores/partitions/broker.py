@@ -58,7 +58,7 @@ class PartitionBroker(Broker):
     def __init__(self, world: PartitionsWorld, number: int) -> None:
         super().__init__(world, number)
         self.disk = Disk(
-            self.id, world.replication.log, self.random, lambda where: world.keeper.deleted(self.id, where)
+            self.id, world.replication.log, self.random, lambda where: world.keeper.disks.deleted(self.id, where)
         )
         self._new_process()
 
@@ -88,7 +88,7 @@ class PartitionBroker(Broker):
             self.world.start_later(self, 50)
             return
         self._new_process()
-        self.world.keeper.restarted(self)
+        self.world.keeper.disks.restarted(self)
         super().start()
 
     def die(self) -> None:
@@ -107,7 +107,7 @@ class PartitionBroker(Broker):
         if self.up:
             super().die()
             self.disk.power_lost(loss)
-            self.world.keeper.lost(self, "power")
+            self.world.keeper.disks.lost(self, "power")
 
     def crash(self, loss: str) -> None:
         """Its machine loses power in the middle of a call to the disk, perhaps while the broker starts."""
@@ -120,7 +120,7 @@ class PartitionBroker(Broker):
         if self.up:
             super().die()
             self.disk.wiped()
-            self.world.keeper.lost(self, "wiped")
+            self.world.keeper.disks.lost(self, "wiped")
 
     def mend(self) -> None:
         """Its disk is as it should be from now on. If it was not, the broker is started again."""
@@ -128,7 +128,7 @@ class PartitionBroker(Broker):
         self.disk.mended()
         if failed and self.up:
             super().die()
-            self.world.keeper.lost(self, "failed")
+            self.world.keeper.disks.lost(self, "failed")
             self.world.start_later(self, 1)
 
     def _over(self) -> None:
@@ -140,13 +140,13 @@ class PartitionBroker(Broker):
         """Its followers are looked at by the core; this is what else comes around."""
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
-        self.world.keeper.idle(self)
+        self.world.keeper.commitment.idle(self)
         self._due.look(self.disk.due_for_flush(self.clock()))
         cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
         self.core.logs_retired()
-        self.world.keeper.looked(self)
+        self.world.keeper.logs.changed(self)
         if cleaned is not None:
-            self.world.keeper.cleaned(self, cleaned)
+            self.world.keeper.logs.cleaned(self, cleaned)
         propagation = self.core.alter_partition.propagation
         due = propagation.due(self.clock())
         if due and self.session:
@@ -236,7 +236,7 @@ class PartitionBroker(Broker):
         token = self._token(answer)
         partition = self.core.partitions.get(where)
         upto = 0 if partition is None else partition.log.end_offset * percent // 100
-        self.world.keeper.wished(self, where, upto)
+        self.world.keeper.logs.requested(self, where, upto)
         self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
@@ -250,9 +250,9 @@ class PartitionBroker(Broker):
 
     def _at_once(self, token: int, results: Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
-        self.world.keeper.looked(self)  # what an answer says must be true already when it is given
+        self.world.keeper.logs.changed(self)  # what an answer says must be true already when it is given
         if answer is not None and results is not None:
-            self.world.keeper.told(self, results)
+            self.world.keeper.commitment.answers(self, results)
             answer(results)
         self.turn()
 
@@ -271,10 +271,10 @@ class PartitionBroker(Broker):
             self._act()
 
     def _act(self) -> None:
-        self.world.keeper.looked(self)
+        self.world.keeper.logs.changed(self)
         ready = self.core.ready()
         for reply in ready.replies:
-            self.world.keeper.told(self, reply.results)
+            self.world.keeper.commitment.answers(self, reply.results)
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
                 waiting(reply.results)

@@ -160,9 +160,9 @@ class Producer(Party):
         def answer(results: list[Produced]) -> None:
             [result] = results
             if result.error in OUT_OF_ORDER:
-                self.world.keeper.unknown(broker, self.where, ident, base)
+                self.world.keeper.commitment.out_of_order(broker, self.where, ident, base)
             if result.error is ErrorCode.NONE and self.acks == "all":
-                self.world.keeper.acknowledged(broker, self.where, result.base_offset, values)
+                self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, values)
             if self.acks != "none":
                 self.hear(broker, lambda: told(result.error))
 
@@ -239,7 +239,7 @@ class Consumer(Party):
         def answer(results: list[Fetched]) -> None:
             [result] = results
             if result.error is ErrorCode.NONE:
-                self.world.keeper.delivered(broker, self.where, offset, result.records)
+                self.world.keeper.commitment.delivered(broker, self.where, offset, result.records)
             begins = broker.earliest(self.where)
             self.hear(broker, lambda: told(result, begins))
 

@@ -96,7 +96,7 @@ class Groups:
         world = self._broker.world
         for each in ready.answers:
             ask, answer = self._asked.pop(each.ticket)
-            world.positions.answered(self._broker, ask, each.reply)
+            world.keeper.positions.answered(self._broker, ask, each.reply)
             answer(each.reply)
         for note in ready.notes:
             if isinstance(note, GroupsLoaded | Rebalancing):

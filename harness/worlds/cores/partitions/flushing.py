@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.checkers.partitions.flushed import check_durable
+from harness.checkers.partitions.disks import check_durable
 from replica.core.errors import KafkaError
 from replica.storage.unified_log import UnifiedLog
 

@@ -36,4 +36,4 @@ class PartitionsLiveness(ControllerLiveness):
         world = self._world_of_partitions
         there = {broker.id: broker for broker in world.brokers.values() if broker.up}
         missing = apart(data, versions, there, world.script.brokers)
-        return missing if missing is not None else unequal(world)
+        return missing if missing is not None else unequal(world.keeper)

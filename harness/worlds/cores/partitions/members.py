@@ -219,7 +219,7 @@ class Member(Committer):
             self._who = GroupIdentity(self.group, reply.member, reply.generation, self.name)
             dealt = _dealt(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
-            self.world.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
+            self.world.keeper.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
             self._say(Sync(self._who, dealt), self._synced, JOIN_US)
 
     def _synced(self, reply: Reply | None) -> None:
@@ -228,7 +228,7 @@ class Member(Committer):
         elif reply.error is not E.NONE or not reply.assignment:
             self._fenced(reply.error)
         else:
-            self.world.shares.given(self._who, reply.assignment)
+            self.world.keeper.shares.given(self._who, reply.assignment)
             self._of = TopicPartition("data", int(reply.assignment))
             self._teller.given(self._who, self._of)
             self.world.counted("partitions taken over")
@@ -329,7 +329,7 @@ class Named(Member):
         if last.who.member != self._who.member:
             self.world.counted("commits of former bearers")
             late = evolve(last)
-            self.world.positions.replaced(broker, late)
+            self.world.keeper.positions.replaced(broker, late)
             told = self._teller.commits(late, _ignored)
             self.ask(
                 broker, lambda: broker.groups.ask(late, lambda reply: self.hear(broker, lambda: told(reply))), _lost

@@ -96,7 +96,7 @@ class PartitionsWorkload(ControllerWorkload):
     def _phase(self) -> str:
         if self.world.controller() is None:
             return "no controller"
-        states = [(truth.state, truth.factor) for truth in self.world.keeper.truths.values()]
+        states = [(truth.state, truth.factor) for truth in self.world.keeper.replicas.truths.values()]
         known = [(state, factor) for state, factor in states if state is not None]
         up = {broker.id for broker in self.world.brokers.values() if broker.up}
         if any(state.leader not in up for state, _ in known):

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.partitions.keeper import Keeper
-from harness.checkers.partitions.positions import Positions
-from harness.checkers.partitions.shares import Shares
+from harness.checkers.partitions.observed import Replicated
 from harness.faults import Replication, Script
 from harness.history import Change
 from harness.outcome import Outcome
@@ -35,20 +34,6 @@ FLUSH_MS: Final = 250
 """So long what is written waits for the disk where nobody waits for the disk."""
 FETCH_BYTES: Final = 400
 """A few batches: whoever is behind asks several times before he has everything."""
-
-
-@frozen
-class Replicated:
-    """How all brokers are set up."""
-
-    settings: ReplicaSettings
-    log: LogConfig
-    durable: bool
-    """What a member of the ISR has is on its disk when it counts."""
-    anywhere: bool
-    """Consumers read from followers, too."""
-    timeout_ms: int = 300
-    """Of whoever asks a leader to tell him when the others have it."""
 
 
 def replicated(script: Script) -> Replicated:
@@ -91,8 +76,6 @@ class PartitionsWorld(ControllerWorld):
         self.replication = replicated(script)
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
-        self.positions = Positions(self)
-        self.shares = Shares()
         self.tapes: dict[str, Tape] = {}
         """Of each group what its members were told."""
         self._producers = 0
@@ -132,7 +115,7 @@ class PartitionsWorld(ControllerWorld):
         made = super().outcome()
         brokers = of_brokers(self.availability.beside, self.acknowledged_at, self.liveness.began or self.now)
         made = evolve(made, recoveries=(*made.recoveries, *brokers))
-        return with_members(made, self.tapes, self.positions.doubtful)
+        return with_members(made, self.tapes, self.keeper.positions.doubtful)
 
     def new_producer(self) -> int:
         self._producers += 1

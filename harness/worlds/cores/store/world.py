@@ -10,9 +10,9 @@ from attrs import evolve
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.recovery import MachineIsHistory
-from harness.checkers.store import ended_early, quotas, throttled
+from harness.checkers.store import ended_early, quotas, refusals
 from harness.checkers.store.case import Case
-from harness.checkers.store.promises import Kept, kept
+from harness.checkers.store.judge import Kept, kept
 from harness.faults import ClockDrift, ClockFreeze, Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
@@ -100,7 +100,7 @@ class StoreWorld(World):
         verdict = kept(case)
         if verdict.held:
             early = ended_early(case.history) if self._one_clock else ()
-            late = throttled.check(case, self.script.knobs.wait_ms) if self._one_clock else ()
+            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
             verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
         return with_cause(outcome, verdict)
 

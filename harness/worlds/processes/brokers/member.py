@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from harness.checkers.records.as_json import to_json
 from harness.checkers.records.history import (
     NO_GENERATION,
     NOWHERE,
@@ -35,6 +34,7 @@ from harness.checkers.records.history import (
     Record,
     Unknown,
 )
+from harness.json_lines import to_json
 
 SESSION_MS: Final = 6_000
 """The least that brokers allow."""

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 from attrs import asdict, evolve
 
-from harness.checkers.records.as_json import from_json
+from harness.checkers.records.as_json import RECORDS
 from harness.checkers.records.history import Ended, Polled
 from harness.json_lines import parsed
 from harness.worlds.brokers.tape import Tape
@@ -92,7 +92,7 @@ class Member:
             for line in lines:
                 number += 1
                 where = f"line {number} of client {self.told.number}"
-                event = from_json(parsed(line.decode(), number), where)
+                event = RECORDS.from_json(parsed(line.decode(), number), where)
                 ended = isinstance(event, Ended)
                 self._tape.add(event)
                 if isinstance(event, Polled) and kill_s is not None:

@@ -11,7 +11,7 @@ from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.store import ended_early, quotas
 from harness.checkers.store.case import Case
-from harness.checkers.store.promises import kept
+from harness.checkers.store.judge import kept
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome

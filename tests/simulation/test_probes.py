@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness import probes
 from harness.checkers import Ghost, Judge
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
-from harness.points import POINTS, Point, missed, partitions, points_of
-from harness.points import table as points_table
-from harness.points.table import PREFIX
-from harness.points.watching import Points, came_to
+from harness.probes import OF_PARTITIONS, OF_SERVERS, PREFIX, Probe, missed, probes_of
+from harness.probes.observer import Probes, came_to
 from harness.profiles import BY_NAME
 from harness.worlds.cores.workload import member
 from harness.worlds.cores.world import run
@@ -30,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "harness-verdicts.md"
 
 @pytest.fixture
 def judge() -> Judge:
-    judge = Judge(Ghost(ENSEMBLE, 3), [Points])
+    judge = Judge(Ghost(ENSEMBLE, 3), [Probes])
     for sid in (ONE, TWO, THREE):
         judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
     return judge
@@ -38,7 +37,7 @@ def judge() -> Judge:
 
 def hits(judge: Judge) -> set[str]:
     points = judge.checkers[0]
-    assert isinstance(points, Points)
+    assert isinstance(points, Probes)
     return set(points.hits)
 
 
@@ -124,7 +123,7 @@ def test_what_clients_see() -> None:
             Became(9, 1, 7, "expired", 3, 100),
         )
     )
-    found = came_to(Points(Ghost(ENSEMBLE, 3)), {"log": 2}, history)
+    found = came_to(Probes(Ghost(ENSEMBLE, 3)), {"log": 2}, history)
     assert {name.removeprefix(PREFIX) for name in found} == {
         "sync from disk",
         "multi refused in the middle",
@@ -142,7 +141,7 @@ def test_a_few_runs_come_to_most_of_them() -> None:
     for seed in range(5):
         for name, times in run(script_from_seed(seed, voters=5)).counts:
             total[name] = total.get(name, 0) + times
-    assert len(missed(total, points_of("list"))) < 20
+    assert len(missed(total, probes_of("list"))) < 20
 
 
 def test_partitions_come_to_all_of_theirs() -> None:
@@ -155,17 +154,17 @@ def test_partitions_come_to_all_of_theirs() -> None:
         script_from_seed(99, voters=1, machine="partitions"),
     ):
         counts |= {name: times for name, times in run(script).counts if times}
-    assert missed(counts, points_of("partitions")) == []
+    assert missed(counts, probes_of("partitions")) == []
 
 
 def test_nobody_has_said_what_must_occur_with_controllers() -> None:
-    assert points_of("controller") == ()
+    assert probes_of("controller") == ()
 
 
 def test_a_campaign_that_misses_one_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    never = Point("the moon falls", "nothing of the kind", 2)
-    later = Point("the sun falls", "nor of this kind", 3)
-    monkeypatch.setattr(points_table, "POINTS", (never, later))
+    never = Probe("the moon falls", "nothing of the kind", 2)
+    later = Probe("the sun falls", "nor of this kind", 3)
+    monkeypatch.setattr(probes, "OF_SERVERS", (never, later))
     assert main(["fuzz", "--runs", "2", "--jobs", "1"]) == 1
     said = capsys.readouterr().out
     assert "OVERDUE the moon falls: nothing of the kind (once in 2 runs)" in said
@@ -173,12 +172,14 @@ def test_a_campaign_that_misses_one_fails(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_smaller_runs_need_not_come_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points_table, "POINTS", (Point("the moon falls", "nothing of the kind", 1),))
+    monkeypatch.setattr(probes, "OF_SERVERS", (Probe("the moon falls", "nothing of the kind", 1),))
     assert main(["fuzz", "--runs", "1", "--jobs", "1", "--faults", "2"]) == 0
 
 
 def test_the_page_lists_them_as_they_are() -> None:
-    rows = [f"| {point.name} | {point.what} | {point.budget}{' (store)' if point.store else ''} |" for point in POINTS]
-    rows_of_partitions = [f"| {point.name} | {point.what} | {point.budget} |" for point in partitions.POINTS]
+    rows = [
+        f"| {point.name} | {point.what} | {point.budget}{' (store)' if point.store else ''} |" for point in OF_SERVERS
+    ]
+    rows_of_partitions = [f"| {point.name} | {point.what} | {point.budget} |" for point in OF_PARTITIONS]
     assert "\n".join(rows_of_partitions) in PAGE.read_text()
     assert "\n".join(rows) in PAGE.read_text()

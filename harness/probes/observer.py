@@ -1,4 +1,4 @@
-"""Which points a run comes to: seen from what the judge is told, and from what clients saw."""
+"""The probes that a run hits: observed in the facts of its servers and in the history of its clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
 from harness.history import Asked, Became, Fired, History, Lost, Request, Told
-from harness.points.table import BY_NAME, PREFIX
+from harness.probes import NAMES, PREFIX
 from harness.quorums import is_quorum
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
@@ -25,34 +25,33 @@ from zab.core.ready import (
 )
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of
 
-_ALSO: Final = {"sync diff": "sync diff", "sync trunc": "sync trunc", "sync snap": "sync snap"} | {
-    "log": "sync from disk",
-    "readmitted": "readmitted",
+_COUNTED: Final = {name: name for name in ("sync diff", "sync trunc", "sync snap", "readmitted")} | {
+    "log": "sync from disk"
 }
-"""What is counted anyway, and the point that it is."""
+"""Counters of a world, and the probes that they are."""
 
 
-class Points(Checker):
-    """Never objects."""
+class Probes(Checker):
+    """It never fails."""
 
-    promise = "points"
+    promise = "coverage probes"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self.hits: dict[str, int] = {}
         self._told: dict[ServerId, Epoch] = {}
-        """Who was told to adopt what, and has not answered."""
+        """The epoch that each server was told to adopt and has not acknowledged."""
         self._asked: dict[ServerId, int] = {}
-        """Of deposed leaders, how many barriers they were asked for."""
+        """The number of barriers that each deposed leader was asked for."""
         self._proposed: dict[ServerId, Zxid] = {}
-        """What each server proposed last."""
+        """The last proposal of each server."""
         self._cut: set[ServerId] = set()
-        """Whose log was cut, and who has not adopted an epoch since."""
+        """Servers whose log was truncated and that have not adopted an epoch since."""
         self._promotion = NOTHING
         """The last change that gave an observer a vote."""
 
     def hit(self, name: str) -> None:
-        assert name in BY_NAME, name
+        assert name in NAMES, name
         self.hits[name] = self.hits.get(name, 0) + 1
 
     # -- leaders -------------------------------------------------------------------------------------------
@@ -201,10 +200,10 @@ class Points(Checker):
                 self._promotion = batch.first
 
 
-def came_to(points: Points, counts: dict[str, int], history: History | None) -> dict[str, int]:
-    """All that a run came to, under the names that they have in the counts of an outcome."""
-    hits = dict(points.hits)
-    for counted, name in _ALSO.items():
+def came_to(probes: Probes, counts: dict[str, int], history: History | None) -> dict[str, int]:
+    """Return the probes that a run hit, by their names in the counts of an outcome."""
+    hits = dict(probes.hits)
+    for counted, name in _COUNTED.items():
         if counts.get(counted):
             hits[name] = counts[counted]
     if history is not None:
@@ -214,7 +213,7 @@ def came_to(points: Points, counts: dict[str, int], history: History | None) -> 
 
 def _clients(history: History, hits: dict[str, int]) -> None:
     def hit(name: str) -> None:
-        assert name in BY_NAME, name
+        assert name in NAMES, name
         hits[name] = hits.get(name, 0) + 1
 
     calls: dict[int, Request] = {}

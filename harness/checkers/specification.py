@@ -1,17 +1,26 @@
-"""What servers may do: the actions of ZAB, each with its guards and its effect on the state.
+"""ZAB as an executable specification: the actions that servers may take, each with its guards and its effect.
 
-An action returns None and has had its effect, or it returns the guard that does not hold and has had none. Election
-is abstracted: anybody may try to lead, but an epoch is established only over a quorum of which no member has a newer
-history. Crashes, losses and starts are the environment's, and always enabled.
+`harness.checkers.refinement` compares every step of the real servers with it. An action returns None and has had its
+effect, or it returns the guard that does not hold and has had none. Election is abstracted: any server may try to lead,
+but an epoch is established only over a quorum of which no member has a newer history. Crashes, losses and starts are
+the environment's, and always enabled.
+
+A server's own variables (its epochs, its history, the durable part of it) are those of the oracle state: that is the
+abstraction. A history is named by the zxid of its end. Messages are not kept, only that they were sent: no network
+excuses a server that acts upon a promise that was never made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, auto
 
-from harness.quorums import is_quorum
-from harness.spec.state import Promise, Server, State
-from zab.core.zxid import UNKNOWN, Epoch, ServerId, Zxid, epoch_of, follows, show
+from attrs import define, field, frozen
+
+from harness.checkers.ghost import Ghost, Known
+from harness.quorums import is_quorum, meets_every_quorum
+from zab.core.ensemble import Ensemble
+from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, epoch_of, follows, show
 
 
 class Action(IntEnum):
@@ -39,22 +48,74 @@ class Action(IntEnum):
     CRASH = auto()
 
 
+@frozen
+class Promise:
+    """What a server told the leader whose epoch it promised: the epoch that it had, and where its history ended."""
+
+    epoch: Epoch
+    last: Zxid
+
+
+@define
+class Reign:
+    """An epoch that somebody wants to lead, or leads."""
+
+    promises: dict[ServerId, dict[ServerId, Promise]] = field(factory=dict)
+    """To whom, by whom. Only those that count."""
+    bound: dict[ServerId, ServerId] = field(factory=dict)
+    """By whom, to whom: nobody promises an epoch to two."""
+    leader: ServerId | None = None
+    """Since a quorum has promised."""
+    initial: Zxid = NOTHING
+    """What the epoch begins with."""
+    end: Zxid = NOTHING
+    """Where the leader's history ends by now."""
+    acked: dict[ServerId, Zxid] = field(factory=dict)
+    """Who has adopted the epoch and said so, and up to where it said to have the leader's history."""
+    begun: bool = False
+    """A quorum has adopted it."""
+    up_to_date: dict[ServerId, Zxid] = field(factory=dict)
+    """Whom the leader let serve, from where on."""
+
+
+@define
+class State:
+    histories: Ghost
+    memberships: list[Ensemble]
+    """All there ever were. Which of them a server goes by, it may know better than those who look on."""
+    reigns: dict[Epoch, Reign] = field(factory=dict)
+    committed: dict[ServerId, Zxid] = field(factory=dict)
+    """Up to where each running server knows its history to be committed."""
+
+    def reign(self, epoch: Epoch) -> Reign:
+        found = self.reigns.get(epoch)
+        if found is None:
+            found = self.reigns[epoch] = Reign()
+        return found
+
+    def is_quorum(self, sids: Sequence[ServerId]) -> bool:
+        return any(is_quorum(membership, sids) for membership in self.memberships)
+
+    def meets_every_quorum(self, sids: Sequence[ServerId]) -> bool:
+        return any(meets_every_quorum(membership, sids) for membership in self.memberships)
+
+
 # -- discovery -------------------------------------------------------------------------------------------
 
 
-def promise(state: State, s: Server, epoch: Epoch) -> str | None:
+def promise(state: State, s: Known, epoch: Epoch) -> str | None:
     """It is on the disk now: no older leader will be followed."""
     return None if epoch > s.accepted else f"epoch {epoch} is newer than any promised ({s.accepted})"
 
 
-def announce(state: State, s: Server, epoch: Epoch) -> str | None:
+def announce(state: State, s: Known, epoch: Epoch) -> str | None:
     """To lead this epoch."""
     if s.accepted != epoch:
         return f"whoever announces epoch {epoch} has promised it ({s.accepted}) to itself"
     return None
 
 
-def tell_promise(state: State, s: Server, to: ServerId, told: Promise, counts: bool) -> str | None:
+def tell_promise(state: State, s: Known, to: ServerId, told: Promise, counts: bool) -> str | None:
     """What it told is what it has; and a promise is made to one candidate only."""
     epoch = s.promised
     if s.accepted < epoch:
@@ -81,7 +142,7 @@ def forget_promises(state: State, sid: ServerId) -> None:
         reign.bound.pop(sid, None)
 
 
-def establish(state: State, s: Server, epoch: Epoch) -> str | None:
+def establish(state: State, s: Known, epoch: Epoch) -> str | None:
     """A quorum has promised, and whatever a quorum may ever have decided is in this history."""
     reign = state.reign(epoch)
     if reign.leader is not None:
@@ -104,12 +165,12 @@ def establish(state: State, s: Server, epoch: Epoch) -> str | None:
 # -- synchronization -------------------------------------------------------------------------------------
 
 
-def impose(state: State, s: Server, epoch: Epoch) -> str | None:
+def impose(state: State, s: Known, epoch: Epoch) -> str | None:
     """Tell a learner that it has the whole initial history now."""
     return None if state.reign(epoch).leader == s.id else f"it leads epoch {epoch}, and not {state.reign(epoch).leader}"
 
 
-def cut(state: State, s: Server, zxid: Zxid) -> str | None:
+def cut(state: State, s: Known, zxid: Zxid) -> str | None:
     """A learner discards what its leader has not, and nothing else."""
     histories, reign = state.histories, state.reign(s.promised)
     if reign.leader is None:
@@ -126,7 +187,7 @@ def cut(state: State, s: Server, zxid: Zxid) -> str | None:
     return None
 
 
-def replace(state: State, s: Server, zxid: Zxid) -> str | None:
+def replace(state: State, s: Known, zxid: Zxid) -> str | None:
     """A learner takes over a state of its leader's, which holds only what is committed."""
     reign = state.reign(s.promised)
     if reign.leader is None:
@@ -138,7 +199,7 @@ def replace(state: State, s: Server, zxid: Zxid) -> str | None:
     return None
 
 
-def accept(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
+def accept(state: State, s: Known, first: Zxid, last: Zxid) -> str | None:
     """A learner logs what its leader has, in the same place."""
     histories, reign = state.histories, state.reign(s.promised)
     if reign.leader is None:
@@ -150,7 +211,7 @@ def accept(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
     return None
 
 
-def adopt(state: State, s: Server, epoch: Epoch) -> str | None:
+def adopt(state: State, s: Known, epoch: Epoch) -> str | None:
     """It is on the disk now, behind the history that the epoch begins with."""
     reign = state.reign(epoch)
     if reign.leader is None:
@@ -160,7 +221,7 @@ def adopt(state: State, s: Server, epoch: Epoch) -> str | None:
     return None
 
 
-def tell_adopted(state: State, s: Server, to: ServerId, epoch: Epoch) -> str | None:
+def tell_adopted(state: State, s: Known, to: ServerId, epoch: Epoch) -> str | None:
     reign = state.reign(epoch)
     if reign.leader != to:
         return f"server {to} leads epoch {epoch}, and not {reign.leader}"
@@ -172,7 +233,7 @@ def tell_adopted(state: State, s: Server, to: ServerId, epoch: Epoch) -> str | N
     return None
 
 
-def let_serve(state: State, s: Server, to: ServerId, zxid: Zxid) -> str | None:
+def let_serve(state: State, s: Known, to: ServerId, zxid: Zxid) -> str | None:
     """Tell a learner that the epoch is adopted, and what is committed."""
     reign = state.reign(s.epoch)
     trouble = _begins(state, s)
@@ -189,7 +250,7 @@ def let_serve(state: State, s: Server, to: ServerId, zxid: Zxid) -> str | None:
 # -- broadcast -------------------------------------------------------------------------------------------
 
 
-def _begins(state: State, s: Server) -> str | None:
+def _begins(state: State, s: Known) -> str | None:
     """What must hold before a leader does anything else: once it does, it does for ever."""
     reign = state.reign(s.epoch)
     if reign.begun and reign.leader == s.id:
@@ -203,7 +264,7 @@ def _begins(state: State, s: Server) -> str | None:
     return None
 
 
-def propose(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
+def propose(state: State, s: Known, first: Zxid, last: Zxid) -> str | None:
     """A leader logs something new."""
     trouble = _begins(state, s)
     if trouble is not None:
@@ -215,7 +276,7 @@ def propose(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
     return None
 
 
-def acknowledge(state: State, s: Server, to: ServerId, zxid: Zxid) -> str | None:
+def acknowledge(state: State, s: Known, to: ServerId, zxid: Zxid) -> str | None:
     reign = state.reign(s.promised)
     if reign.leader != to:
         return f"server {to} leads epoch {s.promised}, and not {reign.leader}"
@@ -229,7 +290,7 @@ def acknowledge(state: State, s: Server, to: ServerId, zxid: Zxid) -> str | None
     return None
 
 
-def commit(state: State, s: Server, zxid: Zxid) -> str | None:
+def commit(state: State, s: Known, zxid: Zxid) -> str | None:
     """A leader decides: a quorum has said that it has this, or has adopted an epoch that begins with it."""
     trouble = _begins(state, s)
     if trouble is not None:
@@ -246,7 +307,7 @@ def commit(state: State, s: Server, zxid: Zxid) -> str | None:
     return None
 
 
-def learn(state: State, s: Server, zxid: Zxid) -> str | None:
+def learn(state: State, s: Known, zxid: Zxid) -> str | None:
     """Somebody else has decided."""
     if zxid not in state.histories.place:
         return f"a leader has committed {show(zxid)}"
@@ -256,7 +317,7 @@ def learn(state: State, s: Server, zxid: Zxid) -> str | None:
     return None
 
 
-def deliver(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
+def deliver(state: State, s: Known, first: Zxid, last: Zxid) -> str | None:
     if last > state.committed[s.id]:
         return f"it knows {show(last)} to be committed"
     if state.histories.parent[first] != s.applied:
@@ -264,7 +325,7 @@ def deliver(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
     return None
 
 
-def serve(state: State, s: Server, leads: bool) -> str | None:
+def serve(state: State, s: Known, leads: bool) -> str | None:
     """Let clients read."""
     if leads:
         trouble = _begins(state, s)

@@ -1,0 +1,179 @@
+"""The records that are committed: by which leader, held by which replicas, and shown to which clients."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.checkers.ghost import Violation
+from harness.checkers.partitions.copies import Copy, Key, Record, Truth, records_of
+from harness.checkers.partitions.observed import Broker
+from harness.checkers.partitions.replicas import NEVER, Replicas
+from kraft_controller.core.names import TopicPartition
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.replica_messages import Deleted, Fetched, Results
+
+COMMITTED: Final = "no committed record is lost"
+"""Checked when a leader begins to act."""
+EXPOSED: Final = "no uncommitted record counts as committed"
+ALONE: Final = "the only ISR member commits all its records"
+ACKNOWLEDGED: Final = "acknowledged records are committed by min.insync.replicas"
+GONE_HERE: Final = "deleted records are gone from all live replicas"
+READ: Final = "only committed records are read"
+KNOWN: Final = "a restored log knows its idempotent producers"
+
+
+class Commitment:
+    """Follows the high watermarks of leaders."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+        self._alone: dict[tuple[int, Key], tuple[int, int, int]] = {}
+        """The time since which a leader has been alone in sync, with the ISR's version and its high watermark then."""
+
+    def acts(self, broker: int, copy: Copy, truth: Truth, epoch: int) -> None:
+        """Check a leader that acts in a leader epoch for the first time."""
+        if truth.fork == NEVER:
+            return
+        replicas = self._replicas
+        unclean = any(truth.led < each <= epoch for each in truth.unclean)
+        damaged = replicas.damage.pop((broker, copy.key), None)
+        has, all_of_it = copy.has_of(truth.committed), len(truth.committed)
+        if copy.high_watermark < all_of_it:
+            replicas.came_to("leader knows less")
+        every = (held[copy.key.where] for held in replicas.copies.values() if copy.key.where in held)
+        if any(other.key == copy.key and copy.has_of(other.records) < len(other.records) for other in every):
+            replicas.came_to("logs part")
+        if has < all_of_it:
+            if not unclean and (damaged is None or has < damaged[0]):
+                raise Violation(
+                    COMMITTED,
+                    f"{copy.key}: broker {broker} leads epoch {epoch} and lacks {truth.committed[has]} at offset {has}",
+                )
+            for _ in range(has, all_of_it):
+                replicas.world.counted("lost by an unclean election" if unclean else "lost by disks")
+            truth.lost.update(enumerate(truth.committed[has:], start=has))
+            del truth.committed[has:]
+        if unclean or damaged is not None:
+            # Also if nothing of what is missing was committed yet: the former leader may commit it later, unaware.
+            truth.fork = epoch
+        truth.led = epoch
+
+    def advanced(self, broker: int, copy: Copy, truth: Truth, leads: bool, watermark: int) -> None:
+        """Check a high watermark, and count what a leader's has passed as committed."""
+        records, committed = copy.records, truth.committed
+        known = min(watermark, len(committed))
+        if (offset := copy.has_of(committed)) < known:
+            text = f"takes {records[offset]} at {offset} for committed, and not {committed[offset]}"
+            raise Violation(EXPOSED, f"{copy.key}: broker {broker} {text}")
+        if watermark <= len(committed):
+            return
+        if not leads:
+            raise Violation(
+                EXPOSED, f"{copy.key}: broker {broker} follows, with {watermark}, and no leader is behind {known}"
+            )
+        committed.extend(records[known:watermark])
+        replicas = self._replicas
+        replicas.must_be_durable(replicas.world.brokers[broker], copy.key, watermark, "leads and counts")
+        state = truth.state
+        # A leader that was elected unclean, and does not act yet, will truncate what it lacks.
+        if state is not None and not any(truth.led < each <= state.leader_epoch for each in truth.unclean):
+            replicas.must_hold(truth, state.isr, f"is in the ISR {list(state.isr)}")
+
+    def idle(self, broker: Broker) -> None:
+        """Check a broker that has received nothing just now."""
+        settings = self._replicas.world.replication.settings
+        for partition in broker.core.partitions.values():
+            role, key = partition.role, (broker.id, Key(partition.where, broker.ident(partition)))
+            watermark, end = partition.high_watermark, partition.log.end_offset
+            if (
+                not isinstance(role, LeaderRole)
+                or role.isr.members != (broker.id,)
+                or role.isr.asked is not None
+                or watermark == end
+                or not partition.enough_in_sync
+                or settings.sync_writes
+            ):
+                self._alone.pop(key, None)
+                continue
+            now, seen = broker.clock(), (role.isr.version, watermark)
+            since, *before = self._alone.setdefault(key, (now, *seen))
+            if tuple(before) != seen:
+                self._alone[key] = now, *seen
+            elif now - since > 3 * settings.lag_time_max_ms and all(
+                follower.end_offset < end for follower in role.followers.values()
+            ):
+                raise Violation(ALONE, f"{key[1]}: {watermark} at broker {broker.id}, which has {end}")
+
+    # -- what clients receive ------------------------------------------------------------------------------
+
+    def answers(self, broker: Broker, results: Results) -> None:
+        """Check a leader's replies. If its disk has failed in the same step, there is nothing to compare them with."""
+        for result in results:
+            if isinstance(result, Deleted):
+                self._deleted(broker, result)
+            elif isinstance(result, Fetched) and result.where not in broker.core.partitions:
+                copy = self._replicas.copy(broker.id, result.where)
+                if copy is not None and copy.leads and copy.epoch >= self._replicas.truths[copy.key].fork:
+                    watermark = min(result.high_watermark, len(copy.records))
+                    self.advanced(broker.id, copy, self._replicas.truths[copy.key], True, watermark)
+
+    def _deleted(self, broker: Broker, result: Deleted) -> None:
+        """Check a reply to DeleteRecords. Exempt are replicas that the leader takes for dead, and records that a disk
+        brings back later."""
+        partition = broker.core.partitions.get(result.where)
+        if result.error or partition is None or not isinstance(partition.role, LeaderRole):
+            return
+        key, gone = Key(result.where, broker.ident(partition)), result.low_watermark
+        for follower in partition.role.followers:
+            copy = self._replicas.copy(follower, result.where)
+            if follower in broker.core.live and copy is not None and copy.key == key and copy.let_go < gone:
+                text = f"broker {broker.id} says that nothing before {gone} is left, and broker {follower} has it"
+                raise Violation(GONE_HERE, f"{key}: {text} from {copy.let_go} on")
+
+    def acknowledged(self, broker: Broker, where: TopicPartition, base: int, values: list[bytes]) -> None:
+        """Check a reply to a producer that waits for all."""
+        copy, partition = self._replicas.copy(broker.id, where), broker.core.partitions.get(where)
+        if copy is None or partition is None or copy.key.ident != broker.ident(partition):
+            return
+        truth = self._replicas.truths[copy.key]
+        if copy.epoch < truth.fork:
+            return
+        last = base + len(values) - 1
+        found = [record.value for record in truth.committed[base : last + 1]]
+        if found != values:
+            raise Violation(ACKNOWLEDGED, f"{copy.key}: {values} at offset {base}, where {found} are committed")
+        record = truth.committed[last]
+        holders = [each for each in self._replicas.copies if self._holds(each, copy.key, last, record)]
+        least = min(self._replicas.world.replication.settings.min_insync, truth.factors.get(copy.epoch, truth.factor))
+        if len(holders) < least:
+            raise Violation(ACKNOWLEDGED, f"{copy.key}: offset {base} is with {holders}, and {least} have to have it")
+
+    def _holds(self, broker: int, key: Key, offset: int, record: Record) -> bool:
+        copy = self._replicas.copy(broker, key.where)
+        if copy is None or copy.key != key:
+            return False
+        has = offset < copy.start or copy.records[offset : offset + 1] == [record]
+        return has or (broker, key) in self._replicas.damage
+
+    def out_of_order(self, broker: Broker, where: TopicPartition, producer: int, sequence: int) -> None:
+        """Check a reply that refuses this sequence because it is not the producer's next one."""
+        copy = self._replicas.copy(broker.id, where)
+        if copy is None:
+            return
+        truth = self._replicas.truths[copy.key]
+        if truth.state is None or copy.epoch != truth.state.leader_epoch:
+            return  # it is not the leader, or has not received its role yet
+        last = next((record for record in reversed(truth.committed) if record.producer == producer), None)
+        if last is not None and last.sequence + 1 == sequence and copy.sequences.get(producer) == last.sequence:
+            raise Violation(KNOWN, f"{copy.key}: producer {producer} sends {sequence} after {last.sequence}")
+
+    def delivered(self, broker: Broker, where: TopicPartition, offset: int, data: bytes) -> None:
+        """Check what a consumer receives from this offset on."""
+        copy = self._replicas.copy(broker.id, where)
+        if copy is None or copy.epoch < self._replicas.truths[copy.key].fork or where not in broker.core.partitions:
+            return
+        truth = self._replicas.truths[copy.key]
+        committed, lost = truth.committed, {} if copy.leads else truth.lost
+        for at, record in records_of(data):
+            if at >= offset and committed[at : at + 1] != [record] and lost.get(at) != record:
+                raise Violation(READ, f"{copy.key}: {record} at offset {at} of broker {broker.id}, of {len(committed)}")

@@ -1,0 +1,245 @@
+"""The logs of brokers, compared after each step of a broker with what they held before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.checkers.ghost import Violation
+from harness.checkers.partitions.commitment import Commitment
+from harness.checkers.partitions.copies import COMPACTED, GONE, Copy, Key, Record, Truth, common, read_all
+from harness.checkers.partitions.observed import Broker
+from harness.checkers.partitions.replicas import Replicas, log_of
+from kraft_controller.core.names import TopicPartition
+from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.partition import Partition
+from replica.core.partitions.partition_log import PartitionLog
+
+UNCUT: Final = "no committed record is truncated"
+SAME: Final = "one record per offset and leader epoch"
+BACK: Final = "a leader's high watermark does not decrease"
+WITHIN: Final = "the high watermark is within the log"
+RETIRED: Final = "retention deletes only committed records"
+YOUNG: Final = "records are deleted only by retention or on request"
+REPLACED: Final = "compaction removes only records that a later one of the key replaces"
+START: Final = "the log start offset does not decrease"
+ONCE: Final = "a producer's records are stored once and in order"
+EPOCHS: Final = "a log knows the start of each leader epoch"
+"""Replicas find by it where their logs diverge. A wrong start leaves an uncommitted record with a replica that takes it
+for committed, and shows long afterwards, if ever."""
+
+
+class Logs:
+    def __init__(self, replicas: Replicas, commitment: Commitment) -> None:
+        self._replicas = replicas
+        self._commitment = commitment
+
+    def changed(self, broker: Broker) -> None:
+        """Check the logs of a broker that may have changed."""
+        replicas = self._replicas
+        replicas.catch_up()
+        copies = replicas.copies.setdefault(broker.id, {})
+        for where, partition in broker.core.partitions.items():
+            copy = copies.get(where)
+            leads = isinstance(partition.role, LeaderRole)
+            now = (
+                partition.log.end_offset,
+                partition.log.start_offset,
+                partition.cuts,
+                partition.high_watermark,
+                int(partition.leader_epoch),
+                leads,
+            )
+            if copy is not None and copy.seen() == now and broker.ident(partition) == copy.key.ident:
+                continue
+            with broker.disk.files.aside():
+                self._compare(broker, partition, leads)
+
+    def _compare(self, broker: Broker, partition: Partition, leads: bool) -> None:
+        replicas, where, log = self._replicas, partition.where, partition.log
+        key = Key(where, broker.ident(partition))
+        copies = replicas.copies[broker.id]
+        copy = copies.get(where)
+        if copy is None or copy.key != key:
+            copy = copies[where] = Copy(key, high_watermark=partition.high_watermark)
+        begins = copy.start
+        truth = replicas.truth_of(key)
+        cut = partition.cuts != copy.cuts
+        if cut or log.end_offset < len(copy.records):
+            self._was_cut(broker, copy, truth, log)
+        elif log.start_offset < copy.start:
+            raise Violation(START, f"{key}: from {copy.start} to {log.start_offset} at broker {broker.id}")
+        elif log.end_offset > len(copy.records):
+            if copy.leads and leads and truth.state is not None and copy.epoch < truth.state.leader_epoch:
+                replicas.came_to("two leaders")
+            copy.records += _unseen(copy, truth, log.start_offset)
+            self._grew(broker.id, copy, truth, read_all(log, len(copy.records)))
+        if log.start_offset > copy.start:
+            replicas.came_to("records go")
+        copy.start = log.start_offset
+        copy.let_go = max(copy.let_go, copy.start)
+        epoch = int(partition.leader_epoch)
+        same = leads and copy.leads and epoch == copy.epoch
+        before, watermark = copy.high_watermark, partition.high_watermark
+        copy.cuts, copy.epoch, copy.leads, copy.high_watermark = partition.cuts, epoch, leads, watermark
+        _check_epochs(broker, copy, cut=cut)
+        if watermark > len(copy.records):
+            raise Violation(WITHIN, f"{key}: {watermark} at broker {broker.id}, whose log ends at {len(copy.records)}")
+        if same and watermark < before:
+            raise Violation(BACK, f"{key}: from {before} to {watermark} at broker {broker.id} in epoch {epoch}")
+        if leads and epoch > truth.led:
+            self._commitment.acts(broker.id, copy, truth, epoch)
+        if epoch < truth.fork:
+            return
+        if watermark > before or (leads and watermark > len(truth.committed)):
+            self._commitment.advanced(broker.id, copy, truth, leads, watermark)
+        if copy.start > begins and copy.start > len(truth.committed):
+            raise Violation(
+                RETIRED, f"{key}: broker {broker.id} begins at {copy.start}, and {len(truth.committed)} are committed"
+            )
+        if copy.start > max(begins, truth.begun):
+            self._may_begin(broker, copy, truth)
+
+    def _grew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
+        for record in records:
+            offset = len(copy.records)
+            if record == GONE:
+                self._may_lack(broker, copy, truth, offset)
+                copy.records.append(record)
+                continue
+            place = offset, record.epoch
+            written = place not in truth.known
+            known = truth.known.setdefault(place, record)
+            if known != record:
+                raise Violation(
+                    SAME, f"{copy.key}: broker {broker} has {record} at offset {offset}, another has {known}"
+                )
+            if record.producer >= 0:
+                last = copy.sequences.get(record.producer, -1)
+                if written and last < 0:
+                    truth.unknown.add(place)
+                elif record.sequence <= last and place not in truth.unknown:
+                    raise Violation(
+                        ONCE, f"{copy.key}: {record} at offset {offset} of broker {broker}, behind sequence {last}"
+                    )
+                copy.sequences[record.producer] = record.sequence
+            copy.records.append(record)
+        damaged = self._replicas.damage.get((broker, copy.key))
+        all_of_it = len(truth.committed)
+        if damaged is not None and len(copy.records) >= damaged[1] and copy.has_of(truth.committed) == all_of_it:
+            del self._replicas.damage[broker, copy.key]
+
+    def replace(
+        self, broker: int, copy: Copy, truth: Truth, start: int, records: list[Record]
+    ) -> list[tuple[int, Record]]:
+        """Take over a log that begins at `start` and holds these records; return the committed ones that it lost."""
+        before = [*copy.records[:start], *_unseen(copy, truth, start)]
+        shared = common(copy.records, [*before, *records], start)
+        gone = list(enumerate(copy.records[shared:], start=shared))
+        copy.start, copy.records, copy.sequences = start, before, {}
+        copy.let_go = max(copy.let_go, start)
+        self._grew(broker, copy, truth, records)
+        return [(offset, record) for offset, record in gone if truth.committed[offset : offset + 1] == [record]]
+
+    def _was_cut(self, broker: Broker, copy: Copy, truth: Truth, log: PartitionLog) -> None:
+        before = len(copy.records)
+        gone = self.replace(broker.id, copy, truth, log.start_offset, read_all(log))
+        if len(copy.records) < before:
+            self._replicas.came_to("tail cut")
+        if gone and (broker.id, copy.key) not in self._replicas.damage:
+            offset, record = gone[0]
+            raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")
+
+    # -- what goes ---------------------------------------------------------------------------------------------
+
+    def requested(self, broker: Broker, where: TopicPartition, upto: int) -> None:
+        """A client asks a leader to delete the records before this offset."""
+        copy, partition = self._replicas.copy(broker.id, where), broker.core.partitions.get(where)
+        if copy is not None and copy.leads and partition is not None and upto <= partition.high_watermark:
+            truth = self._replicas.truths[copy.key]
+            truth.begun = max(truth.begun, upto)
+
+    def _may_begin(self, broker: Broker, copy: Copy, truth: Truth) -> None:
+        """Check records that no replica has deleted before. Size and age are told apart if a script limits one of them
+        only."""
+        config, now = self._replicas.world.replication.log, broker.clock()
+        log = log_of(broker, copy.key.where)
+        much = config.retention_bytes >= 0 and (
+            log is None or log.size >= config.retention_bytes or config.retention_ms >= 0
+        )
+        for offset, record in enumerate(copy.records[truth.begun : copy.start], start=truth.begun):
+            if much or record == GONE:
+                continue
+            if config.retention_ms < 0 or now - record.time <= config.retention_ms:
+                raise Violation(
+                    YOUNG, f"{copy.key}: {record} at offset {offset} is gone from broker {broker.id} at {now}"
+                )
+        truth.begun = copy.start
+
+    def cleaned(self, broker: Broker, where: TopicPartition) -> None:
+        """Check a log that was compacted."""
+        copy, log = self._replicas.copy(broker.id, where), log_of(broker, where)
+        if copy is None or log is None or log.closed or log.end_offset != len(copy.records):
+            return
+        truth = self._replicas.truths[copy.key]
+        with broker.disk.files.aside():
+            found = read_all(log)
+        for offset, record in enumerate(found, start=log.start_offset):
+            if record == GONE != copy.records[offset]:
+                self._may_lack(broker.id, copy, truth, offset)
+                copy.records[offset] = GONE
+                self._replicas.world.counted("records replaced")
+            elif record != copy.records[offset] != GONE:
+                raise Violation(SAME, f"{copy.key}: broker {broker.id} has made {record} of {copy.records[offset]}")
+
+    def _may_lack(self, broker: int, copy: Copy, truth: Truth, offset: int) -> None:
+        """Check an offset without a record. After an unclean election the cleaner's former input is unknown."""
+        compacted = copy.key.where.topic in COMPACTED
+        if compacted and (truth.fork != -1 or offset >= len(truth.committed)):
+            return
+        gone = truth.committed[offset] if offset < len(truth.committed) else GONE
+        later = (record.key for record in truth.committed[offset + 1 :])
+        if not compacted or (gone.value and gone.key not in later):
+            raise Violation(REPLACED, f"{copy.key}: broker {broker} has nothing at offset {offset}, where {gone} was")
+
+
+def _unseen(copy: Copy, truth: Truth, start: int) -> list[Record]:
+    """Return the records before `start` that were never read from the replica, and that it does not lack: they are
+    before its log's start."""
+    known = truth.committed[len(copy.records) : start]
+    return known + [GONE] * (start - len(copy.records) - len(known))
+
+
+# -- leader epochs -----------------------------------------------------------------------------------------
+
+
+def _check_epochs(broker: Broker, copy: Copy, *, cut: bool) -> None:
+    log = log_of(broker, copy.key.where)
+    if log is None or log.closed or log.end_offset != len(copy.records):
+        return
+    wrong = wrong_epochs(log.epochs.entries, copy, cut=cut)
+    if wrong is not None:
+        raise Violation(EPOCHS, f"{copy.key}: broker {broker.id} knows {wrong}")
+
+
+def wrong_epochs(entries: list[tuple[int, int]], copy: Copy, *, cut: bool) -> str | None:
+    """Return the mistake in a log's leader epochs and their start offsets. `cut`: the log was just truncated, and an
+    epoch that begins at its end was behind it."""
+    records, begin, end = copy.records, copy.start, len(copy.records)
+    last = max((start for _, start in entries), default=-1)
+    if last > end or (cut and last == end and not copy.leads):
+        return f"an epoch that begins at {last}, and the log ends at {end}"
+    if len(entries) > 1 and entries[1][1] < begin:
+        return f"two epochs that begin before {begin}, where the log does"
+    epochs = [epoch for epoch, _ in entries]
+    for place, (epoch, start) in enumerate(entries):
+        before = records[start - 1] if begin < start <= end else GONE
+        if before != GONE and before.epoch != (epochs[place - 1] if place else None):
+            return f"epoch {epoch} from {start} on, and before that is {before}"
+        here = records[start] if begin <= start < end else GONE
+        if here != GONE and here.epoch != epoch:
+            return f"epoch {epoch} from {start} on, and there is {here}"
+    newest = records[-1] if begin < end else GONE
+    known = [epoch for epoch, start in entries if start < end]
+    if newest != GONE and newest.epoch != (known[-1] if known else None):
+        return f"nothing of the epoch of {newest}, which it ends with"
+    return None
