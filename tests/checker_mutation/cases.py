@@ -54,7 +54,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         "broken model replay calls case lists log order realtime image effects outcomes sessions sequences watching"
         " watches linearize judge promises",
     ),
-    "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.passing"),
+    "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.server_deletions"),
     "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
     "controller": (
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),

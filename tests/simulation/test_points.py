@@ -10,12 +10,12 @@ from harness.checkers import Ghost, Judge
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
+from harness.members import member
 from harness.points import POINTS, Point, missed, partitions, points_of
 from harness.points import table as points_table
 from harness.points.table import PREFIX
 from harness.points.watching import Points, came_to
 from harness.profiles import BY_NAME
-from harness.worlds.cores.workload import member
 from harness.worlds.cores.world import run
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble

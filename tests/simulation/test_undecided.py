@@ -25,7 +25,7 @@ from harness.scripts import ScriptError, dumps, loads
 from harness.spark.rows import run_row
 from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
 from harness.worlds.cores import world as cores
-from harness.worlds.cores.store.world import with_cause
+from harness.worlds.cores.store.simulator import with_cause
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack import world as stack
 
@@ -209,7 +209,7 @@ def test_unexpected_exception_is_a_failure_of_its_run(
     def fail(self: Any, *_: object) -> None:
         if not in_task:
             raise KeyError("lost")
-        self._world.beside(fail_later)
+        self.world.beside(fail_later)
 
     monkeypatch.setattr(Workload, "perform", fail)
     assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", "--world", where, "--no-shrink"]) == 1

@@ -1,21 +1,26 @@
 """One simulated server: a node, its disk and its machine, driven as `zab.core.ready` says a driver must.
 
-What a real driver leaves to threads and sockets is left to the heap here: a write handed to the disk is
-performed later, with whatever gathered meanwhile in one go; a word goes to the network; and between any
-two acts the process may be taken away.
+What a real driver leaves to threads and sockets is left to the heap here: a write handed to the disk is performed
+later, in one go with others that gathered meanwhile; a message goes to the network; and between any two acts a fault
+may crash the process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
+from harness.worlds.cores.network import End
+from harness.worlds.cores.simulator import Simulator
 from harness.worlds.cores.writer import Writer
-from harness.worlds.purged import SNAPSHOTS_KEPT
-from harness.worlds.settings import settings_of
+from harness.worlds.disks import SNAPSHOTS_KEPT
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
 from zab.core.errors import StorageError
 from zab.core.messages import (
     ON_LINKS,
@@ -44,7 +49,6 @@ from zab.core.ready import (
     BarrierDone,
     Dial,
     FindSnapshot,
-    HangUp,
     InstallSnapshot,
     Ready,
     Recovered,
@@ -62,16 +66,8 @@ from zab.storage.log_reader import Purged
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from harness.worlds.cores.network import End
-    from harness.worlds.cores.world import World
-    from zab.core.batch import Batch
-    from zab.core.ensemble import Ensemble
-
-Seen: TypeAlias = "tuple[Zxid, State, Epoch, ServerId | None, bool]"
-"""What a node was and had committed after its last turn."""
+Seen: TypeAlias = tuple[Zxid, State, Epoch, ServerId | None, bool]
+"""The committed zxid, state, epoch and leader of a node after its last turn, and whether it served."""
 
 
 def _started(snapshot: Zxid) -> Seen:
@@ -79,7 +75,7 @@ def _started(snapshot: Zxid) -> Seen:
 
 
 _UPWARDS: Final[dict[type, bool]] = {kind: kind in TO_LEADER for kind in ON_LINKS}
-"""Whether a learner says it, on the link that it dialled; everything else goes down the link that was accepted."""
+"""By kind of message: whether learners send it, on the link that they dialled. Leaders send on accepted links."""
 
 
 class Server:
@@ -87,13 +83,13 @@ class Server:
     node: Node
     storage: Storage
 
-    def __init__(self, world: World, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+    def __init__(self, world: Simulator, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
         self.world = world
         self.id = sid
         self.ensemble = ensemble
-        """What its configuration file says; what its disk says takes precedence where it is newer."""
+        """The membership in its configuration file; a newer one on its disk takes precedence."""
         self.knobs = world.script.knobs
-        """Its own settings, which may differ from the others'."""
+        """Its own settings, which a fault may change."""
         self.clock = Clock(world)
         self.disk = MemoryDisk()
         self.machine = self.empty_machine()
@@ -101,9 +97,9 @@ class Server:
         self._chance = self.random.random
         self.writer = Writer(self)
         self.founding = True
-        """Its disk may be empty because nothing was ever on it. Later an empty disk is a lost one."""
+        """Whether its disk may be empty because the server never ran. Later an empty disk is a lost one."""
         self.founded = False
-        """Has ever been started, or will be at the beginning."""
+        """Whether it has ever been started, or will be at the beginning."""
         self.life = 0
         self.up = False
         self.paused = False
@@ -115,8 +111,7 @@ class Server:
         self.heard_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
         self.watched = False
-        """A fault waits for one of its acts."""
-        self.acts = 0
+        """Whether a fault waits for one of its acts."""
         self._timer = 0
         self._gathering = False
         self._snapshot_at = 0
@@ -127,7 +122,7 @@ class Server:
     # -- the process -----------------------------------------------------------------------------------
 
     def start(self) -> bool:
-        """Read the disk and begin to look for a leader. False when the disk would not let it."""
+        """Read the disk and begin to look for a leader. Return False if the disk fails."""
         world = self.world
         settings = StorageSettings(
             segment_bytes=self.knobs.segment_bytes,
@@ -142,7 +137,7 @@ class Server:
             if recovered.snapshot:
                 machine.restore(self.storage.read_snapshot(recovered.snapshot))
         except StorageError as error:
-            if not world.excuses(self):
+            if not world.nemesis.excuses(self):
                 world.fell(self, "reads its disk", error)
             return False
         self.life += 1
@@ -165,7 +160,7 @@ class Server:
         return True
 
     def empty_machine(self) -> Replicated:
-        return Machine(self.knobs.chunk_bytes + self.id)  # whose chunks end where is nobody else's business
+        return Machine(self.knobs.chunk_bytes + self.id)  # chunks of servers differ in size
 
     def make_node(self, recovered: Recovered) -> Node:
         return Node(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
@@ -179,7 +174,7 @@ class Server:
         return int(self.random.random() * most)
 
     def crash(self, loss: str) -> None:
-        """The process is gone, and of what was on its way to the disk no more arrives than `loss` allows."""
+        """Crash the process. Of unfinished writes, only what `loss` allows reaches the disk."""
         world = self.world
         world.record(self.id, "crashes", 0, loss)
         self.up = self.paused = self._gathering = self._broadcasts = False
@@ -193,7 +188,7 @@ class Server:
         world.judge.crashed(self.id, unfinished)
 
     def end(self) -> None:
-        """It was told to end: what is on its way to the disk gets there, and the log is closed."""
+        """End the process in good order: finish all writes, and close the log."""
         if not self.paused:
             try:
                 self.writer.finish()
@@ -202,6 +197,10 @@ class Server:
                 self.world.disk_failed(self, error)
                 return
         self.crash("keep")
+
+    def defer(self, act: Callable[..., None], one: object, other: object) -> None:
+        """Do this when the pause is over."""
+        self.backlog.append((act, one, other))
 
     def pause(self) -> None:
         if self.up and not self.paused:
@@ -240,14 +239,14 @@ class Server:
         except Exception as error:
             world.fell(self, f"heard {type(message).__name__} from {source}", error)
         if not self._gathering:
-            self._turn()
+            self.turn_soon()
 
     def tick(self, life: int, at: int) -> None:
-        """The deadline of then has come; the node may have moved it meanwhile."""
+        """Tick the node at a deadline, which it may have moved meanwhile."""
         if self.life != life or self._timer != at:
             return
         if self.paused:
-            self.backlog.append((self.tick, life, at))
+            self.defer(self.tick, life, at)
             return
         self._timer = 0
         if self.node.deadline <= self.now_ms:
@@ -255,12 +254,12 @@ class Server:
                 self.node.tick(self.now_ms)
             except Exception as error:
                 self.world.fell(self, "ticks", error)
-            self._turn()
+            self.turn_soon()
         else:
             self._wind()
 
     def _wind(self) -> None:
-        """Be called at the deadline. An earlier call that is due already will see to it, too."""
+        """Schedule a tick at the deadline, unless an earlier one is scheduled."""
         clock = self.clock
         at = self.node.deadline * 1_000 if clock.plain else clock.when(self.node.deadline)
         if at is None:  # its clock stands still: nothing is ever due
@@ -281,14 +280,14 @@ class Server:
         return self.clock.wall_ms()
 
     def turn_clock(self, turn: Callable[[], None]) -> None:
-        """Its rate is another one afterwards, and so is the time at which the deadline comes."""
+        """Change the rate of the clock, and with it the time at which the deadline comes."""
         turn()
         if self.up:
             self._timer = 0
             self._wind()
 
     def submit(self, payloads: list[bytes]) -> None:
-        """Propose. What was heard before is acted upon first: a primary prepares on a state that is up to date."""
+        """Propose, after a turn for everything received before: a primary prepares on a state that is up to date."""
         world = self.world
         if self._gathering:
             self.drain()
@@ -299,22 +298,22 @@ class Server:
             for offset, payload in enumerate(payloads):
                 self.submitted[Zxid(first + offset)] = payload
         finally:
-            self._turn()  # also when it refused: that may be how it ends its leading
+            self.turn_soon()  # also if it refused: it may have ended its leadership
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:
             self.node.reconfigure(ensemble, None, self.now_ms)
         finally:
-            self._turn()
+            self.turn_soon()
 
     def ask(self, token: int) -> None:
         self.node.barrier(token, self.now_ms)
-        self._turn()
+        self.turn_soon()
 
     # -- the turn --------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
-        """Act on what was heard: at once, or when what else comes within a moment has been heard, too."""
+    def turn_soon(self) -> None:
+        """Take a turn: at once, or a moment later together with what is received until then."""
         if self._gathering:
             return
         world = self.world
@@ -328,7 +327,7 @@ class Server:
         if self.life != life:
             return
         if self.paused:
-            self.backlog.append((self._gathered, life, None))
+            self.defer(self._gathered, life, None)
             return
         self._gathering = False
         self.drain()
@@ -372,10 +371,15 @@ class Server:
             self.world.noted(self, note)
 
     def _say(self, ready: Ready) -> None:
+        world = self.world
         for envelope in ready.send:
             self._send(envelope.to, envelope.message)
-        if ready.links:
-            self._link(ready.links)
+        for link in ready.links:
+            world.record(self.id, "dials" if isinstance(link, Dial) else "hangs up on", 0, link)
+            if isinstance(link, Dial):
+                world.network.dial(self, link.to)
+            else:
+                world.network.hang_up(self, link.peer, link.dialled)
 
     def find_snapshots(self, ready: Ready) -> None:
         for question in ready.finds:
@@ -385,7 +389,7 @@ class Server:
         """Report to the judge what is true only after all of this Ready is carried out."""
         judge = self.world.judge
         if self._broadcasts:
-            # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
+            # A membership change does not depend on the applied state: what this turn applies comes first.
             self._broadcasts = False
             judge.broadcasts(self.id, self.node.epoch)
         if self._serves is not self._seen[4]:
@@ -394,16 +398,6 @@ class Server:
                 judge.serves(self.id)
         for barrier in ready.barriers:
             self._answer(barrier)
-
-    def _link(self, links: Sequence[Dial | HangUp]) -> None:
-        world = self.world
-        for link in links:
-            if world.trace is not None:
-                world.record(self.id, "dials" if type(link) is Dial else "hangs up on", 0, link)
-            if type(link) is Dial:
-                world.network.dial(self, link.to)
-            else:
-                world.network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
 
     def _reached(self, node: Node) -> str | None:
         """Return the quorum that a leader has counted in this turn, before it sends anything."""
@@ -415,7 +409,7 @@ class Server:
         return "acked" if node.serving and node.committed > committed else None
 
     def _tell_judge(self, seen: Seen) -> None:
-        """First what it committed, while it is still taken for what it was: a leader may end by committing."""
+        """Report first what it committed, in its old role: a leader may commit in its last turn."""
         judge, me = self.world.judge, self.id
         before, self._seen = self._seen, seen
         committed, state, epoch, leader, serving = seen
@@ -451,7 +445,7 @@ class Server:
         self.writer.hand_over(writes)
 
     def tell_change(self, batch: Batch) -> None:
-        """A change of the membership is proposed: by the node itself, so nobody knows before it is to be written."""
+        """Report a change of the membership, which the node proposes itself, when it is to be written."""
         self.world.judge.proposed(self.id, batch.first, batch.payloads())
         self._broadcasts = True
 
@@ -467,16 +461,16 @@ class Server:
             world.fell(self, f"was told that {ticket} is saved", error)
         if self.node.durable != before:
             world.judge.counts_durable(self.id, self.node.durable)
-        self._turn()
+        self.turn_soon()
 
     def snapshot(self) -> None:
         if self.up and not self.paused:
             if self._gathering:
-                self.drain()  # the machine must hold what the node has handed out, or the digest is of something else
+                self.drain()  # else the digest would be of another state than the machine's
             if self.writer.snapshot():
                 self._snapshot_at = self.machine.count
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- messages--------------------------------------------------------------------------------------
 
     def _send(self, to: ServerId, message: Message | SendSnapshot | SendRest | SendLog) -> None:
         world = self.world
@@ -536,11 +530,11 @@ class Server:
         self.world.counted("rest")
 
     def _find(self, life: int, question: FindSnapshot) -> None:
-        """Look for the file whose beginning a learner holds; if it is just being written, when it is there."""
+        """Look for the file whose beginning a learner holds; if it is being written, look again later."""
         if self.life != life:
             return
         if self.paused:
-            self.backlog.append((self._find, life, question))
+            self.defer(self._find, life, question)
             return
         if self.writer.storing == question.held.zxid:
             self.world.push(self.world.now + 1_000, self._find, life, question)
@@ -550,7 +544,7 @@ class Server:
         except StorageError:
             found = None
         self.node.found(question, found, self.now_ms)
-        self._turn()
+        self.turn_soon()
 
     def _cut_off(self, to: ServerId) -> None:
         self.world.network.hang_up(self, to, dialled=False)

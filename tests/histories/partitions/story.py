@@ -22,7 +22,7 @@ from harness.checkers.partitions.copies import GONE, Record, ident_of
 from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.positions import Positions
 from harness.history import Change
-from harness.worlds.cores.partitions.world import Replicated
+from harness.worlds.cores.partitions.simulator import Replicated
 from kraft_controller.core.commands import LeaderAndIsr, Role, UpdateMetadata
 from kraft_controller.core.names import (
     BrokerEpoch,

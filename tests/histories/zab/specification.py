@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.checkers.refinement import Refinement
+from harness.members import member
 from harness.spec.actions import Action
-from harness.worlds.cores.workload import member
 from tests.histories.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, refused, z
 from zab.core.batch import pack
 from zab.core.messages import AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate

@@ -1,15 +1,15 @@
-"""Work on the store's nodes, as calls of a simulated client, and a client that tells who asked."""
+"""Procedures of `kraft_controller` on the nodes of the store, carried out by a simulated client."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from harness.history import Became, Event, Fired, Lost, Reply, Request, Told
-from harness.worlds.cores.store.calls import Call
-from harness.worlds.cores.store.client import Client
+from harness.worlds.cores.store.client import Call, Client
+from harness.worlds.cores.store.simulator import StoreSimulator
 from kraft_controller.core.names import Version
 from kraft_controller.core.store_requests import (
     Change,
@@ -31,9 +31,6 @@ from kraft_controller.core.store_requests import (
     Why,
 )
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.controller.world import ControllerWorld
-
 _WHY: Final = {
     "NO_NODE": Why.NO_NODE, "NODE_EXISTS": Why.EXISTS, "BAD_VERSION": Why.BAD_VERSION, "NOT_EMPTY": Why.NOT_EMPTY,
 }  # fmt: skip
@@ -42,24 +39,24 @@ _NOT_THE_REASON: Final = ("", "OK", "RUNTIME_INCONSISTENCY")
 
 @frozen
 class Pause:
-    """Of who carries out the work: nothing happens for a while."""
+    """A pause of a procedure."""
 
     ms: int
 
 
 @frozen
 class Note:
-    """A sequential node, as brokers leave them for the controller."""
+    """The creation of a sequential node, a notification for the controller."""
 
     path: str
     data: bytes
 
 
 class NodesClient(Client):
-    """Tells each answer to who asked for it, and everything else to its owner; None: the answer was lost."""
+    """Reports each reply to the caller, None if it was lost, and everything else to its owner."""
 
     def __init__(
-        self, world: ControllerWorld, number: int, fired: Callable[[str], None], became: Callable[[str], None]
+        self, world: StoreSimulator, number: int, fired: Callable[[str], None], became: Callable[[str], None]
     ) -> None:
         super().__init__(world, number)
         self._fired, self._became_so = fired, became
@@ -82,7 +79,7 @@ class NodesClient(Client):
             self._became_so(event.state)
 
     def die(self) -> None:
-        """The process is gone: nobody hears what it is told, and nobody pings."""
+        """End the process: it neither sends nor receives any more, and its session expires."""
         self._give_up()
         self._attempt += 1
         self.vanished, self.wanted, self.leaving = True, False, False
@@ -91,7 +88,7 @@ class NodesClient(Client):
 
 
 class Job:
-    """One work in progress. Its answers are gathered, and it goes on in a later turn of the world."""
+    """One procedure in progress. It continues in a later event when all replies of a step have arrived."""
 
     def __init__(
         self,
@@ -123,7 +120,7 @@ class Job:
             self.over = True
             self._done(end.value)
             return
-        except Exception as error:  # whoever began it knows what it means
+        except Exception as error:  # the caller knows what it means
             self.over = True
             self._failed(error)
             return
@@ -154,12 +151,8 @@ class Job:
 
 def request_of(operation: Operation | Note) -> Request:
     match operation:
-        case Get(path, watch):
-            return Request("get", path, watch="once" if watch else "")
-        case Exists(path, watch):
-            return Request("exists", path, watch="once" if watch else "")
-        case Children(path, watch):
-            return Request("children", path, watch="once" if watch else "")
+        case Get(path, watch) | Exists(path, watch) | Children(path, watch):
+            return Request(type(operation).__name__.lower(), path, watch="once" if watch else "")
         case Sync(path):
             return Request("sync", path)
         case Multi(changes):

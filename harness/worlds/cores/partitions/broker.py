@@ -1,22 +1,22 @@
-"""A broker with data: the cores that replicate, as `replica.runtime` turns them, without tasks and sockets.
+"""A broker with data: the real `ReplicaManager`, turned as `replica.runtime` turns it, without tasks and sockets.
 
-Its disk survives it. What it has under way at the store is lost with its session, and it knows of no outcome then.
+Its disk survives the process. When its session ends, the outcomes of its requests to the store remain unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from harness.checkers.controller.facts import Obeyed
 from harness.checkers.partitions.copies import Ident, ident_of
 from harness.worlds.controller.people import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
-from harness.worlds.cores.partitions.coordinating import Groups
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
 from harness.worlds.cores.partitions.flushing import Awaited, Due
+from harness.worlds.cores.partitions.group_coordinator import Groups
+from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
@@ -40,22 +40,19 @@ from replica.core.replica_messages import (
 )
 from replica.wire.isr_requests import ISR_CHANGE_NOTICE, LOG_DIR_NOTICE, read_isr, write_isr
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
 LOOKS_MS: Final = 60
-"""At its disk, and whether the controller is to be told of ISRs."""
+"""How often it looks at its disk, and for changes of ISRs to report to the controller."""
 CHECKPOINTS: Final = 4
-"""Every so many looks watermarks are kept."""
+"""The number of these looks between two checkpoints of the high watermarks."""
 STORE_US: Final = 60_000
-"""Before the store is asked again, when it could not be."""
+"""The pause after which a request to the store counts as lost, when the session has ended."""
 
 
 class PartitionBroker(Broker):
-    world: PartitionsWorld
+    world: PartitionsSimulator
     needed = (*NEEDED, znodes.CONFIG_CHANGES)
 
-    def __init__(self, world: PartitionsWorld, number: int) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int) -> None:
         super().__init__(world, number)
         self.disk = Disk(
             self.id, world.replication.log, self.random, lambda where: world.keeper.deleted(self.id, where)
@@ -75,7 +72,7 @@ class PartitionBroker(Broker):
         self._looks = 0
 
     def clock(self) -> int:
-        """Milliseconds, and never near 0: as in real life."""
+        """Return the time in milliseconds, never near 0, as in reality."""
         return 1_000_000 + self.world.now_ms
 
     # -- the process -------------------------------------------------------------------------------------
@@ -110,7 +107,7 @@ class PartitionBroker(Broker):
             self.world.keeper.lost(self, "power")
 
     def crash(self, loss: str) -> None:
-        """Its machine loses power in the middle of a call to the disk, perhaps while the broker starts."""
+        """Lose power in the middle of a call to the disk, perhaps during a start."""
         if self.up:
             self.lose_power(loss)
         else:
@@ -123,7 +120,7 @@ class PartitionBroker(Broker):
             self.world.keeper.lost(self, "wiped")
 
     def mend(self) -> None:
-        """Its disk is as it should be from now on. If it was not, the broker is started again."""
+        """Repair the disk. If it has failed, restart the broker."""
         failed = self.disk.failed or bool(self.disk.logs.damaged)
         self.disk.mended()
         if failed and self.up:
@@ -137,7 +134,7 @@ class PartitionBroker(Broker):
             self._store_gone(request)
 
     def _look_at_followers(self) -> None:
-        """Its followers are looked at by the core; this is what else comes around."""
+        """Do the periodic work; the core looks at the followers itself."""
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
         self.world.keeper.idle(self)
@@ -163,25 +160,18 @@ class PartitionBroker(Broker):
     # -- the controller ----------------------------------------------------------------------------------
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        world = self.world
-        if world.trace is not None:
-            world.record(0, f"broker {self.id}", 0, f"obeys {command}")
-        world.fact(
-            Obeyed(
-                world.now, self.id, self.life, command.broker_epoch, command.controller, command.controller_epoch
-            )
-        )  # fmt: skip
+        self._obeys(command)
         if isinstance(command, UpdateMetadata):
             self.metadata.update(command)
-        world.keeper.commanded(self, command)
+        self.world.keeper.commanded(self, command)
         errors = self.core.apply(command, self.clock())
         self.turn()
         return errors
 
-    # -- those who ask -----------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------
 
     def send(self, target: int, act: Callable[[PartitionBroker], None]) -> None:
-        """To another broker, which does it when it can; to one that is not there it does not come."""
+        """Let another broker do this, unless the network loses it."""
         self.world.send(self.id, target, act)
 
     def serve(self, follower: PartitionBroker, request: LeaderRequest, heard: Callable[[Answers | None], None]) -> None:
@@ -224,7 +214,7 @@ class PartitionBroker(Broker):
         origin: AppendOrigin,
         done: Callable[[list[Produced]], None],
     ) -> None:
-        """As the coordinator, who is told when all in sync have it."""
+        """Append for a coordinator, which is told when all in-sync replicas have it."""
         token = self._token(done)
         results = self.core.produce(token, -1, timeout_ms, [(where, batch)], self.clock(), origin=origin)
         if results is not None:
@@ -240,7 +230,7 @@ class PartitionBroker(Broker):
         self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
-        """Where its log begins; 0 where it leads none."""
+        """Return the start of the log, or 0 if it does not lead the partition."""
         return max(self.core.look_up(Lookup(where, EARLIEST)).offset, 0)
 
     def _token(self, answer: Callable[[Any], None]) -> int:
@@ -250,7 +240,7 @@ class PartitionBroker(Broker):
 
     def _at_once(self, token: int, results: Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
-        self.world.keeper.looked(self)  # what an answer says must be true already when it is given
+        self.world.keeper.looked(self)  # a reply must be true when it is sent
         if answer is not None and results is not None:
             self.world.keeper.told(self, results)
             answer(results)
@@ -258,7 +248,7 @@ class PartitionBroker(Broker):
 
     @property
     def waited_for(self) -> int:
-        """Requests that have not been answered."""
+        """The number of requests without a reply."""
         return len(self._waiting)
 
     # -- what the core wants -----------------------------------------------------------------------------
@@ -333,7 +323,7 @@ class PartitionBroker(Broker):
             self.do(read_isr(request.where), lambda state: self._read(request, state))
 
     def _store_gone(self, request: WriteIsr | ReadIsr) -> None:
-        """What a session did that is over may have come to be: nothing is known of it."""
+        """Report later that the outcome of a request of an ended session is unknown."""
 
         def act() -> None:
             if self._at_store.get(request.where) is not request:
@@ -364,4 +354,4 @@ def _leave(note: Note) -> Any:
 
 
 def _ignore(_: object) -> None:
-    """One note too few is made up for by the next."""
+    """Ignore the outcome: a lost notification is made up for by the next."""

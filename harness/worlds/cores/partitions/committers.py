@@ -1,18 +1,22 @@
-"""Those who commit positions in groups: members, who share a group with others, and who keeps his positions alone.
+"""Clients that commit positions: members of groups, and clients that keep their positions without being a member.
 
-One question at a time, each of which may go unanswered. Whoever does not know what became of a commit commits anew,
-under a mark of its own. Members are now and then silent for longer than their session lasts, and do not know it.
+Each has one request open at a time, which may remain unanswered. After a commit with an unknown outcome it commits
+anew, with other metadata. Now and then a member is silent for longer than its session lasts, without noticing.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Any, Final
 
 from attrs import evolve
 
+from harness.checkers.records import history as records
+from harness.worlds.brokers.tape import Tape
 from harness.worlds.cores.partitions.clients import ANSWER_US, RETRY_US, Party
-from harness.worlds.cores.partitions.telling import REFUSED, Teller
+from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import (
@@ -35,26 +39,71 @@ from replica.core.groups.group_messages import (
     Synced,
 )
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
 SESSION_MS: Final = 300
 REBALANCE_MS: Final = 400
 JOIN_US: Final = 1_000_000
-"""So long a member waits for the others, when it joins."""
+"""How long a member that joins waits for the others."""
 PAUSE_US: Final = 8_000
 E = ErrorCode
+REFUSED = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+"""Errors after which certainly nothing was committed."""
+
+
+class Teller:
+    """Records for the checkers what one member was given and told.
+
+    A member reads nothing, so it begins in its partition where it commits first.
+    """
+
+    def __init__(self, world: PartitionsSimulator, group: str) -> None:
+        self._world = world
+        self._group = group
+        self._tape = world.tapes.setdefault(group, Tape(lambda: world.now))
+        self._client = self._tape.producer()
+        self._began: tuple[GroupIdentity, TopicPartition] | None = None
+
+    def given(self, who: GroupIdentity, where: TopicPartition, offset: int = records.NOWHERE) -> None:
+        """Record a partition of its generation, in which it may never commit."""
+        begins = (records.Place(str(where), offset),)
+        self._tape.add(records.Assigned(self._world.now, self._client, begins, (), self._group, who.generation))
+
+    def begins(self, who: GroupIdentity, where: TopicPartition, offset: int) -> None:
+        if self._began != (who, where):
+            self._began = who, where
+            self.given(who, where, offset)
+
+    def commits(self, asked: Commit, heard: Callable[[Reply | None], None]) -> Callable[[Reply | None], None]:
+        """Record a commit. Return the function to call with the reply, or with None if there is none."""
+        tape, world, client, call = self._tape, self._world, self._client, self._tape.call()
+        places = tuple(records.Place(str(where), position.offset) for where, position in asked.positions.items())
+        tape.add(records.Committing(world.now, client, call, self._group, places))
+
+        def told(reply: Reply | None) -> None:
+            [error] = reply.errors.values() if isinstance(reply, Committed) else [None]
+            if error is ErrorCode.NONE:
+                tape.add(records.Committed(world.now, client, call))
+            elif error in REFUSED:
+                tape.add(records.Failed(world.now, client, call, str(error)))
+            else:
+                tape.add(records.Unknown(world.now, client, call))
+            heard(reply)
+
+        return told
 
 
 class Committer(Party):
-    """Who keeps his positions alone: each client of such a group has a partition of its own."""
+    """A client that commits positions without being a member: each client of the group has its own partition."""
 
     prefix = "alone"
     mark = ""
-    """Of its positions, before its number: nobody else in the group has the same."""
+    """The prefix of the metadata of its positions, which tells the kinds of committers apart."""
 
-    def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         self.group = f"{self.prefix}-{group}"
         super().__init__(world, number, TopicPartition(self.group, number), "committer")
         self._who = GroupIdentity(self.group)
@@ -64,7 +113,7 @@ class Committer(Party):
         self._marks = 0
         self._asked = 0
         self._at = 0
-        self._coordinator: PartitionBroker | None = None
+        self._coordinator: Any = None
 
     @property
     def settled(self) -> bool:
@@ -77,7 +126,7 @@ class Committer(Party):
             self._begin()
 
     def forget(self) -> None:
-        """There is no topic that groups could be remembered in."""
+        """Give up: there is no topic in which positions could be kept."""
         self._left = 0
 
     def _begin(self) -> None:
@@ -85,8 +134,8 @@ class Committer(Party):
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def _find(self) -> PartitionBroker | None:
-        """As somebody says who was told."""
+    def _find(self) -> Any:
+        """Ask a random broker for the coordinator."""
         brokers = self.world.brokers
         asked = brokers[1 + int(self.random.random() * len(brokers))]
         if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
@@ -95,7 +144,7 @@ class Committer(Party):
         return None if found is None else brokers.get(found)
 
     def _say(self, ask: Ask, heard: Callable[[Reply | None], None], wait_us: int = ANSWER_US) -> None:
-        """None: nobody has answered, or nobody could be asked."""
+        """Send a request to the coordinator. `heard` receives the reply, or None if there is none."""
         broker = self._coordinator = self._coordinator or self._find()
         self._asked += 1
         number = self._asked
@@ -116,7 +165,7 @@ class Committer(Party):
         self.later(wait_us, lambda: told(None))
 
     def _again(self, act: Callable[[], None]) -> None:
-        """After a while, and perhaps of somebody else."""
+        """Try again later, perhaps at another coordinator."""
         self._coordinator = None
         self._after(RETRY_US, act)
 
@@ -180,14 +229,13 @@ class Committer(Party):
 
 
 class Member(Committer):
-    """A group's partitions are dealt out among its members by the one who leads: one for each, and in each generation
-    another one."""
+    """A member of a group. The group's leader assigns each member one partition, another one in each generation."""
 
     prefix = "group"
     name: str | None = None
-    """By which its coordinator knows it again, whatever its id is by then."""
+    """Its group instance id, for static members."""
 
-    def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         super().__init__(world, number, group)
         self._teller = Teller(world, self.group)
         self._id = ""
@@ -254,7 +302,7 @@ class Member(Committer):
             self._again(self._next)
 
     def _fenced(self, error: ErrorCode) -> None:
-        """It joins again, as somebody else where nobody knows it any more."""
+        """Join again, under a new id if the coordinator does not know the old one any more."""
         if error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.FENCED_INSTANCE_ID):
             self._id = ""
         self._again(self._join)
@@ -271,47 +319,58 @@ class Member(Committer):
             self.give(0)
 
 
-class Hasty(Member):
-    """What it has committed in one generation comes once more when it is in the next: late, as by another way."""
+class Repeating(Member):
+    """A member one of whose former commits arrives once more after it has joined again."""
 
-    mark = "late "
-
-    def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         super().__init__(world, number, group)
-        self._late: Commit | None = None
-
-    def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
-        self._late = asked
-        super()._committed(asked, position, reply)
-
-    def _synced(self, reply: Reply | None) -> None:
-        broker = self._coordinator
-        super()._synced(reply)
-        late, self._late = self._late, None
-        if broker is None or late is None or not isinstance(reply, Synced) or reply.error is not E.NONE:
-            return
-        if late.who.member == self._who.member and late.who.generation < self._who.generation:
-            self.world.counted("late commits")
-            told = self._teller.commits(late, _ignored)
-            self.ask(
-                broker, lambda: broker.groups.ask(late, lambda reply: self.hear(broker, lambda: told(reply))), _lost
-            )
-
-
-class Named(Member):
-    """Its name outlives its ids. It is started again now and then, and goes on with what it had; and what it had asked
-    for in its life before comes once more, when somebody else bears its name."""
-
-    mark = "named "
-
-    def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
-        super().__init__(world, number, group)
-        self.name = f"i{number}"
         self._last: Commit | None = None
 
     def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
         self._last = asked
         super()._committed(asked, position, reply)
+
+    def _synced(self, reply: Reply | None) -> None:
+        broker = self._coordinator
+        super()._synced(reply)
+        late, self._last = self._last, None
+        if broker is None or late is None or not isinstance(reply, Synced) or reply.error is not E.NONE:
+            return
+        late = self._repeats(broker, late)
+        if late is not None:
+            told = self._teller.commits(late, lambda _: None)
+            act = partial(broker.groups.ask, late, lambda reply: self.hear(broker, lambda: told(reply)))
+            self.ask(broker, act, lambda: None)
+
+    @abstractmethod
+    def _repeats(self, broker: Any, late: Commit) -> Commit | None:
+        """Return the commit, if it is to arrive once more."""
+
+
+class Hasty(Repeating):
+    """A member whose last commit of a generation arrives once more in the next one."""
+
+    mark = "late "
+
+    def _repeats(self, broker: Any, late: Commit) -> Commit | None:
+        if late.who.member != self._who.member or late.who.generation >= self._who.generation:
+            return None
+        self.world.counted("late commits")
+        return late
+
+
+class Named(Repeating):
+    """A static member: its name outlives its ids.
+
+    It is restarted now and then, and continues with its partition. Its last commit before that arrives once more when
+    its successor has joined.
+    """
+
+    mark = "named "
+
+    def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
+        super().__init__(world, number, group)
+        self.name = f"i{number}"
 
     def _next(self) -> None:
         if self.random.random() < 0.1:
@@ -320,35 +379,20 @@ class Named(Member):
         else:
             super()._next()
 
-    def _synced(self, reply: Reply | None) -> None:
-        broker = self._coordinator
-        super()._synced(reply)
-        last, self._last = self._last, None
-        if broker is None or last is None or not isinstance(reply, Synced) or reply.error is not E.NONE:
-            return
-        if last.who.member != self._who.member:
-            self.world.counted("commits of former bearers")
-            late = evolve(last)
-            self.world.positions.replaced(broker, late)
-            told = self._teller.commits(late, _ignored)
-            self.ask(
-                broker, lambda: broker.groups.ask(late, lambda reply: self.hear(broker, lambda: told(reply))), _lost
-            )
+    def _repeats(self, broker: Any, late: Commit) -> Commit | None:
+        if late.who.member == self._who.member:
+            return None
+        self.world.counted("commits of former bearers")
+        late = evolve(late)
+        self.world.positions.replaced(broker, late)
+        return late
 
     def _end(self) -> None:
-        """It says nothing, and may be back before anybody misses it."""
+        """End without leaving the group: it may be back before its session expires."""
         self._left_it(None)
 
 
-def _ignored(_: Reply | None) -> None:
-    """Who commits looks at what it is told of what it commits now."""
-
-
-def _lost() -> None:
-    """Nobody is there any more who could say no."""
-
-
 def _dealt(joined: Joined) -> dict[str, bytes]:
-    """Everybody has another partition than in the generation before: whoever is given that one is noticed."""
+    """Assign each member another partition than in the generation before, so that a mix-up is noticed."""
     count = len(joined.members)
     return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}
