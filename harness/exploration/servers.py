@@ -240,13 +240,13 @@ class ExploredServer(Server):
     def link_up(self, peer: ServerId, dialled: bool) -> None:
         (self.dialled if dialled else self.accepted)[peer] = True  # type: ignore[assignment]
         self.dialling.discard(peer)
-        self.hear(peer, LinkUp(dialled))
+        self.receive(peer, LinkUp(dialled))
 
     def link_down(self, peer: ServerId, dialled: bool) -> None:
         self.close(peer, dialled)
         if dialled:
             self.dialling.discard(peer)
-        self.hear(peer, LinkDown(dialled))
+        self.receive(peer, LinkDown(dialled))
 
     def write(self) -> None:
         self.saved(self.writes.write_next(self.contents))
@@ -395,8 +395,8 @@ class ServerStates:
         server = self._load(state)
         stage.recorder.facts, stage.network.outputs = [], []
         try:
-            if given[0] == "hear":
-                server.hear(given[1], self.messages.values[given[2]])  # type: ignore[arg-type]
+            if given[0] == "receive":
+                server.receive(given[1], self.messages.values[given[2]])
             else:
                 getattr(server, given[0])(*given[1:])
         except OutOfScopeError:

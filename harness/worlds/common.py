@@ -351,6 +351,8 @@ class Common(ABC, Generic[S]):
             case "protocol_error":
                 offence = RemoteProtocolError(str(fields["error"]))
                 self.judge.failed(server.id, f"heard {fields['message']} from {fields['source']}", offence)
+            case _:
+                pass
 
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

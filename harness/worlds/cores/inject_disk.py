@@ -13,16 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from harness.faults import (
-    FailDisk,
-    FlipBit,
-    FullDisk,
-    LoseDisk,
-    LoseFsync,
-    MisdirectRecord,
-    OldDisk,
-    SlowDisk,
-)
+from harness import faults
 from harness.quorums import is_quorum
 from harness.worlds.cores.injection import Injection, Injector, Undo, at_running, at_server, done
 from harness.worlds.cores.server import Server
@@ -112,7 +103,7 @@ def _retry(nemesis: Injector, attempt: Callable[[bool], bool], tries: int = TRIE
 # -- lost or damaged -------------------------------------------------------------------------------------
 
 
-def _lose_disk(nemesis: Injector, server: Server, fault: LoseDisk) -> Undo | None:
+def _lose_disk(nemesis: Injector, server: Server, fault: faults.LoseDisk) -> Undo | None:
     if not can_spare(nemesis.world, server):
         return None
     nemesis.world.crash(server, "lose", fault.down_ms)
@@ -122,7 +113,7 @@ def _lose_disk(nemesis: Injector, server: Server, fault: LoseDisk) -> Undo | Non
     return done
 
 
-def _flip_bit(nemesis: Injector, server: Server, fault: FlipBit) -> Undo | None:
+def _flip_bit(nemesis: Injector, server: Server, fault: faults.FlipBit) -> Undo | None:
     if not can_spare(nemesis.world, server):
         return None
     nemesis.world.crash(server, "keep", fault.down_ms)
@@ -139,7 +130,7 @@ def _flip_bit(nemesis: Injector, server: Server, fault: FlipBit) -> Undo | None:
     return done
 
 
-def _misdirect_record(nemesis: Injector, server: Server, fault: MisdirectRecord) -> None:
+def _misdirect_record(nemesis: Injector, server: Server, fault: faults.MisdirectRecord) -> None:
     """Move a record behind its place, where it overwrites another one.
 
     The last record of a log may look torn afterwards: then the server forgets it without knowing it.
@@ -193,7 +184,7 @@ def _records(disk: MemoryDisk) -> list[tuple[str, int, int, bool]]:
 # -- an earlier content ----------------------------------------------------------------------------------
 
 
-def _old_disk(nemesis: Injector, server: Server, fault: OldDisk) -> None:
+def _old_disk(nemesis: Injector, server: Server, fault: faults.OldDisk) -> None:
     world = nemesis.world
     if world.ghost.servers[server.id].impaired or server.disk.lying:
         return
@@ -217,7 +208,7 @@ def _old_disk(nemesis: Injector, server: Server, fault: OldDisk) -> None:
     nemesis.later(fault.for_ms, partial(_retry, nemesis, attempt))
 
 
-def _lose_fsync(nemesis: Injector, server: Server, fault: LoseFsync) -> None:
+def _lose_fsync(nemesis: Injector, server: Server, fault: faults.LoseFsync) -> None:
     if server.disk.lying:
         return
     server.disk.lying = True
@@ -246,7 +237,7 @@ def power_fails(nemesis: Injector, server: Server, loss: str) -> None:
     if not disk.lying:
         return
     if loss != "keep" and _may_forget_since(nemesis, server):
-        nemesis.world.counted(f"hit {LoseFsync.__name__}")
+        nemesis.world.counted(f"hit {faults.LoseFsync.__name__}")
         nemesis.world.judge.disk_lost(server.id)
         nemesis.world.judge.disk_went_back(server.id)
     else:
@@ -257,7 +248,7 @@ def power_fails(nemesis: Injector, server: Server, loss: str) -> None:
 # -- errors and delays -----------------------------------------------------------------------------------
 
 
-def _fail_disk(nemesis: Injector, server: Server, fault: FailDisk) -> None:
+def _fail_disk(nemesis: Injector, server: Server, fault: faults.FailDisk) -> None:
     kind, number = _CALLS[fault.error]
     server.disk.fail(kind, fault.nth - 1, number)
     nemesis.fails(server, fault, fault.down_ms)
@@ -272,7 +263,7 @@ def starts(nemesis: Injector, server: Server) -> None:
             server.disk.forgive()
 
 
-def _full_disk(nemesis: Injector, server: Server, fault: FullDisk) -> None:
+def _full_disk(nemesis: Injector, server: Server, fault: faults.FullDisk) -> None:
     def room_again() -> None:
         server.disk.capacity = None
 
@@ -281,7 +272,7 @@ def _full_disk(nemesis: Injector, server: Server, fault: FullDisk) -> None:
     nemesis.later(fault.for_ms, room_again)
 
 
-def _slow_disk(_: Injector, server: Server, fault: SlowDisk) -> Undo:
+def _slow_disk(_: Injector, server: Server, fault: faults.SlowDisk) -> Undo:
     def usual() -> None:
         server.writer.slower //= fault.slower
 
@@ -290,12 +281,12 @@ def _slow_disk(_: Injector, server: Server, fault: SlowDisk) -> Undo:
 
 
 INJECTIONS: Final[dict[type, Injection]] = {
-    LoseDisk: at_server(_lose_disk),
-    OldDisk: at_server(_old_disk),
-    FlipBit: at_server(_flip_bit),
-    MisdirectRecord: at_server(_misdirect_record),
-    LoseFsync: at_running(_lose_fsync),
-    FailDisk: at_server(_fail_disk),
-    FullDisk: at_server(_full_disk),
-    SlowDisk: at_server(_slow_disk),
+    faults.LoseDisk: at_server(_lose_disk),
+    faults.OldDisk: at_server(_old_disk),
+    faults.FlipBit: at_server(_flip_bit),
+    faults.MisdirectRecord: at_server(_misdirect_record),
+    faults.LoseFsync: at_running(_lose_fsync),
+    faults.FailDisk: at_server(_fail_disk),
+    faults.FullDisk: at_server(_full_disk),
+    faults.SlowDisk: at_server(_slow_disk),
 }

@@ -6,23 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from harness.faults import (
-    Apart,
-    Clog,
-    CutLinks,
-    Deaf,
-    Delay,
-    DoubleLinks,
-    Flaky,
-    Isolate,
-    Loss,
-    OneWay,
-    Overflow,
-    Partition,
-    Reorder,
-    Split,
-    Swizzle,
-)
+from harness import faults
 from harness.worlds.cores.injection import Injection, Injector, Undo, at_running, at_server, done
 from harness.worlds.cores.server import Server
 from zab.core.zxid import ServerId
@@ -59,12 +43,12 @@ def _between_groups(ids: Sequence[ServerId], groups: Sequence[Sequence[ServerId]
     ]
 
 
-def _partition(nemesis: Injector, fault: Partition) -> list[Pair] | None:
+def _partition(nemesis: Injector, fault: faults.Partition) -> list[Pair] | None:
     groups = [[server.id for sid in group if (server := nemesis.who(sid)) is not None] for group in fault.groups]
     return _between_groups(nemesis.ids(), groups) or None
 
 
-def _split(nemesis: Injector, fault: Split) -> list[Pair] | None:
+def _split(nemesis: Injector, fault: faults.Split) -> list[Pair] | None:
     begin = nemesis.who(fault.server)
     if begin is None:
         return None
@@ -91,12 +75,12 @@ def _heard(place: int, count: int) -> list[int]:
     return [place, *((place + step) % count for step in steps)]
 
 
-def _isolated(nemesis: Injector, fault: Isolate) -> list[Pair] | None:
+def _isolated(nemesis: Injector, fault: faults.Isolate) -> list[Pair] | None:
     server = nemesis.who(fault.server)
     return None if server is None else _from(nemesis, server) + _to(nemesis, server)
 
 
-def _deafened(nemesis: Injector, fault: Deaf) -> list[Pair] | None:
+def _deafened(nemesis: Injector, fault: faults.Deaf) -> list[Pair] | None:
     server = nemesis.who(fault.server)
     return None if server is None else _to(nemesis, server)
 
@@ -114,12 +98,12 @@ def _pair(nemesis: Injector, fault: Any) -> Pair | None:
     return None if source is None or target is None or source is target else (source.id, target.id)
 
 
-def _apart(nemesis: Injector, fault: Apart) -> list[Pair] | None:
+def _apart(nemesis: Injector, fault: faults.Apart) -> list[Pair] | None:
     pair = _pair(nemesis, fault)
     return None if pair is None else [pair, (pair[1], pair[0])]
 
 
-def _one_way(nemesis: Injector, fault: OneWay) -> list[Pair] | None:
+def _one_way(nemesis: Injector, fault: faults.OneWay) -> list[Pair] | None:
     pair = _pair(nemesis, fault)
     return None if pair is None else [pair]
 
@@ -127,14 +111,14 @@ def _one_way(nemesis: Injector, fault: OneWay) -> list[Pair] | None:
 # -- one direction, or all -------------------------------------------------------------------------------
 
 
-def _clog(nemesis: Injector, fault: Clog) -> Undo | None:
+def _clog(nemesis: Injector, fault: faults.Clog) -> Undo | None:
     if pair := _pair(nemesis, fault):
         nemesis.world.network.clog(*pair)
         return partial(nemesis.world.network.unclog, *pair)
     return None
 
 
-def _swizzle(nemesis: Injector, fault: Swizzle) -> Undo:
+def _swizzle(nemesis: Injector, fault: faults.Swizzle) -> Undo:
     network, ids = nemesis.world.network, [server.id for server in nemesis.founded()]
     nemesis.random.shuffle(ids)
     chosen = ids[: max(1, len(ids) // 2)]
@@ -152,7 +136,7 @@ def _around(nemesis: Injector, sid: ServerId) -> list[Pair]:
     return [pair for other in nemesis.ids() if other != sid for pair in ((sid, other), (other, sid))]
 
 
-def _overflow(nemesis: Injector, fault: Overflow) -> None:
+def _overflow(nemesis: Injector, fault: faults.Overflow) -> None:
     """Bound the messages that wait. It counts as a hit when a link is cut for that."""
     if pair := _pair(nemesis, fault):
         network = nemesis.world.network
@@ -160,21 +144,21 @@ def _overflow(nemesis: Injector, fault: Overflow) -> None:
         nemesis.later(fault.for_ms, partial(network.unbound, *pair))
 
 
-def _delay(nemesis: Injector, fault: Delay) -> Undo | None:
+def _delay(nemesis: Injector, fault: faults.Delay) -> Undo | None:
     if pair := _pair(nemesis, fault):
         nemesis.world.network.delay(*pair, fault.more_ms * 1_000)
         return partial(nemesis.world.network.delay, *pair, -fault.more_ms * 1_000)
     return None
 
 
-def _loss(nemesis: Injector, fault: Loss) -> Undo | None:
+def _loss(nemesis: Injector, fault: faults.Loss) -> Undo | None:
     if pair := _pair(nemesis, fault):
         nemesis.world.network.lose(*pair, fault.percent)
         return partial(nemesis.world.network.lose, *pair, -fault.percent)
     return None
 
 
-def _flaky(nemesis: Injector, fault: Flaky) -> Undo:
+def _flaky(nemesis: Injector, fault: faults.Flaky) -> Undo:
     network = nemesis.world.network
     loss, double = fault.loss_percent / 100, fault.double_percent / 100
     network.loss += loss
@@ -189,7 +173,7 @@ def _flaky(nemesis: Injector, fault: Flaky) -> Undo:
     return steady
 
 
-def _reorder(nemesis: Injector, fault: Reorder) -> Undo:
+def _reorder(nemesis: Injector, fault: faults.Reorder) -> Undo:
     held = (fault.percent, fault.hold_ms * 1_000)
     nemesis.world.network.reordering.append(held)
     return partial(nemesis.world.network.reordering.remove, held)
@@ -198,29 +182,29 @@ def _reorder(nemesis: Injector, fault: Reorder) -> Undo:
 # -- links -----------------------------------------------------------------------------------------------
 
 
-def _cut_links(nemesis: Injector, server: Server, _: CutLinks) -> Undo:
+def _cut_links(nemesis: Injector, server: Server, _: faults.CutLinks) -> Undo:
     nemesis.world.network.cut(server)
     return done
 
 
-def _double_links(nemesis: Injector, server: Server, _: DoubleLinks) -> Undo | None:
+def _double_links(nemesis: Injector, server: Server, _: faults.DoubleLinks) -> Undo | None:
     return done if not server.paused and nemesis.world.network.double_links(server) else None
 
 
 INJECTIONS: Final[dict[type, Injection]] = {
-    Partition: _blocking(_partition),
-    Split: _blocking(_split),
-    Isolate: _blocking(_isolated),
-    Apart: _blocking(_apart),
-    OneWay: _blocking(_one_way),
-    Deaf: _blocking(_deafened),
-    Clog: _clog,
-    Swizzle: _swizzle,
-    Overflow: _overflow,
-    Delay: _delay,
-    Loss: _loss,
-    Flaky: _flaky,
-    Reorder: _reorder,
-    CutLinks: at_server(_cut_links),
-    DoubleLinks: at_running(_double_links),
+    faults.Partition: _blocking(_partition),
+    faults.Split: _blocking(_split),
+    faults.Isolate: _blocking(_isolated),
+    faults.Apart: _blocking(_apart),
+    faults.OneWay: _blocking(_one_way),
+    faults.Deaf: _blocking(_deafened),
+    faults.Clog: _clog,
+    faults.Swizzle: _swizzle,
+    faults.Overflow: _overflow,
+    faults.Delay: _delay,
+    faults.Loss: _loss,
+    faults.Flaky: _flaky,
+    faults.Reorder: _reorder,
+    faults.CutLinks: at_server(_cut_links),
+    faults.DoubleLinks: at_running(_double_links),
 }

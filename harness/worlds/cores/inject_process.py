@@ -7,19 +7,7 @@ from typing import Final
 
 from attrs import evolve
 
-from harness.faults import (
-    ClockDrift,
-    ClockFreeze,
-    ClockSkew,
-    ClockStep,
-    ClockStrobe,
-    Crash,
-    CrashAll,
-    Pause,
-    Restart,
-    RollingRestart,
-    Setting,
-)
+from harness import faults
 from harness.worlds.cores.injection import Injection, Injector, Undo, at_running, at_server, done
 from harness.worlds.cores.server import Server
 
@@ -27,27 +15,27 @@ SETTING_DOWN_MS: Final = 20
 """The downtime of a server that is restarted for a setting."""
 
 
-def _crash(nemesis: Injector, server: Server, fault: Crash) -> Undo:
+def _crash(nemesis: Injector, server: Server, fault: faults.Crash) -> Undo:
     nemesis.world.crash(server, fault.loss, fault.down_ms)
     return done
 
 
-def _crash_all(nemesis: Injector, fault: CrashAll) -> Undo:
+def _crash_all(nemesis: Injector, fault: faults.CrashAll) -> Undo:
     nemesis.world.crash_all(fault.loss, fault.down_ms)
     return done
 
 
-def _pause(_: Injector, server: Server, __: Pause) -> Undo:
+def _pause(_: Injector, server: Server, __: faults.Pause) -> Undo:
     server.pause()
     return server.resume
 
 
-def _restart(nemesis: Injector, server: Server, fault: Restart) -> Undo:
+def _restart(nemesis: Injector, server: Server, fault: faults.Restart) -> Undo:
     nemesis.world.restart(server, fault.down_ms)
     return done
 
 
-def _rolling_restart(nemesis: Injector, fault: RollingRestart) -> Undo:
+def _rolling_restart(nemesis: Injector, fault: faults.RollingRestart) -> Undo:
     def roll(server: Server) -> None:
         if fault.manner == "kill":
             nemesis.world.crash(server, "lose", fault.down_ms)
@@ -59,7 +47,7 @@ def _rolling_restart(nemesis: Injector, fault: RollingRestart) -> Undo:
     return done
 
 
-def _setting(nemesis: Injector, server: Server, fault: Setting) -> Undo:
+def _setting(nemesis: Injector, server: Server, fault: faults.Setting) -> Undo:
     nemesis.bend(server)
 
     def turn(value: int) -> None:
@@ -73,8 +61,8 @@ def _setting(nemesis: Injector, server: Server, fault: Setting) -> Undo:
 # -- clocks ----------------------------------------------------------------------------------------------
 
 
-def _run_at(nemesis: Injector, server: Server, fault: ClockDrift | ClockFreeze) -> Undo:
-    percent = fault.rate_percent if isinstance(fault, ClockDrift) else 0
+def _run_at(nemesis: Injector, server: Server, fault: faults.ClockDrift | faults.ClockFreeze) -> Undo:
+    percent = fault.rate_percent if isinstance(fault, faults.ClockDrift) else 0
     nemesis.bend(server)
     server.turn_clock(partial(server.clock.run_at, percent))
     return partial(server.turn_clock, partial(server.clock.run_no_more_at, percent))
@@ -84,19 +72,19 @@ def _jump(server: Server, by_ms: int) -> None:
     server.clock.wrong_ms += by_ms
 
 
-def _clock_step(nemesis: Injector, server: Server, fault: ClockStep) -> Undo:
+def _clock_step(nemesis: Injector, server: Server, fault: faults.ClockStep) -> Undo:
     nemesis.bend(server)
     _jump(server, fault.by_ms)
     return done
 
 
-def _clock_skew(nemesis: Injector, server: Server, fault: ClockSkew) -> Undo:
+def _clock_skew(nemesis: Injector, server: Server, fault: faults.ClockSkew) -> Undo:
     nemesis.bend(server)
     _jump(server, fault.by_ms)
     return partial(_jump, server, -fault.by_ms)
 
 
-def _clock_strobe(nemesis: Injector, server: Server, fault: ClockStrobe) -> Undo:
+def _clock_strobe(nemesis: Injector, server: Server, fault: faults.ClockStrobe) -> Undo:
     nemesis.bend(server)
     times = range(0, fault.for_ms, fault.every_ms)
     for number, wait_ms in enumerate(times):
@@ -115,15 +103,15 @@ def mend(nemesis: Injector) -> None:
 
 
 INJECTIONS: Final[dict[type, Injection]] = {
-    Crash: at_running(_crash),
-    CrashAll: _crash_all,
-    Pause: at_running(_pause),
-    Restart: at_running(_restart),
-    RollingRestart: _rolling_restart,
-    Setting: at_server(_setting),
-    ClockDrift: at_server(_run_at),
-    ClockFreeze: at_server(_run_at),
-    ClockStep: at_server(_clock_step),
-    ClockSkew: at_server(_clock_skew),
-    ClockStrobe: at_server(_clock_strobe),
+    faults.Crash: at_running(_crash),
+    faults.CrashAll: _crash_all,
+    faults.Pause: at_running(_pause),
+    faults.Restart: at_running(_restart),
+    faults.RollingRestart: _rolling_restart,
+    faults.Setting: at_server(_setting),
+    faults.ClockDrift: at_server(_run_at),
+    faults.ClockFreeze: at_server(_run_at),
+    faults.ClockStep: at_server(_clock_step),
+    faults.ClockSkew: at_server(_clock_skew),
+    faults.ClockStrobe: at_server(_clock_strobe),
 }

@@ -32,7 +32,7 @@ class Party(Protocol):
     """The number of the call under way to each server."""
     heard_at: dict[ServerId, int]
 
-    def hear(self, source: ServerId, message: Message | LinkEvent, /) -> None: ...
+    def receive(self, source: ServerId, message: Message | LinkEvent, /) -> None: ...
     def defer(self, act: Callable[..., None], one: object, other: object, /) -> None:
         """Do this when the server is resumed."""
 
@@ -177,7 +177,7 @@ class Network:
         if server.paused:
             server.defer(self._arrive, server, said)
             return
-        server.hear(said[0], said[1])
+        server.receive(said[0], said[1])
 
     def _reach(self, server: Party, peer: ServerId) -> None:
         if not server.up or not self._servers[peer].up or self.lines[peer][server.id].blocked:
@@ -185,7 +185,7 @@ class Network:
         if server.paused:
             server.defer(self._reach, server, peer)
             return
-        server.hear(peer, Reachable())
+        server.receive(peer, Reachable())
 
     def started(self, server: Party) -> None:
         """Open the election channels between a server that came up and all others."""
@@ -241,7 +241,7 @@ class Network:
             server.defer(self._refuse, server, call)
             return
         del server.dialling[to]
-        server.hear(to, LinkDown(dialled=True))
+        server.receive(to, LinkDown(dialled=True))
 
     def _accept(self, end: End, _: None) -> None:
         server = end.owner
@@ -255,7 +255,7 @@ class Network:
             replaced.open = False
         end.open = True
         server.accepted[end.peer] = end
-        server.hear(end.peer, LinkUp(dialled=False))
+        server.receive(end.peer, LinkUp(dialled=False))
 
     def _connected(self, end: End, call: tuple[ServerId, int]) -> None:
         server = end.owner
@@ -270,11 +270,11 @@ class Network:
             return
         del server.dialling[to]
         if end.link.broken:
-            server.hear(to, LinkDown(dialled=True))
+            server.receive(to, LinkDown(dialled=True))
             return
         end.open = True
         server.dialled[to] = end
-        server.hear(to, LinkUp(dialled=True))
+        server.receive(to, LinkUp(dialled=True))
 
     def send(self, end: End | None, message: Message | bytes) -> bool:
         """Send a message. Return False if the link is gone: then the message is lost, as it would be in a socket."""
@@ -323,7 +323,7 @@ class Network:
             self._down(end, None)
             return
         server.heard_at[end.peer] = self._world.now
-        server.hear(end.peer, message)  # type: ignore[arg-type]  # what else is passed is a message
+        server.receive(end.peer, message)  # type: ignore[arg-type]  # what else is passed is a message
 
     def _give_up(self, end: End, held: list[object]) -> None:
         if end.held is held:
@@ -337,7 +337,7 @@ class Network:
             server.defer(self._down, end, None)
             return
         end.open = False
-        server.hear(end.peer, LinkDown(end.dialled))
+        server.receive(end.peer, LinkDown(end.dialled))
 
     def hang_up(self, server: Party, peer: ServerId, dialled: bool) -> None:
         """Close this end of a link. What was sent before still arrives, and then the end of the link."""
@@ -460,7 +460,7 @@ class Network:
             self._accept(copy.acceptor, None)
             self.break_link(end.link)
             if copy.acceptor.open:
-                server.hear(peer, first)
+                server.receive(peer, first)
             world.push(world.now + self._patience(server.id), self._end_copy, copy, None)
         return doubled
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
@@ -19,48 +19,15 @@ from harness.worlds.cores.network import End
 from harness.worlds.cores.simulator import Simulator
 from harness.worlds.cores.writer import Writer
 from harness.worlds.disks import SNAPSHOTS_KEPT
+from zab.core import messages
+from zab.core import ready as effects
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import StorageError
-from zab.core.messages import (
-    ON_LINKS,
-    TO_LEADER,
-    Commit,
-    CommitAndActivate,
-    Inform,
-    LeaderInfo,
-    LinkDown,
-    LinkEvent,
-    Message,
-    Notification,
-    Propose,
-    SnapBegin,
-    SnapChunk,
-    SnapEnd,
-    SnapResume,
-    State,
-)
+from zab.core.messages import ON_LINKS, TO_LEADER, LinkEvent, Message, State
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
-from zab.core.ready import (
-    Activate,
-    Append,
-    Apply,
-    BarrierDone,
-    Dial,
-    FindSnapshot,
-    InstallSnapshot,
-    Ready,
-    Recovered,
-    Restore,
-    SaveEpochs,
-    SendLog,
-    SendRest,
-    SendSnapshot,
-    Settings,
-    Truncate,
-    Write,
-)
+from zab.core.ready import Append, Apply, Ready, Settings
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 from zab.storage.log_reader import Purged
 from zab.storage.memory_disk import MemoryDisk
@@ -68,14 +35,10 @@ from zab.storage.storage import Storage, StorageSettings
 
 Seen: TypeAlias = tuple[Zxid, State, Epoch, ServerId | None, bool]
 """The committed zxid, state, epoch and leader of a node after its last turn, and whether it served."""
-
-
-def _started(snapshot: Zxid) -> Seen:
-    return snapshot, State.LOOKING, Epoch(0), None, False
-
-
 _UPWARDS: Final[dict[type, bool]] = {kind: kind in TO_LEADER for kind in ON_LINKS}
 """By kind of message: whether learners send it, on the link that they dialled. Leaders send on accepted links."""
+FIND_US: Final = 1_000
+"""The time to look for a snapshot on the disk."""
 
 
 class Server:
@@ -112,18 +75,24 @@ class Server:
         self.submitted: dict[Zxid, bytes] = {}
         self.watched = False
         """Whether a fault waits for one of its acts."""
-        self._timer = 0
         self._gathering = False
-        self._snapshot_at = 0
-        self._seen = _started(Zxid(0))
-        self._leads = self._serves = False
+        """Whether its turn is postponed, for more messages."""
         self._broadcasts = False
+        """Whether it has proposed a change of the membership in this turn."""
+        self._began(Zxid(0), 0)
+
+    def _began(self, snapshot: Zxid, count: int) -> None:
+        """Reset what is known of the node, at its start from a snapshot of so many transactions."""
+        self._seen: Seen = (snapshot, State.LOOKING, Epoch(0), None, False)
+        self._leads = self._serves = False
+        self._snapshot_at = count
+        self._timer = 0
 
     # -- the process -----------------------------------------------------------------------------------
 
     def start(self) -> bool:
         """Read the disk and begin to look for a leader. Return False if the disk fails."""
-        world = self.world
+        world, judge = self.world, self.world.judge
         settings = StorageSettings(
             segment_bytes=self.knobs.segment_bytes,
             preallocate=False,
@@ -144,17 +113,13 @@ class Server:
         self.up = True
         self.founding = False
         self.machine = machine
-        self._snapshot_at = machine.count
-        judge = world.judge
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         world.record(self.id, "starts", 0, recovered)
         judge.started(self.id, recovered, last)
         judge.restored(self.id, recovered.snapshot)
         judge.machine(self.id, machine.zxid, machine.digest, recovered.digest)
         self.node = self.make_node(recovered)
-        self._seen = _started(recovered.snapshot)
-        self._leads = self._serves = False
-        self._timer = 0
+        self._began(recovered.snapshot, machine.count)
         world.network.started(self)
         self.drain()
         return True
@@ -162,7 +127,7 @@ class Server:
     def empty_machine(self) -> Replicated:
         return Machine(self.knobs.chunk_bytes + self.id)  # chunks of servers differ in size
 
-    def make_node(self, recovered: Recovered) -> Node:
+    def make_node(self, recovered: effects.Recovered) -> Node:
         return Node(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
 
     @property
@@ -223,16 +188,16 @@ class Server:
 
     # -- inputs ----------------------------------------------------------------------------------------
 
-    def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
+    def receive(self, source: ServerId, message: Message | LinkEvent) -> None:
         world = self.world
         if world.trace is not None:
             world.record(self.id, "hears", source, message)
         kind = type(message)
-        if kind is Notification:
+        if kind is messages.Notification:
             world.judge.heard_notification(self.id, source, message)  # type: ignore[arg-type]
-        elif kind is LeaderInfo:
+        elif kind is messages.LeaderInfo:
             world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
-        elif kind is Commit or kind is CommitAndActivate:
+        elif kind is messages.Commit or kind is messages.CommitAndActivate:
             world.judge.heard_commit(self.id, message.zxid)  # type: ignore[union-attr]
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
@@ -249,14 +214,14 @@ class Server:
             self.defer(self.tick, life, at)
             return
         self._timer = 0
-        if self.node.deadline <= self.now_ms:
-            try:
-                self.node.tick(self.now_ms)
-            except Exception as error:
-                self.world.fell(self, "ticks", error)
-            self.turn_soon()
-        else:
+        if self.node.deadline > self.now_ms:
             self._wind()
+            return
+        try:
+            self.node.tick(self.now_ms)
+        except Exception as error:
+            self.world.fell(self, "ticks", error)
+        self.turn_soon()
 
     def _wind(self) -> None:
         """Schedule a tick at the deadline, unless an earlier one is scheduled."""
@@ -264,9 +229,7 @@ class Server:
         at = self.node.deadline * 1_000 if clock.plain else clock.when(self.node.deadline)
         if at is None:  # its clock stands still: nothing is ever due
             self._timer = 0
-            return
-        timer = self._timer
-        if not timer or at < timer:
+        elif not self._timer or at < self._timer:
             world = self.world
             self._timer = at = max(at, world.now + 1)
             world.push(at, self.tick, self.life, at)
@@ -288,15 +251,14 @@ class Server:
 
     def submit(self, payloads: list[bytes]) -> None:
         """Propose, after a turn for everything received before: a primary prepares on a state that is up to date."""
-        world = self.world
+        judge = self.world.judge
         if self._gathering:
             self.drain()
         try:
             first = self.node.propose(payloads, self.now_ms)
-            world.judge.proposed(self.id, first, payloads)
-            world.judge.broadcasts(self.id, self.node.epoch)
-            for offset, payload in enumerate(payloads):
-                self.submitted[Zxid(first + offset)] = payload
+            judge.proposed(self.id, first, payloads)
+            judge.broadcasts(self.id, self.node.epoch)
+            self.submitted.update({Zxid(first + offset): payload for offset, payload in enumerate(payloads)})
         finally:
             self.turn_soon()  # also if it refused: it may have ended its leadership
 
@@ -338,21 +300,18 @@ class Server:
         except Exception as error:
             self.world.fell(self, "says what it wants", error)
             return
-        self._perform(ready)
-        self._wind()
-
-    def _perform(self, ready: Ready) -> None:
         self._hand_over(ready)
         if ready is not EMPTY_READY:
             self._note(ready)
             apply_first = ready.apply and ready.send and ready.wants_state
             if apply_first:
                 self._apply(ready)
-            self._say(ready)
+            self._send_all(ready)
             self.find_snapshots(ready)
             if ready.apply and not apply_first:
                 self._apply(ready)
         self._conclude(ready)
+        self._wind()
 
     def _hand_over(self, ready: Ready) -> None:
         """Hand the writes to the disk, and report to the judge what the node is now."""
@@ -362,7 +321,7 @@ class Server:
         reached = self._reached(node) if self.watched else None
         seen = node.status()
         if seen != self._seen:
-            self._tell_judge(seen)
+            self._report(seen)
         if reached is not None:
             self.world.act(self, "quorum", reached)
 
@@ -370,20 +329,20 @@ class Server:
         for note in ready.notes:
             self.world.noted(self, note)
 
-    def _say(self, ready: Ready) -> None:
+    def _send_all(self, ready: Ready) -> None:
         world = self.world
         for envelope in ready.send:
             self._send(envelope.to, envelope.message)
         for link in ready.links:
-            world.record(self.id, "dials" if isinstance(link, Dial) else "hangs up on", 0, link)
-            if isinstance(link, Dial):
+            world.record(self.id, "dials" if isinstance(link, effects.Dial) else "hangs up on", 0, link)
+            if isinstance(link, effects.Dial):
                 world.network.dial(self, link.to)
             else:
                 world.network.hang_up(self, link.peer, link.dialled)
 
     def find_snapshots(self, ready: Ready) -> None:
         for question in ready.finds:
-            self.world.push(self.world.now + 1_000, self._find, self.life, question)
+            self.world.push(self.world.now + FIND_US, self._find, self.life, question)
 
     def _conclude(self, ready: Ready) -> None:
         """Report to the judge what is true only after all of this Ready is carried out."""
@@ -408,7 +367,7 @@ class Server:
             return "promised"
         return "acked" if node.serving and node.committed > committed else None
 
-    def _tell_judge(self, seen: Seen) -> None:
+    def _report(self, seen: Seen) -> None:
         """Report first what it committed, in its old role: a leader may commit in its last turn."""
         judge, me = self.world.judge, self.id
         before, self._seen = self._seen, seen
@@ -422,37 +381,34 @@ class Server:
 
     # -- the disk --------------------------------------------------------------------------------------
 
-    def _save(self, writes: Sequence[Write]) -> None:
-        judge, world = self.world.judge, self.world
+    def _save(self, writes: Sequence[effects.Write]) -> None:
+        judge, me = self.world.judge, self.id
         for write in writes:
-            if world.trace is not None:
-                world.record(self.id, "saves", 0, write)
-            kind = type(write)
-            if kind is Append:
-                batch = write.batch  # type: ignore[union-attr]
-                judge.appended(self.id, batch)
-                led = self.node.leader == self.id or self._leads  # and may have ended in the same turn
+            self.world.record(me, "saves", 0, write)
+            if isinstance(write, Append):
+                batch = write.batch
+                judge.appended(me, batch)
+                led = self.node.leader == me or self._leads  # and may have ended in the same turn
                 if batch.config and led and epoch_of(batch.first) == self.node.epoch:
-                    self.tell_change(batch)
-            elif kind is Truncate:
-                judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
-            elif kind is InstallSnapshot:
-                judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
-            elif kind is SaveEpochs:
-                judge.goes_by(self.id, write.ensemble.version)  # type: ignore[union-attr]
-                if not write.forgotten:  # type: ignore[union-attr]
-                    judge.remembers(self.id, write.ensemble.version)  # type: ignore[union-attr]
+                    self.report_change(batch)
+            elif isinstance(write, effects.Truncate):
+                judge.truncated(me, write.zxid)
+            elif isinstance(write, effects.InstallSnapshot):
+                judge.installed(me, write.zxid)
+            elif isinstance(write, effects.SaveEpochs):
+                judge.goes_by(me, write.ensemble.version)
+                if not write.forgotten:
+                    judge.remembers(me, write.ensemble.version)
         self.writer.hand_over(writes)
 
-    def tell_change(self, batch: Batch) -> None:
+    def report_change(self, batch: Batch) -> None:
         """Report a change of the membership, which the node proposes itself, when it is to be written."""
         self.world.judge.proposed(self.id, batch.first, batch.payloads())
         self._broadcasts = True
 
     def saved(self, ticket: Ticket) -> None:
         world = self.world
-        if world.trace is not None:
-            world.record(self.id, "saved", 0, ticket)
+        world.record(self.id, "saved", 0, ticket)
         before = self.node.durable
         self.node.holds(self.storage.held)
         try:
@@ -470,66 +426,64 @@ class Server:
             if self.writer.snapshot():
                 self._snapshot_at = self.machine.count
 
-    # -- messages--------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------
 
-    def _send(self, to: ServerId, message: Message | SendSnapshot | SendRest | SendLog) -> None:
+    def _send(self, to: ServerId, message: Any) -> None:
         world = self.world
         kind = type(message)
         upwards = _UPWARDS.get(kind)
         if upwards is None:
-            self._send_otherwise(to, message)  # type: ignore[arg-type]
+            self._send_otherwise(to, message)
             return
         if self.watched:
             world.act(self, "before sending", kind.__name__)
         end = (self.dialled if upwards else self.accepted).get(to)
-        said = world.network.send(end, message)  # type: ignore[arg-type]
+        sent = world.network.send(end, message)
         if world.trace is not None:
-            world.record(self.id, "says to" if said else "would say to", to, message)
-        if said:
+            world.record(self.id, "says to" if sent else "would say to", to, message)
+        if sent:
             fact = world.judge.said.get(kind)
             if fact is not None:
                 fact(self.id, to, message)
         if self.watched:
             world.act(self, "after sending", kind.__name__)
 
-    def _send_otherwise(self, to: ServerId, message: Notification | SendSnapshot | SendRest | SendLog) -> None:
+    def _send_otherwise(self, to: ServerId, message: Any) -> None:
         """Send a message that needs no link, or that stands for several."""
-        world = self.world
-        if type(message) is SendSnapshot:
+        if isinstance(message, effects.SendSnapshot):
             self._send_snapshot(to, message)
-        elif type(message) is SendRest:
+        elif isinstance(message, effects.SendRest):
             self._send_rest(to, message)
-        elif type(message) is SendLog:
+        elif isinstance(message, effects.SendLog):
             self._send_log(to, message)
         else:
-            world.network.tell(self.id, to, message)  # type: ignore[arg-type]
-            if world.trace is not None:
-                world.record(self.id, "tells", to, message)
+            self.world.network.tell(self.id, to, message)
+            self.world.record(self.id, "tells", to, message)
 
-    def _send_snapshot(self, to: ServerId, message: SendSnapshot) -> None:
+    def _send_snapshot(self, to: ServerId, message: effects.SendSnapshot) -> None:
         machine = self.machine
         if machine.zxid != message.zxid:
             self.world.fell(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
-        self._send(to, SnapBegin(message.zxid, message.digest))
+        self._send(to, messages.SnapBegin(message.zxid, message.digest))
         for chunk in machine.snapshot():
-            self._send(to, SnapChunk(chunk))
-        self._send(to, SnapEnd())
+            self._send(to, messages.SnapChunk(chunk))
+        self._send(to, messages.SnapEnd())
         self.world.counted("snap")
         self.writer.snapshot(spare=True)
 
-    def _send_rest(self, to: ServerId, message: SendRest) -> None:
+    def _send_rest(self, to: ServerId, message: effects.SendRest) -> None:
         held, found = message.held, message.found
-        self._send(to, SnapResume(held.zxid, found.digest, held.size, found.size))
+        self._send(to, messages.SnapResume(held.zxid, found.digest, held.size, found.size))
         try:
             for chunk in self.storage.read_rest(held):
-                self._send(to, SnapChunk(chunk))
+                self._send(to, messages.SnapChunk(chunk))
         except StorageError:
             self._cut_off(to)
             return
-        self._send(to, SnapEnd())
+        self._send(to, messages.SnapEnd())
         self.world.counted("rest")
 
-    def _find(self, life: int, question: FindSnapshot) -> None:
+    def _find(self, life: int, question: effects.FindSnapshot) -> None:
         """Look for the file whose beginning a learner holds; if it is being written, look again later."""
         if self.life != life:
             return
@@ -537,7 +491,7 @@ class Server:
             self.defer(self._find, life, question)
             return
         if self.writer.storing == question.held.zxid:
-            self.world.push(self.world.now + 1_000, self._find, life, question)
+            self.world.push(self.world.now + FIND_US, self._find, life, question)
             return
         try:
             found = self.storage.find_snapshot(question.held)
@@ -548,13 +502,13 @@ class Server:
 
     def _cut_off(self, to: ServerId) -> None:
         self.world.network.hang_up(self, to, dialled=False)
-        self.node.step(to, LinkDown(dialled=False), self.now_ms)
+        self.node.step(to, messages.LinkDown(dialled=False), self.now_ms)
 
-    def _send_log(self, to: ServerId, message: SendLog) -> None:
+    def _send_log(self, to: ServerId, message: effects.SendLog) -> None:
         self.world.counted("log")
         try:
             for batch in self.storage.read_log(message.after, message.until):
-                self._send(to, Inform(batch) if message.inform else Propose(batch))
+                self._send(to, messages.Inform(batch) if message.inform else messages.Propose(batch))
         except Purged:
             self._cut_off(to)
         except StorageError as error:
@@ -564,27 +518,23 @@ class Server:
 
     def _apply(self, ready: Ready) -> None:
         for what in ready.apply:
-            kind = type(what)
-            if kind is Apply:
-                self._apply_batch(what.batch)  # type: ignore[union-attr]
-            elif kind is Restore:
-                self._restore(what.zxid)  # type: ignore[union-attr]
-            elif kind is Activate:
-                self._activate(what.ensemble)  # type: ignore[union-attr]
+            if isinstance(what, Apply):
+                self._apply_batch(what.batch)
+            elif isinstance(what, effects.Restore):
+                self._restore(what.zxid)
+            elif isinstance(what, effects.Activate):
+                self._activate(what.ensemble)
         self._snapshot_if_due()
 
     def _apply_batch(self, batch: Batch) -> None:
-        world = self.world
-        if world.trace is not None:
-            world.record(self.id, "applies", 0, batch)
-        world.judge.applied(self.id, batch)
+        self.world.record(self.id, "applies", 0, batch)
+        self.world.judge.applied(self.id, batch)
         self._feed(batch)
 
     def _activate(self, ensemble: Ensemble) -> None:
-        world = self.world
-        world.record(self.id, "activates", 0, ensemble)
-        world.judge.activated(self.id, ensemble)
-        world.activated(self, ensemble)
+        self.world.record(self.id, "activates", 0, ensemble)
+        self.world.judge.activated(self.id, ensemble)
+        self.world.counted("activated")
 
     def _snapshot_if_due(self) -> None:
         if self.machine.count - self._snapshot_at >= self.knobs.snapshot_every:
@@ -620,16 +570,12 @@ class Server:
 
     def _acknowledge(self, batch: Batch) -> None:
         """Acknowledge the writes that were submitted here and are applied now."""
-        world, zxid = self.world, batch.first
-        for payload in batch.payloads():
-            if self.submitted.pop(zxid, None) == payload:
-                world.acknowledged(self, zxid)
-            zxid = Zxid(zxid + 1)
+        for zxid, payload in enumerate(batch.payloads(), batch.first):
+            if self.submitted.pop(Zxid(zxid), None) == payload:
+                self.world.acknowledged(self, Zxid(zxid))
 
-    def _answer(self, barrier: BarrierDone) -> None:
-        world = self.world
-        if world.trace is not None:
-            world.record(self.id, "answers", 0, barrier)
+    def _answer(self, barrier: effects.BarrierDone) -> None:
+        self.world.record(self.id, "answers", 0, barrier)
         if barrier.zxid is not None:
-            world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
-            world.counted("barrier")
+            self.world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
+            self.world.counted("barrier")

@@ -25,7 +25,6 @@ from harness.watchdog import RunAway
 from harness.worlds.common import Budget, Common, TooLong, unexpected
 from harness.worlds.cores.network import Network
 from harness.worlds.disks import Crashed, lose
-from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import ServerId
 
@@ -160,6 +159,3 @@ class Simulator(Common[Any]):
         calls = [server.disk.counts for server in self.servers[1:]]
         syncs = sum(counts.get("sync", 0) + counts.get("sync_dir", 0) for counts in calls)
         return {**super().spent(), MESSAGES: self.network.messages, SYNCS: syncs, COMMITTED: len(self.ghost.canon)}
-
-    def activated(self, server: Any, ensemble: Ensemble) -> None:
-        self.counted("activated")

@@ -18,6 +18,7 @@ from harness.worlds.cores.workload import Workload
 
 
 class World(Simulator):
+    servers: list[Server]
     server_type: ClassVar[Any] = Server
     nemesis_type = Nemesis
     workload_type = Workload

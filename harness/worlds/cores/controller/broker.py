@@ -18,25 +18,13 @@ from harness.worlds.controller.replicas import Replicas
 from harness.worlds.cores.controller.candidate import Candidate
 from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause
 from harness.worlds.cores.controller.simulator import ControllerSimulator
+from kraft_controller.core import store_requests as requests
 from kraft_controller.core.broker_epoch import BrokerEpochFence
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Answer, Command, Numbered, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Broker as Known
 from kraft_controller.core.state import Endpoint, PartitionState
-from kraft_controller.core.store_requests import (
-    Create,
-    Done,
-    Exists,
-    Failed,
-    Get,
-    Multi,
-    Node,
-    Set,
-    StoreRequests,
-    Sync,
-    Why,
-)
 from kraft_controller.wire import znodes
 
 LOOKS_MS: Final = 40
@@ -207,28 +195,28 @@ class Broker:
                 return
             self._connect(self.client)
 
-    def _register(self) -> StoreRequests[int]:
+    def _register(self) -> requests.StoreRequests[int]:
         """Create its node, once that of an earlier session is gone."""
         yield from prepare(self.needed)
         path, session = znodes.broker_path(self.id), self.session
         if not self._fence.listed:
-            yield [Sync(znodes.BROKERS)]
-            [above] = yield [Exists(znodes.BROKERS)]
-            assert isinstance(above, Node)
+            yield [requests.Sync(znodes.BROKERS)]
+            [above] = yield [requests.Exists(znodes.BROKERS)]
+            assert isinstance(above, requests.Node)
             self._fence.list_read(above.below)
         endpoint = Endpoint("PLAINTEXT", f"b{self.id}", 9_092)
         known = Known(self.id, BrokerEpoch(0), (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
         while True:
-            [there] = yield [Exists(path)]
-            if isinstance(there, Node):
+            [there] = yield [requests.Exists(path)]
+            if isinstance(there, requests.Node):
                 if there.owner == session:
                     return there.made
                 yield [Pause(WAITS_MS)]  # type: ignore[list-item]  # `Job` knows pauses
                 continue
             data = znodes.broker(known, self.world.now_ms)
-            [made] = yield [Multi((Create(path, data, ephemeral=True),))]
-            if isinstance(made, Failed) and made.why is Why.UNKNOWN:
-                yield [Sync(path)]
+            [made] = yield [requests.Multi((requests.Create(path, data, ephemeral=True),))]
+            if isinstance(made, requests.Failed) and made.why is requests.Why.UNKNOWN:
+                yield [requests.Sync(path)]
 
     def _registered(self, made: int) -> None:
         self._fence.registered(BrokerEpoch(made))
@@ -242,7 +230,7 @@ class Broker:
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def hear(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
+    def receive(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
         self.later(0, lambda: answered(self.commands.handle(numbered)))
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
@@ -272,27 +260,27 @@ class Broker:
         other = self.world.brokers[follower]
         return other.up and not other.paused and other.replicas.fetches(self.id, where, epoch)
 
-    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> StoreRequests[None]:
+    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> requests.StoreRequests[None]:
         """Write an ISR on the state that it knows. If that is outdated, read the present one instead."""
         where, path = role.where, znodes.state_path(role.where)
         wished = self.replicas.wish(role, isr)
-        [outcome] = yield [Multi((Set(path, znodes.partition_state(wished), wished.version),))]
-        if isinstance(outcome, Done):
+        [outcome] = yield [requests.Multi((requests.Set(path, znodes.partition_state(wished), wished.version),))]
+        if isinstance(outcome, requests.Done):
             [version] = outcome.versions
             assert version is not None
-        elif outcome.why is Why.NO_NODE:  # type: ignore[union-attr]
+        elif outcome.why is requests.Why.NO_NODE:  # type: ignore[union-attr]
             return
         else:
-            yield [Sync(path)]
-        [node] = yield [Get(path)]
-        if not isinstance(node, Node):
+            yield [requests.Sync(path)]
+        [node] = yield [requests.Get(path)]
+        if not isinstance(node, requests.Node):
             return
         state = znodes.read_partition_state(where, node.data, node.version)
         self.replicas.written(role, state)
         if _is_from(state, wished):
             self.world.counted("isr written")
             note = Note(f"{znodes.ISR_CHANGES}/isr_change_", znodes.partitions([where]))
-            while isinstance((yield [note])[0], Failed):  # type: ignore[list-item]
+            while isinstance((yield [note])[0], requests.Failed):  # type: ignore[list-item]
                 pass
 
 

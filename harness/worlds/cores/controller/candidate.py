@@ -278,7 +278,7 @@ class CommandConnection:
             else:
                 self._push(self._reply, numbered, answer)
 
-        target.hear(numbered, answered)
+        target.receive(numbered, answered)
 
     def _fail(self) -> None:
         def retry() -> None:

@@ -10,30 +10,15 @@ from attrs import frozen
 from harness.history import Became, Event, Fired, Lost, Reply, Request, Told
 from harness.worlds.cores.store.client import Call, Client
 from harness.worlds.cores.store.simulator import StoreSimulator
+from kraft_controller.core import store_requests as requests
 from kraft_controller.core.names import Version
-from kraft_controller.core.store_requests import (
-    Change,
-    Check,
-    Children,
-    Create,
-    Delete,
-    Done,
-    Exists,
-    Failed,
-    Get,
-    Listing,
-    Multi,
-    Node,
-    Operation,
-    Result,
-    Set,
-    Sync,
-    Why,
-)
 
 _WHY: Final = {
-    "NO_NODE": Why.NO_NODE, "NODE_EXISTS": Why.EXISTS, "BAD_VERSION": Why.BAD_VERSION, "NOT_EMPTY": Why.NOT_EMPTY,
-}  # fmt: skip
+    "NO_NODE": requests.Why.NO_NODE,
+    "NODE_EXISTS": requests.Why.EXISTS,
+    "BAD_VERSION": requests.Why.BAD_VERSION,
+    "NOT_EMPTY": requests.Why.NOT_EMPTY,
+}
 _NOT_THE_REASON: Final = ("", "OK", "RUNTIME_INCONSISTENCY")
 
 
@@ -111,7 +96,7 @@ class Job:
             self.over = True
             self._work.close()
 
-    def _step(self, heard: Sequence[Result] | None) -> None:
+    def _step(self, heard: Sequence[requests.Result] | None) -> None:
         if self.over:
             return
         try:
@@ -127,72 +112,72 @@ class Job:
         self._found, self._open = [None] * len(asked), len(asked)
         for place, operation in enumerate(asked):
             if isinstance(operation, Pause):
-                self._later(operation.ms * 1_000, lambda place=place: self._put(place, Done()))  # type: ignore[misc]
+                self._later(operation.ms * 1_000, lambda place=place: self._put(place, requests.Done()))  # type: ignore[misc]
             else:
                 self._ask(place, operation)
 
-    def _ask(self, place: int, operation: Operation | Note) -> None:
+    def _ask(self, place: int, operation: requests.Operation | Note) -> None:
         self._client.request(request_of(operation), lambda reply: self._heard(place, operation, reply))
 
-    def _heard(self, place: int, operation: Operation | Note, reply: Reply | None) -> None:
+    def _heard(self, place: int, operation: requests.Operation | Note, reply: Reply | None) -> None:
         if self.over:
             return
-        if reply is None and not isinstance(operation, Multi | Note):
+        if reply is None and not isinstance(operation, requests.Multi | Note):
             self._later(0, lambda: None if self.over else self._ask(place, operation))  # a read may be asked twice
         else:
             self._put(place, result_of(operation, reply))
 
-    def _put(self, place: int, result: Result) -> None:
+    def _put(self, place: int, result: requests.Result) -> None:
         self._found[place] = result
         self._open -= 1
         if not self._open:
             self._later(0, lambda: self._step(self._found))
 
 
-def request_of(operation: Operation | Note) -> Request:
+def request_of(operation: requests.Operation | Note) -> Request:
     match operation:
-        case Get(path, watch) | Exists(path, watch) | Children(path, watch):
+        case requests.Get(path, watch) | requests.Exists(path, watch) | requests.Children(path, watch):
             return Request(type(operation).__name__.lower(), path, watch="once" if watch else "")
-        case Sync(path):
+        case requests.Sync(path):
             return Request("sync", path)
-        case Multi(changes):
+        case requests.Multi(changes):
             return Request("multi", parts=tuple(map(_part, changes)))
         case Note(path, data):
             return Request("create", path, data, mode="sequential")
 
 
-def _part(change: Change) -> Request:
+def _part(change: requests.Change) -> Request:
     match change:
-        case Check(path, version):
+        case requests.Check(path, version):
             return Request("check", path, version=version)
-        case Create(path, data, ephemeral):
+        case requests.Create(path, data, ephemeral):
             return Request("create", path, data, mode="ephemeral" if ephemeral else "")
-        case Set(path, data, version):
+        case requests.Set(path, data, version):
             return Request("set", path, data, version)
-        case Delete(path, version):
+        case requests.Delete(path, version):
             return Request("delete", path, version=version)
 
 
-def result_of(operation: Operation | Note, reply: Reply | None) -> Result:
+def result_of(operation: requests.Operation | Note, reply: Reply | None) -> requests.Result:
     if reply is None:
-        return Failed(Why.UNKNOWN)
-    if isinstance(operation, Multi):
+        return requests.Failed(requests.Why.UNKNOWN)
+    if isinstance(operation, requests.Multi):
         for place, part in enumerate(reply.parts):
             if part.error not in _NOT_THE_REASON:
-                return Failed(_WHY[part.error], place)
+                return requests.Failed(_WHY[part.error], place)
         assert not reply.error, f"{operation}: {reply}"
-        sets = [isinstance(change, Set) for change in operation.changes]
-        return Done(
+        sets = [isinstance(change, requests.Set) for change in operation.changes]
+        return requests.Done(
             tuple(
                 Version(part.stat.version) if is_set and part.stat is not None else None
                 for is_set, part in zip(sets, reply.parts, strict=True)
             )
         )
     if reply.error:
-        return Failed(_WHY[reply.error])
-    if isinstance(operation, Children):
-        return Listing(reply.children or ())
+        return requests.Failed(_WHY[reply.error])
+    if isinstance(operation, requests.Children):
+        return requests.Listing(reply.children or ())
     if reply.stat is None or isinstance(operation, Note):
-        return Done()
+        return requests.Done()
     stat = reply.stat
-    return Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid, stat.mzxid)
+    return requests.Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid, stat.mzxid)

@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-from harness.faults import (
-    Balance,
-    BounceBroker,
-    CancelMove,
-    CreateTopic,
-    DeleteTopic,
-    Depart,
-    ElectPreferred,
-    GrowTopic,
-    KillBroker,
-    LoseController,
-    LoseStore,
-    PauseBroker,
-    Reassign,
-    Resign,
-)
+from harness import faults
 from harness.worlds.controller import people
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Job, NodesClient
@@ -56,32 +41,32 @@ class ControllerWorkload(StoreWorkload):
     def _fell(error: Exception) -> None:
         raise error
 
-    def _create(self, op: CreateTopic) -> None:
+    def _create(self, op: faults.CreateTopic) -> None:
         self._ask(people.create_topic(op, self.world.script.brokers, self.world.new_id()))
 
-    def _grow(self, op: GrowTopic) -> None:
+    def _grow(self, op: faults.GrowTopic) -> None:
         self._ask(people.grow_topic(op))
 
-    def _delete(self, op: DeleteTopic) -> None:
+    def _delete(self, op: faults.DeleteTopic) -> None:
         self._ask(people.delete_topic(op))
 
-    def _reassign(self, op: Reassign) -> None:
+    def _reassign(self, op: faults.Reassign) -> None:
         if op.way == "node":
             self._ask(people.reassign(op, self.world.script.brokers))
         else:
             where = people.where_of(op.topic, op.partition)
             self._call(events.AlterReassignmentsRequested({where: people.wanted_by(op, self.world.script.brokers)}))
 
-    def _cancel(self, op: CancelMove) -> None:
+    def _cancel(self, op: faults.CancelMove) -> None:
         self._call(events.AlterReassignmentsRequested({people.where_of(op.topic, op.partition): None}))
 
-    def _elect(self, op: ElectPreferred) -> None:
+    def _elect(self, op: faults.ElectPreferred) -> None:
         if op.way == "node":
             self._ask(people.elect_preferred(op))
         else:
             self._call(events.ElectLeadersRequested((people.where_of(op.topic, op.partition),)))
 
-    def _balance(self, _: Balance) -> None:
+    def _balance(self, _: faults.Balance) -> None:
         controller = self.world.controller()
         if controller is not None and controller.candidate is not None:
             controller.candidate.note(events.AutoPreferredElection())
@@ -94,10 +79,10 @@ class ControllerWorkload(StoreWorkload):
         else:
             controller.candidate.ask(event, told)
 
-    def _resign(self, _: Resign) -> None:
+    def _resign(self, _: faults.Resign) -> None:
         controller = self.world.controller()
         if controller is not None and controller.candidate is not None and not controller.paused:
-            self._hit(Resign(0))
+            self._hit(faults.Resign(0))
             if controller.random.random() < 0.5:
                 controller.candidate.fail_term()
             else:
@@ -136,21 +121,21 @@ class ControllerWorkload(StoreWorkload):
 
         self.world.push_fault_end(self.world.now + wait_ms * 1_000, end, None, None)
 
-    def _kill(self, op: KillBroker) -> None:
+    def _kill(self, op: faults.KillBroker) -> None:
         if (broker := self._who(op)) is not None:
             broker.die()
             self.world.start_later(broker, op.down_ms)
 
-    def _bounce(self, op: BounceBroker) -> None:
+    def _bounce(self, op: faults.BounceBroker) -> None:
         if (broker := self._who(op)) is not None:
             broker.end()
             self.world.start_later(broker, 1)
 
-    def _depart(self, op: Depart) -> None:
+    def _depart(self, op: faults.Depart) -> None:
         if (broker := self._who(op)) is not None:
             self._shut_down(broker, broker.life, op, ControlledShutdown(broker.id, SHUTDOWN_REQUESTS_MAX))
 
-    def _shut_down(self, broker: Broker, life: int, op: Depart, shutdown: ControlledShutdown) -> None:
+    def _shut_down(self, broker: Broker, life: int, op: faults.Depart, shutdown: ControlledShutdown) -> None:
         if not broker.up or broker.life != life:
             return
         request = shutdown.request(broker.epoch)
@@ -170,17 +155,17 @@ class ControllerWorkload(StoreWorkload):
 
         self._call(events.ControlledShutdownRequested(request.broker, request.epoch), told)
 
-    def _pause(self, op: PauseBroker) -> None:
+    def _pause(self, op: faults.PauseBroker) -> None:
         broker = self._who(op)
         if broker is not None and broker.pause():
             self._undo(op.for_ms, broker.go_on, broker)
 
-    def _lose_store(self, op: LoseStore) -> None:
+    def _lose_store(self, op: faults.LoseStore) -> None:
         broker = self._who(op)
         if broker is not None and broker.lose_store():
             self._undo(op.for_ms, broker.find_store, broker)
 
-    def _lose_controller(self, op: LoseController) -> None:
+    def _lose_controller(self, op: faults.LoseController) -> None:
         def find_controller() -> None:
             broker.unheard = False
 
@@ -191,20 +176,20 @@ class ControllerWorkload(StoreWorkload):
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **StoreWorkload.PERFORM,
-        CreateTopic: _create,
-        GrowTopic: _grow,
-        DeleteTopic: _delete,
-        Reassign: _reassign,
-        CancelMove: _cancel,
-        ElectPreferred: _elect,
-        Balance: _balance,
-        Resign: _resign,
-        KillBroker: _kill,
-        BounceBroker: _bounce,
-        Depart: _depart,
-        PauseBroker: _pause,
-        LoseStore: _lose_store,
-        LoseController: _lose_controller,
+        faults.CreateTopic: _create,
+        faults.GrowTopic: _grow,
+        faults.DeleteTopic: _delete,
+        faults.Reassign: _reassign,
+        faults.CancelMove: _cancel,
+        faults.ElectPreferred: _elect,
+        faults.Balance: _balance,
+        faults.Resign: _resign,
+        faults.KillBroker: _kill,
+        faults.BounceBroker: _bounce,
+        faults.Depart: _depart,
+        faults.PauseBroker: _pause,
+        faults.LoseStore: _lose_store,
+        faults.LoseController: _lose_controller,
     }
 
 

@@ -6,7 +6,7 @@ Its disk survives the process. When its session ends, the outcomes of its reques
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from harness.checkers.partitions.copies import Ident, ident_of
 from harness.worlds.controller.people import NEEDED
@@ -21,25 +21,18 @@ from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
+from replica.core import replica_messages as messages
 from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.metadata_cache import MetadataCache
 from replica.core.partitions.offset_lookup import EARLIEST, Lookup
 from replica.core.partitions.partition import Partition
 from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_manager import ReplicaManager
-from replica.core.replica_messages import (
-    Deleted,
-    Fetch,
-    Fetched,
-    LeaderRequest,
-    Produced,
-    ReadIsr,
-    Ready,
-    Results,
-    WriteIsr,
-)
 from replica.wire.isr_requests import ISR_CHANGE_NOTICE, LOG_DIR_NOTICE, read_isr, write_isr
 
+T = TypeVar("T")
+Answered: TypeAlias = Callable[[list[T]], None]
+"""Receives the results of a request."""
 LOOKS_MS: Final = 60
 """How often it looks at its disk, and for changes of ISRs to report to the controller."""
 CHECKPOINTS: Final = 4
@@ -65,7 +58,7 @@ class PartitionBroker(Broker):
         self.groups = Groups(self)
         self._fetchers: dict[BrokerId, Fetcher] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
-        self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
+        self._at_store: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
         self._tokens = 0
         self._awaited, self._due = Awaited(self), Due(self)
         self._armed: int | None = None
@@ -174,7 +167,9 @@ class PartitionBroker(Broker):
         """Let another broker do this, unless the network loses it."""
         self.world.send(self.id, target, act)
 
-    def serve(self, follower: PartitionBroker, request: LeaderRequest, heard: Callable[[Answers | None], None]) -> None:
+    def serve(
+        self, follower: PartitionBroker, request: messages.LeaderRequest, heard: Callable[[Answers | None], None]
+    ) -> None:
         def answer(found: Answers | None) -> None:
             self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: heard(found)))
 
@@ -183,7 +178,7 @@ class PartitionBroker(Broker):
         else:
             self.soon(lambda: self._serve(follower.id, request, answer))
 
-    def _serve(self, follower: BrokerId, request: LeaderRequest, answer: Callable[[Answers], None]) -> None:
+    def _serve(self, follower: BrokerId, request: messages.LeaderRequest, answer: Callable[[Answers], None]) -> None:
         if request.fetch is not None:
             self.fetch(request.fetch, answer)
         elif request.epochs:
@@ -196,12 +191,17 @@ class PartitionBroker(Broker):
                 ]
             )
 
-    def fetch(self, asked: Fetch, answer: Callable[[list[Fetched]], None]) -> None:
+    def fetch(self, asked: messages.Fetch, answer: Answered[messages.Fetched]) -> None:
         token = self._token(answer)
         self._at_once(token, self.core.fetch(token, asked, self.clock()))
 
     def produce(
-        self, acks: int, timeout_ms: int, where: TopicPartition, batch: bytes, answer: Callable[[list[Produced]], None]
+        self,
+        acks: int,
+        timeout_ms: int,
+        where: TopicPartition,
+        batch: bytes,
+        answer: Answered[messages.Produced],
     ) -> None:
         token = self._token(answer)
         self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
@@ -212,7 +212,7 @@ class PartitionBroker(Broker):
         batch: bytes,
         timeout_ms: int,
         origin: AppendOrigin,
-        done: Callable[[list[Produced]], None],
+        done: Answered[messages.Produced],
     ) -> None:
         """Append for a coordinator, which is told when all in-sync replicas have it."""
         token = self._token(done)
@@ -221,7 +221,7 @@ class PartitionBroker(Broker):
             self._waiting.pop(token)(results)
 
     def delete_records(
-        self, timeout_ms: int, where: TopicPartition, percent: int, answer: Callable[[list[Deleted]], None]
+        self, timeout_ms: int, where: TopicPartition, percent: int, answer: Answered[messages.Deleted]
     ) -> None:
         token = self._token(answer)
         partition = self.core.partitions.get(where)
@@ -238,7 +238,7 @@ class PartitionBroker(Broker):
         self._waiting[self._tokens] = answer
         return self._tokens
 
-    def _at_once(self, token: int, results: Results | None) -> None:
+    def _at_once(self, token: int, results: messages.Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
         self.world.keeper.looked(self)  # a reply must be true when it is sent
         if answer is not None and results is not None:
@@ -281,7 +281,7 @@ class PartitionBroker(Broker):
         self._note(ready)
         self._arm()
 
-    def _note(self, ready: Ready) -> None:
+    def _note(self, ready: messages.Ready) -> None:
         world = self.world
         for note in ready.notes:
             world.counted(f"replica {note.event}")
@@ -313,23 +313,23 @@ class PartitionBroker(Broker):
 
     # -- the store ---------------------------------------------------------------------------------------
 
-    def _ask_store(self, request: WriteIsr | ReadIsr) -> None:
+    def _ask_store(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
         self._at_store[request.where] = request
         if not self.session:
             self._store_gone(request)
-        elif isinstance(request, WriteIsr):
+        elif isinstance(request, messages.WriteIsr):
             self.do(write_isr(request), lambda outcome: self._wrote(request, outcome))
         else:
             self.do(read_isr(request.where), lambda state: self._read(request, state))
 
-    def _store_gone(self, request: WriteIsr | ReadIsr) -> None:
+    def _store_gone(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
         """Report later that the outcome of a request of an ended session is unknown."""
 
         def act() -> None:
             if self._at_store.get(request.where) is not request:
                 return
             del self._at_store[request.where]
-            if isinstance(request, WriteIsr):
+            if isinstance(request, messages.WriteIsr):
                 self.core.alter_partition.lost(request)
             else:
                 self.core.alter_partition.unread(request.where, self.clock())
@@ -337,12 +337,12 @@ class PartitionBroker(Broker):
 
         self.later(STORE_US, act)
 
-    def _wrote(self, request: WriteIsr, outcome: Version | IsrWriteError) -> None:
+    def _wrote(self, request: messages.WriteIsr, outcome: Version | IsrWriteError) -> None:
         self._at_store.pop(request.where, None)
         self.core.alter_partition.completed(request, outcome, self.clock())
         self.turn()
 
-    def _read(self, request: ReadIsr, state: Any) -> None:
+    def _read(self, request: messages.ReadIsr, state: Any) -> None:
         self._at_store.pop(request.where, None)
         self.core.alter_partition.read(request.where, request.epoch, state, self.clock())
         self.turn()

@@ -58,11 +58,11 @@ class Party:
             if broker.up:
                 broker.soon(act)
             else:
-                self.hear(broker, refused)
+                self.reply(broker, refused)
 
         self.world.wires.send(-self.number, broker.id, arrives)
 
-    def hear(self, broker: Any, act: Callable[[], None]) -> None:
+    def reply(self, broker: Any, act: Callable[[], None]) -> None:
         self.world.wires.send(broker.id, -self.number, act)
 
 
@@ -159,7 +159,7 @@ class Producer(Party):
             if result.error is ErrorCode.NONE and self.acks == "all":
                 self.world.keeper.acknowledged(broker, self.where, result.base_offset, values)
             if self.acks != "none":
-                self.hear(broker, lambda: told(result.error))
+                self.reply(broker, lambda: told(result.error))
 
         self.ask(
             broker,
@@ -230,7 +230,7 @@ class Consumer(Party):
             if result.error is ErrorCode.NONE:
                 self.world.keeper.delivered(broker, self.where, offset, result.records)
             begins = broker.earliest(self.where)
-            self.hear(broker, lambda: told(result, begins))
+            self.reply(broker, lambda: told(result, begins))
 
         self.ask(broker, lambda: broker.fetch(asked, answer), lambda: told(None))
         self.later(ANSWER_US, lambda: told(None))
@@ -268,7 +268,7 @@ class Deleter(Party):
 
         def answer(results: list[Deleted]) -> None:
             [result] = results
-            self.hear(broker, lambda: self._heard(result))
+            self.reply(broker, lambda: self._heard(result))
 
         self.ask(
             broker, lambda: broker.delete_records(self.timeout_ms, self.where, self._percent, answer), lambda: None

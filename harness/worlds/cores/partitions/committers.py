@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import evolve
 
@@ -19,26 +19,11 @@ from harness.worlds.cores.partitions.clients import ANSWER_US, RETRY_US, Party
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.groups.group_messages import (
-    Ask,
-    Commit,
-    Committed,
-    GroupIdentity,
-    Heartbeat,
-    HeartbeatAnswered,
-    Join,
-    Joined,
-    Leave,
-    LeavingMember,
-    OffsetAndMetadata,
-    OffsetFetch,
-    OffsetsFetched,
-    Reply,
-    SupportedProtocol,
-    Sync,
-    Synced,
-)
+from replica.core.groups import group_messages as messages
 
+Answer: TypeAlias = messages.Reply | None
+Heard: TypeAlias = Callable[[Answer], None]
+"""Receives a reply, or None if there is none."""
 SESSION_MS: Final = 300
 REBALANCE_MS: Final = 400
 JOIN_US: Final = 1_000_000
@@ -65,26 +50,26 @@ class Teller:
         self._group = group
         self._tape = world.tapes.setdefault(group, Tape(lambda: world.now))
         self._client = self._tape.producer()
-        self._began: tuple[GroupIdentity, TopicPartition] | None = None
+        self._began: tuple[messages.GroupIdentity, TopicPartition] | None = None
 
-    def given(self, who: GroupIdentity, where: TopicPartition, offset: int = records.NOWHERE) -> None:
+    def given(self, who: messages.GroupIdentity, where: TopicPartition, offset: int = records.NOWHERE) -> None:
         """Record a partition of its generation, in which it may never commit."""
         begins = (records.Place(str(where), offset),)
         self._tape.add(records.Assigned(self._world.now, self._client, begins, (), self._group, who.generation))
 
-    def begins(self, who: GroupIdentity, where: TopicPartition, offset: int) -> None:
+    def begins(self, who: messages.GroupIdentity, where: TopicPartition, offset: int) -> None:
         if self._began != (who, where):
             self._began = who, where
             self.given(who, where, offset)
 
-    def commits(self, asked: Commit, heard: Callable[[Reply | None], None]) -> Callable[[Reply | None], None]:
+    def commits(self, asked: messages.Commit, heard: Heard) -> Heard:
         """Record a commit. Return the function to call with the reply, or with None if there is none."""
         tape, world, client, call = self._tape, self._world, self._client, self._tape.call()
         places = tuple(records.Place(str(where), position.offset) for where, position in asked.positions.items())
         tape.add(records.Committing(world.now, client, call, self._group, places))
 
-        def told(reply: Reply | None) -> None:
-            [error] = reply.errors.values() if isinstance(reply, Committed) else [None]
+        def told(reply: Answer) -> None:
+            [error] = reply.errors.values() if isinstance(reply, messages.Committed) else [None]
             if error is ErrorCode.NONE:
                 tape.add(records.Committed(world.now, client, call))
             elif error in REFUSED:
@@ -106,7 +91,7 @@ class Committer(Party):
     def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         self.group = f"{self.prefix}-{group}"
         super().__init__(world, number, TopicPartition(self.group, number), "committer")
-        self._who = GroupIdentity(self.group)
+        self._who = messages.GroupIdentity(self.group)
         self._of = TopicPartition("data", number)
         self._left = 0
         self._busy = False
@@ -143,13 +128,13 @@ class Committer(Party):
         found = asked.groups.find(self.group)
         return None if found is None else brokers.get(found)
 
-    def _say(self, ask: Ask, heard: Callable[[Reply | None], None], wait_us: int = ANSWER_US) -> None:
+    def _say(self, ask: messages.Ask, heard: Heard, wait_us: int = ANSWER_US) -> None:
         """Send a request to the coordinator. `heard` receives the reply, or None if there is none."""
         broker = self._coordinator = self._coordinator or self._find()
         self._asked += 1
         number = self._asked
 
-        def told(reply: Reply | None) -> None:
+        def told(reply: Answer) -> None:
             if number == self._asked:
                 self._asked += 1
                 heard(reply)
@@ -159,7 +144,7 @@ class Committer(Party):
             return
         self.ask(
             broker,
-            lambda: broker.groups.ask(ask, lambda reply: self.hear(broker, lambda: told(reply))),
+            lambda: broker.groups.ask(ask, lambda reply: self.reply(broker, lambda: told(reply))),
             lambda: told(None),
         )
         self.later(wait_us, lambda: told(None))
@@ -181,26 +166,26 @@ class Committer(Party):
     # -- positions ---------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self._say(OffsetFetch(self.group, (self._of,)), self._looked)
+        self._say(messages.OffsetFetch(self.group, (self._of,)), self._looked)
 
-    def _looked(self, reply: Reply | None) -> None:
-        if not isinstance(reply, OffsetsFetched) or reply.error is not E.NONE:
+    def _looked(self, reply: Answer) -> None:
+        if not isinstance(reply, messages.OffsetsFetched) or reply.error is not E.NONE:
             self._again(self._look)
             return
         shown = reply.positions[self._of]
-        self._at = shown.offset if isinstance(shown, OffsetAndMetadata) else 0
+        self._at = shown.offset if isinstance(shown, messages.OffsetAndMetadata) else 0
         self._commit()
 
     def _commit(self) -> None:
         self._marks += 1
-        position = OffsetAndMetadata(
+        position = messages.OffsetAndMetadata(
             self._at + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
         )
-        asked = Commit(self._who, {self._of: position})
+        asked = messages.Commit(self._who, {self._of: position})
         self._say(asked, lambda reply: self._committed(asked, position, reply))
 
-    def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
-        error = reply.errors[self._of] if isinstance(reply, Committed) else None
+    def _committed(self, asked: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
+        error = reply.errors[self._of] if isinstance(reply, messages.Committed) else None
         if error is E.NONE:
             self._at = position.offset
             self._left -= 1
@@ -240,8 +225,8 @@ class Member(Committer):
         self._teller = Teller(world, self.group)
         self._id = ""
 
-    def _say(self, ask: Ask, heard: Callable[[Reply | None], None], wait_us: int = ANSWER_US) -> None:
-        if isinstance(ask, Commit):
+    def _say(self, ask: messages.Ask, heard: Heard, wait_us: int = ANSWER_US) -> None:
+        if isinstance(ask, messages.Commit):
             self._teller.begins(self._who, self._of, self._at)
             heard = self._teller.commits(ask, heard)
         super()._say(ask, heard, wait_us)
@@ -250,12 +235,15 @@ class Member(Committer):
         self._join()
 
     def _join(self) -> None:
-        who, protocols = GroupIdentity(self.group, self._id, instance=self.name), (SupportedProtocol("by turns", b""),)
-        ask = Join(who, "consumer", protocols, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
+        who, protocols = (
+            messages.GroupIdentity(self.group, self._id, instance=self.name),
+            (messages.SupportedProtocol("by turns", b""),),
+        )
+        ask = messages.Join(who, "consumer", protocols, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
         self._say(ask, self._joined, JOIN_US)
 
-    def _joined(self, reply: Reply | None) -> None:
-        if not isinstance(reply, Joined):
+    def _joined(self, reply: Answer) -> None:
+        if not isinstance(reply, messages.Joined):
             self._again(self._join)
         elif reply.error is E.MEMBER_ID_REQUIRED:
             self._id = reply.member
@@ -264,14 +252,14 @@ class Member(Committer):
             self._fenced(reply.error)
         else:
             self._id = reply.member
-            self._who = GroupIdentity(self.group, reply.member, reply.generation, self.name)
+            self._who = messages.GroupIdentity(self.group, reply.member, reply.generation, self.name)
             dealt = _dealt(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
             self.world.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
-            self._say(Sync(self._who, dealt), self._synced, JOIN_US)
+            self._say(messages.Sync(self._who, dealt), self._synced, JOIN_US)
 
-    def _synced(self, reply: Reply | None) -> None:
-        if not isinstance(reply, Synced):
+    def _synced(self, reply: Answer) -> None:
+        if not isinstance(reply, messages.Synced):
             self._again(self._join)
         elif reply.error is not E.NONE or not reply.assignment:
             self._fenced(reply.error)
@@ -289,10 +277,10 @@ class Member(Committer):
         elif share < 0.3:
             self._commit()
         else:
-            self._say(Heartbeat(self._who), self._beaten)
+            self._say(messages.Heartbeat(self._who), self._beaten)
 
-    def _beaten(self, reply: Reply | None) -> None:
-        if not isinstance(reply, HeartbeatAnswered):
+    def _beaten(self, reply: Answer) -> None:
+        if not isinstance(reply, messages.HeartbeatAnswered):
             self._again(self._next)
         elif reply.error is E.NONE:
             super()._next()
@@ -311,9 +299,9 @@ class Member(Committer):
         if self.random.random() < 0.5:
             self._left_it(None)
         else:
-            self._say(Leave(self.group, (LeavingMember(self._id),)), self._left_it)
+            self._say(messages.Leave(self.group, (messages.LeavingMember(self._id),)), self._left_it)
 
-    def _left_it(self, _: Reply | None) -> None:
+    def _left_it(self, _: messages.Reply | None) -> None:
         self._id, self._busy = "", False
         if self._left:
             self.give(0)
@@ -324,26 +312,26 @@ class Repeating(Member):
 
     def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         super().__init__(world, number, group)
-        self._last: Commit | None = None
+        self._last: messages.Commit | None = None
 
-    def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
+    def _committed(self, asked: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
         self._last = asked
         super()._committed(asked, position, reply)
 
-    def _synced(self, reply: Reply | None) -> None:
+    def _synced(self, reply: Answer) -> None:
         broker = self._coordinator
         super()._synced(reply)
         late, self._last = self._last, None
-        if broker is None or late is None or not isinstance(reply, Synced) or reply.error is not E.NONE:
+        if broker is None or late is None or not isinstance(reply, messages.Synced) or reply.error is not E.NONE:
             return
         late = self._repeats(broker, late)
         if late is not None:
             told = self._teller.commits(late, lambda _: None)
-            act = partial(broker.groups.ask, late, lambda reply: self.hear(broker, lambda: told(reply)))
+            act = partial(broker.groups.ask, late, lambda reply: self.reply(broker, lambda: told(reply)))
             self.ask(broker, act, lambda: None)
 
     @abstractmethod
-    def _repeats(self, broker: Any, late: Commit) -> Commit | None:
+    def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
         """Return the commit, if it is to arrive once more."""
 
 
@@ -352,7 +340,7 @@ class Hasty(Repeating):
 
     mark = "late "
 
-    def _repeats(self, broker: Any, late: Commit) -> Commit | None:
+    def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
         if late.who.member != self._who.member or late.who.generation >= self._who.generation:
             return None
         self.world.counted("late commits")
@@ -379,7 +367,7 @@ class Named(Repeating):
         else:
             super()._next()
 
-    def _repeats(self, broker: Any, late: Commit) -> Commit | None:
+    def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
         if late.who.member == self._who.member:
             return None
         self.world.counted("commits of former bearers")
@@ -392,7 +380,7 @@ class Named(Repeating):
         self._left_it(None)
 
 
-def _dealt(joined: Joined) -> dict[str, bytes]:
+def _dealt(joined: messages.Joined) -> dict[str, bytes]:
     """Assign each member another partition than in the generation before, so that a mix-up is noticed."""
     count = len(joined.members)
     return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}

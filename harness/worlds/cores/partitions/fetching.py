@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from harness.worlds.cores.partitions.simulator import ReplicaHost
 from kraft_controller.core.names import BrokerId
@@ -47,7 +47,8 @@ class Fetcher:
                 self._again(max(at - broker.clock(), 1))
             return
         for part in request.fetch.parts if request.fetch is not None else ():
-            broker.world.keeper.asks(broker, part.where, part.offset)
+            asking: Any = broker
+            broker.world.keeper.asks(asking, part.where, part.offset)
         self._busy = True
         self._asked += 1
         number = self._asked

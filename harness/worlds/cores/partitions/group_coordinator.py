@@ -57,9 +57,7 @@ class Groups:
         if not topic.is_counted():
             self._broker.turn()
             return None
-        found: BrokerId | None = self._broker.metadata.leader(
-            TopicPartition(OFFSETS_TOPIC, topic.partition_of(group))
-        )
+        found: BrokerId | None = self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, topic.partition_of(group)))
         return found
 
     def ask(self, ask: Ask, answer: Callable[[Reply], None]) -> None:

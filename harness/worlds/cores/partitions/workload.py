@@ -6,22 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
-from harness.faults import (
-    AllowUnclean,
-    Blackout,
-    BreakDisk,
-    CommitPositions,
-    Consume,
-    CutBroker,
-    DeleteRecords,
-    LosePower,
-    PartBrokers,
-    Produce,
-    Replication,
-    SlowBroker,
-    SlowStore,
-    WipeBroker,
-)
+from harness import faults
 from harness.worlds.controller import people
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
@@ -51,28 +36,28 @@ class PartitionsWorkload(ControllerWorkload):
 
     # -- clients -----------------------------------------------------------------------------------------
 
-    def _produce(self, op: Produce) -> None:
+    def _produce(self, op: faults.Produce) -> None:
         where = people.where_of(op.topic, op.partition)
         key = op.client, where, op.acks
         if key not in self.producers:
             self.producers[key] = Producer(self.world, op.client, where, op.acks)
         self.producers[key].give(op.count)
 
-    def _consume(self, op: Consume) -> None:
+    def _consume(self, op: faults.Consume) -> None:
         where = people.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where)
 
-    def _commit(self, op: CommitPositions) -> None:
+    def _commit(self, op: faults.CommitPositions) -> None:
         key = op.client, op.group, op.part
         if key not in self.committers:
             self.committers[key] = _COMMITTERS[op.part](self.world, op.client, op.group)
         self.committers[key].give(op.count)
 
-    def _delete_records(self, op: DeleteRecords) -> None:
+    def _delete_records(self, op: faults.DeleteRecords) -> None:
         Deleter(self.world, DELETER, people.where_of(op.topic, op.partition), op.percent)
 
-    def _allow(self, op: AllowUnclean) -> None:
+    def _allow(self, op: faults.AllowUnclean) -> None:
         self._ask(_set_unclean(people.name_of(op.topic), op.unclean == "allowed"))
 
     # -- brokers -----------------------------------------------------------------------------------------
@@ -87,7 +72,7 @@ class PartitionsWorkload(ControllerWorkload):
             return "a leader is away"
         return "all in sync" if all(len(state.isr) >= factor for state, factor in known) else "not all in sync"
 
-    def _lose_power(self, op: LosePower) -> None:
+    def _lose_power(self, op: faults.LosePower) -> None:
         if op.calls:
             aimed = self._named(op)  # it need not be up
             aimed.disk.crash_in(op.calls, partial(self._lost_at, op, aimed))
@@ -95,38 +80,38 @@ class PartitionsWorkload(ControllerWorkload):
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
 
-    def _lost_at(self, op: LosePower, broker: PartitionBroker, kind: str, _: str) -> Crashed:
+    def _lost_at(self, op: faults.LosePower, broker: PartitionBroker, kind: str, _: str) -> Crashed:
         self.world.counted(f"crash {kind}")
         return Crashed(broker, op.loss, op.down_ms)
 
-    def _blackout(self, op: Blackout) -> None:
+    def _blackout(self, op: faults.Blackout) -> None:
         self._hit(op)
         for broker in self.world.brokers.values():
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
 
-    def _wipe(self, op: WipeBroker) -> None:
+    def _wipe(self, op: faults.WipeBroker) -> None:
         if (broker := self._who(op)) is not None:
             broker.lose_disk()
             self.world.start_later(broker, op.down_ms)
 
-    def _break_disk(self, op: BreakDisk) -> None:
+    def _break_disk(self, op: faults.BreakDisk) -> None:
         if (broker := self._who(op)) is not None:
             broker.disk.fails(op.error, op.nth)
             self._undo(op.down_ms, broker.mend)
 
-    def _cut(self, op: CutBroker) -> None:
+    def _cut(self, op: faults.CutBroker) -> None:
         if (broker := self._who(op)) is not None:
             self._change(self.world.wires.cut, broker.id, 1, op.for_ms)
 
-    def _part(self, op: PartBrokers) -> None:
+    def _part(self, op: faults.PartBrokers) -> None:
         brokers = self.world.script.brokers
         one, other = (op.broker - 1) % brokers + 1, (op.other - 1) % brokers + 1
         if one != other:
             self._hit(op)
             self._change(self.world.wires.parted, (min(one, other), max(one, other)), 1, op.for_ms)
 
-    def _slow(self, op: SlowBroker) -> None:
+    def _slow(self, op: faults.SlowBroker) -> None:
         if (broker := self._who(op)) is not None:
             self._change(self.world.wires.slow, broker.id, op.more_ms * 1_000, op.for_ms)
 
@@ -141,7 +126,7 @@ class PartitionsWorkload(ControllerWorkload):
         add(by)
         self._undo(for_ms, partial(add, -by))
 
-    def _slow_store(self, op: SlowStore) -> None:
+    def _slow_store(self, op: faults.SlowStore) -> None:
         broker = self._who(op)
         if broker is None or broker.client is None:
             return
@@ -155,20 +140,20 @@ class PartitionsWorkload(ControllerWorkload):
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **ControllerWorkload.PERFORM,
-        Produce: _produce,
-        Consume: _consume,
-        CommitPositions: _commit,
-        DeleteRecords: _delete_records,
-        AllowUnclean: _allow,
-        LosePower: _lose_power,
-        Blackout: _blackout,
-        WipeBroker: _wipe,
-        BreakDisk: _break_disk,
-        CutBroker: _cut,
-        PartBrokers: _part,
-        SlowBroker: _slow,
-        SlowStore: _slow_store,
-        Replication: lambda _, __: None,  # the simulator has set up its brokers by it
+        faults.Produce: _produce,
+        faults.Consume: _consume,
+        faults.CommitPositions: _commit,
+        faults.DeleteRecords: _delete_records,
+        faults.AllowUnclean: _allow,
+        faults.LosePower: _lose_power,
+        faults.Blackout: _blackout,
+        faults.WipeBroker: _wipe,
+        faults.BreakDisk: _break_disk,
+        faults.CutBroker: _cut,
+        faults.PartBrokers: _part,
+        faults.SlowBroker: _slow,
+        faults.SlowStore: _slow_store,
+        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers by it
     }
 
 

@@ -86,24 +86,24 @@ class Reader(Client):
 class StoreLiveness(Liveness):
     def __init__(self, world: StoreSimulator) -> None:
         super().__init__(world)
+        self._clients: dict[int, Client] = world.workload.clients
         self._reader: Reader | None = None
         self._lists = has_lists(world.script.ops)
         self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
 
     def begin(self) -> None:
-        for client in self.world.workload.clients.values():
+        for client in self._clients.values():
             client.come_back()
         super().begin()
 
     def _unwritten(self) -> str | None:
         """The new write is that which makes the session of the reader."""
-        for client in self.world.workload.clients.values():
+        for client in self._clients.values():
             if not client.settled:
                 return client.state
         if self._reader is None:
-            clients = self.world.workload.clients
-            number = max(clients, default=0) + 1
-            clients[number] = self._reader = Reader(self.world, number)
+            number = max(self._clients, default=0) + 1
+            self._clients[number] = self._reader = Reader(self.world, number)
         return None if self._reader.done else "the last reader has not been told of all nodes"
 
     def _unequal(self, leader: Server) -> str | None:
@@ -111,10 +111,10 @@ class StoreLiveness(Liveness):
         if missing is not None:
             return missing
         world = self.world
-        for client in world.workload.clients.values():
+        for client in self._clients.values():
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, and its server does not know"
-        alive = {client.session for client in world.workload.clients.values()}
+        alive = {client.session for client in self._clients.values()}
         abandoned = [
             session for session in world.servers[leader.id].machine.store.sessions.table if session not in alive
         ]

@@ -63,7 +63,7 @@ class ToldNode(Node):
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         for write in self._out.save:
             if type(write) is Append and write.batch.config:
-                self.server.tell_change(write.batch)  # it waits to be written, in front of what is proposed now
+                self.server.report_change(write.batch)  # it waits to be written, in front of what is proposed now
         first = super().propose(payloads, now)
         judge = self.server.world.judge
         judge.proposed(self.me, first, payloads)
@@ -197,16 +197,16 @@ class StoreServer(Server):
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
+    def receive(self, source: ServerId, message: Message | LinkEvent) -> None:
         kind: type[Any] = type(message)
         if kind is bytes:
-            self._hear_relay(source, cast(bytes, message))
+            self._receive_relay(source, cast(bytes, message))
             return
         if kind is LinkUp:
             self._link_up(source, message.dialled)  # type: ignore[union-attr]
         elif kind is LinkDown:
             self._link_lost(self.channels.down(source, message.dialled))  # type: ignore[union-attr]
-        super().hear(source, message)
+        super().receive(source, message)
 
     def _link_up(self, peer: ServerId, dialled: bool) -> None:
         end = (self.dialled if dialled else self.accepted)[peer]
@@ -216,7 +216,7 @@ class StoreServer(Server):
         if channel is not None:
             self.requests.on_link_down(channel)
 
-    def _hear_relay(self, source: ServerId, frame: bytes) -> None:
+    def _receive_relay(self, source: ServerId, frame: bytes) -> None:
         """The first field of a frame's list is its kind, and each kind goes one way only."""
         world = self.world
         if frame[HEADER_BYTES + 1] < _TO_LEARNER_FROM:
@@ -268,7 +268,7 @@ class StoreServer(Server):
     def send_and_save(self, ready: Ready) -> None:
         if self._in_hand is not ready:
             self._hand_over(ready)
-        self._say(ready)
+        self._send_all(ready)
         for action in ready.links:
             if isinstance(action, HangUp):
                 self._link_lost(self.channels.down(action.peer, action.dialled))
@@ -303,10 +303,10 @@ class StoreServer(Server):
         if channel is not None and channel.over:  # there was no such log any more
             self._link_lost(self.channels.down(to, dialled=False))
 
-    def tell_change(self, batch: Batch) -> None:
+    def report_change(self, batch: Batch) -> None:
         if batch.first > self._told_change:
             self._told_change = batch.first
-            super().tell_change(batch)
+            super().report_change(batch)
 
     # -- the machine -----------------------------------------------------------------------------------
 

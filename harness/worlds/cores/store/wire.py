@@ -111,7 +111,7 @@ class Wire:
         if not self.gone:
             self.gone = self._cut = True
             self._world.push(self._world.now + self._sooner_or_later(), self._over, None, None)
-            self._world.push(self._world.now + self._sooner_or_later(), self._hear_end, None, None)
+            self._world.push(self._world.now + self._sooner_or_later(), self._receive_end, None, None)
 
     def _sooner_or_later(self) -> int:
         return self._delay() if self._random.random() < 0.5 else int(self._random.random() * self._patience)
@@ -125,14 +125,14 @@ class Wire:
         if not self.gone:
             self.gone = True
             self._world.push(
-                max(self._world.now + (late_us or self._sooner_or_later()), self._up_at), self._hear_end, None, None
+                max(self._world.now + (late_us or self._sooner_or_later()), self._up_at), self._receive_end, None, None
             )
 
-    def _hear_end(self, _: None, __: None) -> None:
+    def _receive_end(self, _: None, __: None) -> None:
         server, shell = self.server, self.shell
         if shell is None or server.life != self.life:
             return
         if server.paused:
-            server.defer(self._hear_end, None, None)
+            server.defer(self._receive_end, None, None)
             return
         shell.hung_up()

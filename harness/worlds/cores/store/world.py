@@ -21,6 +21,7 @@ class StoreNetwork(Network):
 
 
 class StoreWorld(StoreSimulator):
+    servers: list[StoreServer]
     server_type = StoreServer
     network_type = StoreNetwork
     nemesis_type = Nemesis
