@@ -396,7 +396,7 @@ class ServerStates:
         stage.recorder.facts, stage.network.outputs = [], []
         try:
             if given[0] == "receive":
-                server.receive(given[1], self.messages.values[given[2]])
+                server.receive(given[1], self.messages.values[given[2]])  # type: ignore[arg-type]
             else:
                 getattr(server, given[0])(*given[1:])
         except OutOfScopeError:

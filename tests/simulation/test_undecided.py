@@ -24,6 +24,7 @@ from harness.rerun import LINE_MAX, rerun
 from harness.scripts import ScriptError, dumps, loads
 from harness.spark.rows import run_row
 from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
+from harness.worlds.cores import simulator
 from harness.worlds.cores import world as cores
 from harness.worlds.cores.store.simulator import with_cause
 from harness.worlds.cores.workload import Workload
@@ -35,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_run_that_takes_too_many_events_is_undecided(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cores, "EVENTS_MAX", 500)
+    monkeypatch.setattr(simulator, "EVENTS_MAX", 500)
     outcome = cores.run(script_from_seed(42))
     assert outcome.undecided
     assert not outcome.held

@@ -58,10 +58,6 @@ class Clock:
             self._one *= percent
             self._many *= 100
 
-    @property
-    def at_usual_rate(self) -> bool:
-        return self._one == self._many
-
     # -- the wall ----------------------------------------------------------------------------------------
 
     def wall_ms(self) -> int:

@@ -8,30 +8,42 @@ from typing import Any, Final, TypeAlias
 
 from harness import faults
 from harness.worlds.cores.injection import Injection, Injector, Undo, at_running, at_server, done
+from harness.worlds.cores.network import Network
 from harness.worlds.cores.server import Server
 from zab.core.zxid import ServerId
 
 Pair: TypeAlias = tuple[ServerId, ServerId]
 """A direction: from the first to the second."""
+Act: TypeAlias = Callable[[ServerId, ServerId], None]
 
 
-# -- directions that are blocked -------------------------------------------------------------------------
-
-
-def _blocking(pairs_of: Callable[[Injector, Any], Sequence[Pair] | None]) -> Injection:
-    def inject(nemesis: Injector, fault: Any) -> Undo | None:
-        pairs, network = pairs_of(nemesis, fault), nemesis.world.network
-        if pairs is None:
-            return None
-        _each(network.block, pairs)
-        return partial(_each, network.unblock, pairs)
-
-    return inject
-
-
-def _each(act: Callable[[ServerId, ServerId], None], pairs: Sequence[Pair]) -> None:
+def _each(act: Act, pairs: Sequence[Pair]) -> None:
     for pair in pairs:
         act(*pair)
+
+
+def _during(begin: Act, end: Act, *pairs: Pair) -> Undo:
+    _each(begin, pairs)
+    return partial(_each, end, pairs)
+
+
+def _blocked(nemesis: Injector, *pairs: Pair) -> Undo:
+    return _during(nemesis.world.network.block, nemesis.world.network.unblock, *pairs)
+
+
+def _at_pair(inject: Callable[[Injector, Network, Pair, Any], Undo | None]) -> Injection:
+    """Inject into the direction that the fault names, if it is one between two servers."""
+
+    def injected(nemesis: Injector, fault: Any) -> Undo | None:
+        source, target = nemesis.who(fault.source), nemesis.who(fault.target)
+        if source is None or target is None or source is target:
+            return None
+        return inject(nemesis, nemesis.world.network, (source.id, target.id), fault)
+
+    return injected
+
+
+# -- directions between groups ---------------------------------------------------------------------------
 
 
 def _between_groups(ids: Sequence[ServerId], groups: Sequence[Sequence[ServerId]]) -> list[Pair]:
@@ -43,18 +55,17 @@ def _between_groups(ids: Sequence[ServerId], groups: Sequence[Sequence[ServerId]
     ]
 
 
-def _partition(nemesis: Injector, fault: faults.Partition) -> list[Pair] | None:
+def _partition(nemesis: Injector, fault: faults.Partition) -> Undo | None:
     groups = [[server.id for sid in group if (server := nemesis.who(sid)) is not None] for group in fault.groups]
-    return _between_groups(nemesis.ids(), groups) or None
+    pairs = _between_groups(nemesis.ids(), groups)
+    return _blocked(nemesis, *pairs) if pairs else None
 
 
-def _split(nemesis: Injector, fault: faults.Split) -> list[Pair] | None:
-    begin = nemesis.who(fault.server)
-    if begin is None:
-        return None
+def _split(nemesis: Injector, begin: Server, fault: faults.Split) -> Undo | None:
     founded = [server.id for server in nemesis.founded()]
     at = founded.index(begin.id)
-    return shape(fault.shape, [*founded[at:], *founded[:at]]) or None
+    pairs = shape(fault.shape, [*founded[at:], *founded[:at]])
+    return _blocked(nemesis, *pairs) if pairs else None
 
 
 def shape(name: str, ids: Sequence[ServerId]) -> list[Pair]:
@@ -75,16 +86,6 @@ def _heard(place: int, count: int) -> list[int]:
     return [place, *((place + step) % count for step in steps)]
 
 
-def _isolated(nemesis: Injector, fault: faults.Isolate) -> list[Pair] | None:
-    server = nemesis.who(fault.server)
-    return None if server is None else _from(nemesis, server) + _to(nemesis, server)
-
-
-def _deafened(nemesis: Injector, fault: faults.Deaf) -> list[Pair] | None:
-    server = nemesis.who(fault.server)
-    return None if server is None else _to(nemesis, server)
-
-
 def _from(nemesis: Injector, server: Server) -> list[Pair]:
     return [(server.id, sid) for sid in nemesis.ids() if sid != server.id]
 
@@ -93,29 +94,7 @@ def _to(nemesis: Injector, server: Server) -> list[Pair]:
     return [(sid, server.id) for sid in nemesis.ids() if sid != server.id]
 
 
-def _pair(nemesis: Injector, fault: Any) -> Pair | None:
-    source, target = nemesis.who(fault.source), nemesis.who(fault.target)
-    return None if source is None or target is None or source is target else (source.id, target.id)
-
-
-def _apart(nemesis: Injector, fault: faults.Apart) -> list[Pair] | None:
-    pair = _pair(nemesis, fault)
-    return None if pair is None else [pair, (pair[1], pair[0])]
-
-
-def _one_way(nemesis: Injector, fault: faults.OneWay) -> list[Pair] | None:
-    pair = _pair(nemesis, fault)
-    return None if pair is None else [pair]
-
-
 # -- one direction, or all -------------------------------------------------------------------------------
-
-
-def _clog(nemesis: Injector, fault: faults.Clog) -> Undo | None:
-    if pair := _pair(nemesis, fault):
-        nemesis.world.network.clog(*pair)
-        return partial(nemesis.world.network.unclog, *pair)
-    return None
 
 
 def _swizzle(nemesis: Injector, fault: faults.Swizzle) -> Undo:
@@ -136,26 +115,20 @@ def _around(nemesis: Injector, sid: ServerId) -> list[Pair]:
     return [pair for other in nemesis.ids() if other != sid for pair in ((sid, other), (other, sid))]
 
 
-def _overflow(nemesis: Injector, fault: faults.Overflow) -> None:
+def _overflow(nemesis: Injector, network: Network, pair: Pair, fault: faults.Overflow) -> None:
     """Bound the messages that wait. It counts as a hit when a link is cut for that."""
-    if pair := _pair(nemesis, fault):
-        network = nemesis.world.network
-        network.bound(*pair, fault.most, partial(nemesis.hit, fault))
-        nemesis.later(fault.for_ms, partial(network.unbound, *pair))
+    network.bound(*pair, fault.most, partial(nemesis.hit, fault))
+    nemesis.later(fault.for_ms, partial(network.unbound, *pair))
 
 
-def _delay(nemesis: Injector, fault: faults.Delay) -> Undo | None:
-    if pair := _pair(nemesis, fault):
-        nemesis.world.network.delay(*pair, fault.more_ms * 1_000)
-        return partial(nemesis.world.network.delay, *pair, -fault.more_ms * 1_000)
-    return None
+def _delay(_: Injector, network: Network, pair: Pair, fault: faults.Delay) -> Undo:
+    network.delay(*pair, fault.more_ms * 1_000)
+    return partial(network.delay, *pair, -fault.more_ms * 1_000)
 
 
-def _loss(nemesis: Injector, fault: faults.Loss) -> Undo | None:
-    if pair := _pair(nemesis, fault):
-        nemesis.world.network.lose(*pair, fault.percent)
-        return partial(nemesis.world.network.lose, *pair, -fault.percent)
-    return None
+def _loss(_: Injector, network: Network, pair: Pair, fault: faults.Loss) -> Undo:
+    network.lose(*pair, fault.percent)
+    return partial(network.lose, *pair, -fault.percent)
 
 
 def _flaky(nemesis: Injector, fault: faults.Flaky) -> Undo:
@@ -179,9 +152,6 @@ def _reorder(nemesis: Injector, fault: faults.Reorder) -> Undo:
     return partial(nemesis.world.network.reordering.remove, held)
 
 
-# -- links -----------------------------------------------------------------------------------------------
-
-
 def _cut_links(nemesis: Injector, server: Server, _: faults.CutLinks) -> Undo:
     nemesis.world.network.cut(server)
     return done
@@ -192,17 +162,19 @@ def _double_links(nemesis: Injector, server: Server, _: faults.DoubleLinks) -> U
 
 
 INJECTIONS: Final[dict[type, Injection]] = {
-    faults.Partition: _blocking(_partition),
-    faults.Split: _blocking(_split),
-    faults.Isolate: _blocking(_isolated),
-    faults.Apart: _blocking(_apart),
-    faults.OneWay: _blocking(_one_way),
-    faults.Deaf: _blocking(_deafened),
-    faults.Clog: _clog,
+    faults.Partition: _partition,
+    faults.Split: at_server(_split),
+    faults.Isolate: at_server(
+        lambda nemesis, server, _: _blocked(nemesis, *_from(nemesis, server), *_to(nemesis, server))
+    ),
+    faults.Deaf: at_server(lambda nemesis, server, _: _blocked(nemesis, *_to(nemesis, server))),
+    faults.Apart: _at_pair(lambda nemesis, _, pair, __: _blocked(nemesis, pair, (pair[1], pair[0]))),
+    faults.OneWay: _at_pair(lambda nemesis, _, pair, __: _blocked(nemesis, pair)),
+    faults.Clog: _at_pair(lambda _, network, pair, __: _during(network.clog, network.unclog, pair)),
     faults.Swizzle: _swizzle,
-    faults.Overflow: _overflow,
-    faults.Delay: _delay,
-    faults.Loss: _loss,
+    faults.Overflow: _at_pair(_overflow),
+    faults.Delay: _at_pair(_delay),
+    faults.Loss: _at_pair(_loss),
     faults.Flaky: _flaky,
     faults.Reorder: _reorder,
     faults.CutLinks: at_server(_cut_links),

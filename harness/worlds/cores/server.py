@@ -384,7 +384,8 @@ class Server:
     def _save(self, writes: Sequence[effects.Write]) -> None:
         judge, me = self.world.judge, self.id
         for write in writes:
-            self.world.record(me, "saves", 0, write)
+            if self.world.trace is not None:
+                self.world.record(me, "saves", 0, write)
             if isinstance(write, Append):
                 batch = write.batch
                 judge.appended(me, batch)
@@ -408,7 +409,8 @@ class Server:
 
     def saved(self, ticket: Ticket) -> None:
         world = self.world
-        world.record(self.id, "saved", 0, ticket)
+        if world.trace is not None:
+            world.record(self.id, "saved", 0, ticket)
         before = self.node.durable
         self.node.holds(self.storage.held)
         try:
@@ -458,7 +460,8 @@ class Server:
             self._send_log(to, message)
         else:
             self.world.network.tell(self.id, to, message)
-            self.world.record(self.id, "tells", to, message)
+            if self.world.trace is not None:
+                self.world.record(self.id, "tells", to, message)
 
     def _send_snapshot(self, to: ServerId, message: effects.SendSnapshot) -> None:
         machine = self.machine
@@ -527,7 +530,8 @@ class Server:
         self._snapshot_if_due()
 
     def _apply_batch(self, batch: Batch) -> None:
-        self.world.record(self.id, "applies", 0, batch)
+        if self.world.trace is not None:
+            self.world.record(self.id, "applies", 0, batch)
         self.world.judge.applied(self.id, batch)
         self._feed(batch)
 

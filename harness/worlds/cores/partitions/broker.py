@@ -246,11 +246,6 @@ class PartitionBroker(Broker):
             answer(results)
         self.turn()
 
-    @property
-    def waited_for(self) -> int:
-        """The number of requests without a reply."""
-        return len(self._waiting)
-
     # -- what the core wants -----------------------------------------------------------------------------
 
     def turn(self) -> None:
