@@ -1,8 +1,10 @@
-"""A description of an exception: its type, the function and line that raised it, and its message."""
+"""Exceptions: their description, with the function and line that raised them, and Ctrl-C out of tasks of Trio."""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -13,3 +15,14 @@ def described(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}{where}: {error}"
+
+
+@contextmanager
+def interrupts_bare() -> Iterator[None]:
+    """Raise a Ctrl-C that comes out of Trio's tasks in a group as a plain one."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
+        raise KeyboardInterrupt from None

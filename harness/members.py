@@ -9,6 +9,10 @@ from zab.core.ensemble import Ensemble, Group, Role, Server
 from zab.core.zxid import ServerId
 
 
+def member(sid: ServerId, role: Role = Role.PARTICIPANT) -> Server:
+    return Server(sid, f"s{sid}", 2888, 3888, role)
+
+
 def with_server(ensemble: Ensemble, server: Server) -> Ensemble | None:
     """None where nobody would be left whose vote counts."""
     if not ensemble.groups:

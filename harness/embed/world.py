@@ -87,7 +87,7 @@ class EmbedWorkload(EveryWorkload):
         return made
 
     def _perform_invoke(self, op: Invoke) -> None:
-        world = self._world
+        world = self.world
         server = world.leader() if op.server < 1 else world.servers[op.server]
         if server is not None and server.up:
             self._invoke(server, [request_bytes(op.request)])

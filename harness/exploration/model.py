@@ -205,7 +205,7 @@ class Model:
                 ("loses its link to" if dialled else "loses the link from", place, other, -1), after, place, step
             )
         else:
-            step = self.servers.step(state[place], ("hear", peer, message))
+            step = self.servers.step(state[place], ("receive", peer, message))
         return self._done(("receives from", place, other, message), after, place, step)
 
     def _act(

@@ -18,12 +18,12 @@ from attrs import define, evolve, field, frozen
 from harness.checkers import Judge
 from harness.exploration.canonical import Key, Moment, Serial, Sid, Walk
 from harness.faults import Script
+from harness.members import member
 from harness.script.script import Knobs
+from harness.worlds.common import settings_of
 from harness.worlds.cores.server import Server
-from harness.worlds.cores.workload import member
 from harness.worlds.cores.world import World
 from harness.worlds.cores.writer import Writer
-from harness.worlds.settings import settings_of
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.leader.leader import Leader
@@ -128,7 +128,7 @@ class WriteQueue(Writer):
 class Outlets:
     """The network as one server sees it: collects what the server sends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object) -> None:
         self.outputs: list[Output] = []
 
     def dial(self, server: ExploredServer, to: ServerId) -> None:
@@ -168,8 +168,8 @@ class ExploredServer(Server):
 
     world: Stage
 
-    def __init__(self, world: Stage, sid: ServerId, ensemble: Ensemble) -> None:
-        super().__init__(world, sid, ensemble, "")
+    def __init__(self, world: Stage, sid: ServerId, _: Ensemble, seed: str) -> None:
+        super().__init__(world, IDS[sid - 1], membership(NOTHING), seed)
         self.keep(Disk())
         self.writes = WriteQueue(self)
         self.writer = self.writes
@@ -240,13 +240,13 @@ class ExploredServer(Server):
     def link_up(self, peer: ServerId, dialled: bool) -> None:
         (self.dialled if dialled else self.accepted)[peer] = True  # type: ignore[assignment]
         self.dialling.discard(peer)
-        self.hear(peer, LinkUp(dialled))
+        self.receive(peer, LinkUp(dialled))
 
     def link_down(self, peer: ServerId, dialled: bool) -> None:
         self.close(peer, dialled)
         if dialled:
             self.dialling.discard(peer)
-        self.hear(peer, LinkDown(dialled))
+        self.receive(peer, LinkDown(dialled))
 
     def write(self) -> None:
         self.saved(self.writes.write_next(self.contents))
@@ -264,12 +264,12 @@ class ExploredServer(Server):
             vote = Notification(state, leader, NOTHING, Epoch(0), turn, node.ensemble)
             node.step(source, vote, self.now_ms)
         assert node.state is not State.LOOKING
-        self._turn()
+        self.turn_soon()
 
     def decide(self) -> None:
         """End the election that a quorum has agreed on, without a wait for a better vote."""
         self.node.tick(self.now_ms)
-        self._turn()
+        self.turn_soon()
 
     def stall(self) -> None:
         """The process stops for longer than every time limit, and then goes on."""
@@ -279,7 +279,7 @@ class ExploredServer(Server):
         node.tick(now)
         if node._role is role and isinstance(role, Leader):
             node.tick(node.deadline)  # a leader checks its quorum at every second tick
-        self._turn()
+        self.turn_soon()
 
 
 def no_jitter(most: Millis) -> Millis:
@@ -289,19 +289,15 @@ def no_jitter(most: Millis) -> Millis:
 class Stage(World):
     """The simulated world of one server at a time: takes a state, gives one input, and returns the next state."""
 
+    server_type = ExploredServer
     network: Outlets  # type: ignore[assignment]
+    network_type = Outlets
 
     def __init__(self) -> None:
         super().__init__(Script(0, knobs=KNOBS))
         self.recorder = Recorder(self.judge)
         self.judge = self.recorder  # type: ignore[assignment]
         self.acknowledged = lambda server, zxid: self.judge.acknowledged(server.id, zxid)
-
-    def make_server(self, sid: ServerId, seed: str) -> ExploredServer:
-        return ExploredServer(self, IDS[sid - 1], membership(NOTHING))
-
-    def make_network(self, seed: str) -> Outlets:  # type: ignore[override]
-        return Outlets()
 
 
 @frozen
@@ -399,8 +395,8 @@ class ServerStates:
         server = self._load(state)
         stage.recorder.facts, stage.network.outputs = [], []
         try:
-            if given[0] == "hear":
-                server.hear(given[1], self.messages.values[given[2]])  # type: ignore[arg-type]
+            if given[0] == "receive":
+                server.receive(given[1], self.messages.values[given[2]])  # type: ignore[arg-type]
             else:
                 getattr(server, given[0])(*given[1:])
         except OutOfScopeError:

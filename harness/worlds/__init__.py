@@ -8,39 +8,25 @@ from typing import Any, Final, Protocol
 
 from attrs import evolve, frozen
 
-from harness.faults import (
-    BROKER_OPS,
-    MACHINES,
-    PARTITION_OPS,
-    Ask,
-    Connect,
-    Fault,
-    Invoke,
-    Leave,
-    Op,
-    Reconfigure,
-    Script,
-    Vanish,
-    Write,
-)
+from harness import faults
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
 from harness.script.names import is_users
 
-OF_CLIENTS: Final = (Connect, Ask, Leave, Vanish)
+OF_CLIENTS: Final = (faults.Connect, faults.Ask, faults.Leave, faults.Vanish)
 ALIEN: Final = {
-    "list": (Invoke, *OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS),
-    "store": (Invoke, Write, *BROKER_OPS, *PARTITION_OPS),
-    "controller": (Invoke, Write, *OF_CLIENTS, *PARTITION_OPS),
-    "partitions": (Invoke, Write, *OF_CLIENTS),
+    "list": (faults.Invoke, *OF_CLIENTS, *faults.BROKER_OPS, *faults.PARTITION_OPS),
+    "store": (faults.Invoke, faults.Write, *faults.BROKER_OPS, *faults.PARTITION_OPS),
+    "controller": (faults.Invoke, faults.Write, *OF_CLIENTS, *faults.PARTITION_OPS),
+    "partitions": (faults.Invoke, faults.Write, *OF_CLIENTS),
 }
 """By the machine of a script: what can only be asked of another one."""
-ALIEN_TO_USERS: Final = (*OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS)
+ALIEN_TO_USERS: Final = (*OF_CLIENTS, *faults.BROKER_OPS, *faults.PARTITION_OPS)
 """The same for a machine of the user's own."""
 
 
 class Run(Protocol):
-    def __call__(self, script: Script, *, trace: bool = False) -> Outcome: ...
+    def __call__(self, script: faults.Script, *, trace: bool = False) -> Outcome: ...
 
 
 @frozen
@@ -49,9 +35,9 @@ class World:
 
     name: str
     about: str
-    can: Callable[[Fault | Op], bool]
+    can: Callable[[faults.Fault | faults.Op], bool]
     run: Run
-    machines: tuple[str, ...] = MACHINES
+    machines: tuple[str, ...] = faults.MACHINES
     """What can be replicated there."""
     regroups: bool = True
     """Whether members change where quorums are of groups."""
@@ -62,16 +48,16 @@ class World:
         """In whose scripts it may stand here."""
         return tuple(name for name in self.machines if not issubclass(kind, ALIEN[name]))
 
-    def playable(self, script: Script) -> Playable:
+    def playable(self, script: faults.Script) -> Playable:
         if script.machine not in self.machines:
             where = f"the world of {self.name}"
             raise ScriptError(f"script.machine: {where} has {', '.join(self.machines)}, and no {script.machine}")
         items = (*script.faults, *script.ops)
         alien: tuple[type, ...] = ALIEN.get(script.machine, ALIEN_TO_USERS)
         if script.groups and not self.regroups:
-            alien = (*alien, Reconfigure)
+            alien = (*alien, faults.Reconfigure)
 
-        def can(item: Fault | Op) -> bool:
+        def can(item: faults.Fault | faults.Op) -> bool:
             return not isinstance(item, alien) and self.can(item)
 
         return Playable(
@@ -86,7 +72,7 @@ class World:
 
 @frozen
 class Playable:
-    script: Script
+    script: faults.Script
     """Without what this world cannot do."""
     skipped: tuple[str, ...]
     """The kinds that were taken out, by name."""

@@ -1,6 +1,7 @@
-"""What the worlds of simulated servers share, whatever turns the servers in them: a heap, a judge, and who is there.
+"""The base of simulators of servers, whatever turns the servers: the heap of events, the judge, and the processes.
 
-The nemesis, the workload and the oracle of liveness ask little of a world, and all that they ask has its name here.
+Server code, faults, workloads and the oracle of liveness know a simulator as `Common` or as a class above it. What
+`Common` needs of them in turn is in the protocols below, so that no module imports one that is above it.
 """
 
 from __future__ import annotations
@@ -16,49 +17,40 @@ from harness.availability import Availability
 from harness.checkers import Checker, Ghost, Judge, Violation
 from harness.checkers.service import NoCrash
 from harness.exceptions import described
-from harness.faults import Script
+from harness.faults import Fault, Knobs, Op, Script, Write
 from harness.history import History
+from harness.members import member, with_server
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
 from harness.probes.observer import Probes, came_to
 from harness.recoveries import Acknowledged, Hit, overlaps, recoveries
 from harness.script.checks import grouped
 from harness.trace import Trace
-from harness.worlds.cores.crashed import Crashed
-from harness.worlds.cores.liveness import Liveness
-from harness.worlds.cores.nemesis import Nemesis
-from harness.worlds.cores.workload import Workload, member
-from harness.worlds.settings import settings_of
+from harness.worlds.disks import Crashed
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import RemoteProtocolError, StorageError
 from zab.core.messages import State
 from zab.core.node import Node
-from zab.core.ready import Note
-from zab.core.zxid import Millis, ServerId
+from zab.core.ready import Note, Settings
+from zab.core.zxid import Millis, ServerId, Zxid
 
 LOOK_EVERY: Final = 50_000
 STUCK_US: Final = 20_000
-"""Within this time no run that goes on has so many events: it is some thousand for each millisecond."""
-
-
-_TELLING: Final = frozenset(
-    {"synchronize", "diverged", "history_distrusted", "history_given_up", "vetoes", "protocol_error"}
-)
-"""What servers note that says more than that it happened."""
+"""A run that advances has far fewer than `LOOK_EVERY` events in this time: about a thousand in a millisecond."""
 
 
 class TooLong(Exception):
-    """A run needs more than it may have; says what it has had."""
+    """The run exceeded its event budget."""
 
 
 class Budget:
-    """Of events. A loop in which no time goes on is a server's mistake; to take long is nobody's."""
+    """The event budget of a run. A loop without progress of time is a violation; a long run is only given up."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._looked_at = 0
         self.until = min(LOOK_EVERY, most)
-        """So many events may go by before somebody looks again."""
+        """The number of events at which `look` is due."""
 
     def look(self, events: int, now: int) -> None:
         if events >= LOOK_EVERY and now - self._looked_at < STUCK_US:
@@ -71,11 +63,13 @@ class Budget:
 
 
 class Process(Protocol):
-    """A server, as far as a world must know it to start it and to take it away."""
+    """A server, as far as a simulator must know it to start it and to crash it."""
 
     id: ServerId
     up: bool
     life: int
+    founded: bool
+    ensemble: Ensemble
     random: Random
 
     @property
@@ -83,7 +77,65 @@ class Process(Protocol):
     def crash(self, loss: str) -> None: ...
 
 
+class FaultPort(Protocol):
+    """The nemesis, as far as simulators and servers know it."""
+
+    def strike(self, fault: Fault, _: object, /) -> None: ...
+    def starts(self, server: Any, /) -> None:
+        """Prepare for a server that is about to read its disk."""
+
+    def power_fails(self, server: Any, loss: str, /) -> None:
+        """Prepare for the crash of a server, whatever its reason."""
+
+    def excuses(self, server: Any, /) -> bool:
+        """Return whether a fault caused this error of the server's disk."""
+        ...
+
+    def disk_failed(self, server: Any, /) -> None: ...
+    def act(self, server: Any, when: str, word: str, /) -> None:
+        """Let a fault that was aimed at this moment of a watched server happen."""
+
+    def can_spare(self, server: Any, wanted: Ensemble | None = None, /) -> bool: ...
+    def rest(self) -> None:
+        """End all faults."""
+
+
+class WorkloadPort(Protocol):
+    acknowledged: int
+
+    def perform(self, op: Op, _: object, /) -> None: ...
+    def write(self, op: Write, /) -> None: ...
+    def told(self, server: Any, zxid: Zxid, /) -> None:
+        """Count an acknowledged write."""
+
+
+class LivenessPort(Protocol):
+    began: int
+    bound_ms: int
+    took_ms: int
+
+    def begin(self) -> None: ...
+
+
 S = TypeVar("S", bound=Process)
+
+
+def settings_of(knobs: Knobs) -> Settings:
+    return Settings(
+        tick_ms=knobs.tick_ms,
+        init_limit=knobs.init_limit,
+        sync_limit=knobs.sync_limit,
+        finalize_wait_ms=knobs.finalize_wait_ms,
+        notification_ms_min=knobs.notification_ms_min,
+        notification_ms_max=knobs.notification_ms_max,
+        observer_delay_ms_max=knobs.notification_ms_min,
+        dial_retry_ms=knobs.dial_retry_ms,
+        outstanding_max=knobs.outstanding_max,
+        window_entries=knobs.window_entries,
+        log_sync_entries_max=knobs.log_sync_entries_max,
+        counter_max=knobs.counter_max,
+        veto_retry_ms=knobs.init_limit * knobs.tick_ms,
+    )
 
 
 def unexpected(error: BaseException) -> Violation:
@@ -103,13 +155,11 @@ def founders_of(script: Script) -> Ensemble:
 
 
 class Common(ABC, Generic[S]):
-    """A world has its time, its network and its servers, and makes its nemesis, workload and liveness in the end."""
-
     servers: list[S]
-    """By id; nobody has id 0."""
-    nemesis: Nemesis
-    workload: Workload
-    liveness: Liveness
+    """By id; no server has id 0."""
+    nemesis: FaultPort
+    workload: WorkloadPort
+    liveness: LivenessPort
 
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         self.script = script
@@ -129,7 +179,7 @@ class Common(ABC, Generic[S]):
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
         self.undecided = ""
-        """Why nobody knows, if the run was given up."""
+        """Why the run was given up, if it was."""
         self.heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
         self.serial = count(1).__next__
 
@@ -148,7 +198,7 @@ class Common(ABC, Generic[S]):
         heappush(self.heap, (at, self.serial(), act, one, other))
 
     def push_fault_end(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
-        """The end of a fault. When everything is healed before, it does not come any more."""
+        """Schedule the end of a fault, unless all faults end before."""
         self.push(at, self._end_fault, act, (one, other))
 
     def _end_fault(self, act: Callable[[Any, Any], None], what: tuple[Any, Any]) -> None:
@@ -156,7 +206,7 @@ class Common(ABC, Generic[S]):
             act(*what)
 
     def push_script(self) -> None:
-        """All that the script says, and the end of all faults."""
+        """Schedule all items of the script, and the end of all faults."""
         script = self.script
         for op in script.ops:
             self.push(op.at * 1_000, self.workload.perform, op, None)
@@ -173,21 +223,21 @@ class Common(ABC, Generic[S]):
         self.over = True
 
     def violated(self, violation: Violation) -> None:
-        """A promise is broken. The first one counts, and the run is over."""
+        """End the run at its first violation."""
         if self.violation is None and not self.over:
             self.violation = violation
             self.record(0, "violation", 0, str(violation))
         self.stop()
 
     def gave_up(self, spent: TooLong) -> None:
-        """It took more than a run may take. That breaks no promise, and keeps none."""
+        """End a run that exceeds its budget, undecided."""
         if self.violation is None and not self.over:
             self.undecided = str(spent)
             self.record(0, "gives up", 0, self.undecided)
         self.stop()
 
     def history(self) -> History | None:
-        """What the clients of the store saw."""
+        """Return what the clients of the store saw."""
         return None
 
     def outcome(self) -> Outcome:
@@ -218,7 +268,7 @@ class Common(ABC, Generic[S]):
         )
 
     def _hits(self) -> list[Hit]:
-        """All that struck, in the order in which they were over: at the latest, when everything was healed."""
+        """Return all faults that struck, in the order of their ends, which are not later than the healing."""
         healed = self.liveness.began or self.now
         hits = [Hit(kind, begin, min(end, healed)) for kind, begin, end in self.availability.hits]
         return sorted(hits, key=lambda hit: hit.end)
@@ -229,20 +279,25 @@ class Common(ABC, Generic[S]):
         return [server for server in self.servers if server.up]
 
     def leader(self) -> S | None:
-        """Who leads, of several that believe so the one of the newest epoch, and rather one that serves."""
-        best: S | None = None
-        for server in self.servers:
-            if server.up and server.node.state is State.LEADING:
-                rank = (server.node.serving, server.node.epoch)
-                if best is None or rank > (best.node.serving, best.node.epoch):
-                    best = server
-        return best
+        """Return the leader: of several, one that serves, and of these the one of the newest epoch."""
+        leading = [server for server in self.servers if server.up and server.node.state is State.LEADING]
+        return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
 
     # -- processes -------------------------------------------------------------------------------------
 
     @abstractmethod
     def start(self, server: S, life: int) -> None:
-        """Unless it runs, or has run meanwhile."""
+        """Start a server unless it runs, or has run since its life `life`."""
+
+    def join(self, sid: ServerId, ensemble: Ensemble) -> None:
+        """Start a new server, to which its operator gave the members and itself as an observer."""
+        server = self.servers[sid]
+        if not server.founded:
+            ensemble_of_file = with_server(ensemble, member(sid, Role.OBSERVER))
+            assert ensemble_of_file is not None, "an observer takes no server's vote"
+            server.ensemble = ensemble_of_file
+            server.founded = True
+            self.start(server, server.life)
 
     def revive(self, server: S) -> None:
         self.push(self.now + 1 + int(server.random.random() * 2_000), self.start, server, server.life)
@@ -255,17 +310,16 @@ class Common(ABC, Generic[S]):
 
     def crash_all(self, loss: str, down_ms: int) -> None:
         for server in self.servers[1:]:
-            # Not all at one moment again: who comes back first is chance.
+            # They do not come back at one moment: the order is left to chance.
             self.crash(server, loss, down_ms + int(server.random.random() * 50))
 
     def disk_failed(self, server: S, error: StorageError) -> None:
-        """The disk of a running server failed. It stops; that is all it may do."""
-        same: Any = server
-        if not self.nemesis.excuses(same):
+        """Stop a running server whose disk failed."""
+        if not self.nemesis.excuses(server):
             self.fell(server, "uses its disk", error)
         self.record(server.id, "stops", 0, str(error))
         self.counted("disk failed")
-        self.nemesis.disk_failed(same)
+        self.nemesis.disk_failed(server)
 
     def fell(self, server: S, doing: str, error: Exception) -> None:
         if isinstance(error, Crashed | Violation):
@@ -278,24 +332,26 @@ class Common(ABC, Generic[S]):
         if self.trace is not None:
             self.record(server.id, "notes", 0, note)
         self.counted(note.event)
-        if note.event not in _TELLING:
-            return
         fields = dict(note.fields)
-        if note.event == "synchronize":
-            self.counted(f"sync {fields['form']}")
-        elif note.event == "diverged":
-            self.judge.contradicted(
-                server.id,
-                f"finds that server {fields['peer']}, which is to follow it, has another history than it,"
-                f" although both of them have {fields['at']}",
-            )
-        elif note.event == "vetoes":
-            self.judge.contradicted(server.id, f"vetoes its leader, though no majority lost its disks: {fields['why']}")
-        elif note.event in ("history_distrusted", "history_given_up"):
-            self.judge.contradicted(server.id, f"finds that its history is not that of its leader: {fields['why']}")
-        else:
-            offence = RemoteProtocolError(str(fields["error"]))
-            self.judge.failed(server.id, f"heard {fields['message']} from {fields['source']}", offence)
+        match note.event:
+            case "synchronize":
+                self.counted(f"sync {fields['form']}")
+            case "diverged":
+                self.judge.contradicted(
+                    server.id,
+                    f"finds that server {fields['peer']}, which is to follow it, has another history than it,"
+                    f" although both of them have {fields['at']}",
+                )
+            case "vetoes":
+                what = f"vetoes its leader, though no majority lost its disks: {fields['why']}"
+                self.judge.contradicted(server.id, what)
+            case "history_distrusted" | "history_given_up":
+                self.judge.contradicted(server.id, f"finds that its history is not that of its leader: {fields['why']}")
+            case "protocol_error":
+                offence = RemoteProtocolError(str(fields["error"]))
+                self.judge.failed(server.id, f"heard {fields['message']} from {fields['source']}", offence)
+            case _:
+                pass
 
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -15,9 +15,9 @@ from attrs import define, evolve, field
 
 from harness.checkers import Violation
 from harness.faults import Knobs, Script, Timing, Write
+from harness.members import member
+from harness.worlds.common import settings_of
 from harness.worlds.cores.liveness import Liveness
-from harness.worlds.cores.workload import member
-from harness.worlds.settings import settings_of
 from zab.core.ensemble import Ensemble, Role
 from zab.core.messages import State
 from zab.core.ready import Settings

@@ -16,8 +16,8 @@ from harness.availability import Availability
 from harness.checkers import Ghost, Judge, Violation
 from harness.draw import script_from_seed
 from harness.faults import FAULTS, CutLinks, Fault, Isolate, Partition, Pause, Reconfigure, Script, Split
+from harness.members import member
 from harness.oracle import Oracle, Segment, Service, abstained, timeline
-from harness.worlds.cores.workload import member
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State

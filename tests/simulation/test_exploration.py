@@ -116,8 +116,8 @@ def test_stored_states_behave_like_servers_that_never_were_stored(seed: int) -> 
         move, given = random.choice(taken)
         place, after = move.label[1], move.state
         if given is not None:
-            if given[0] == "hear":
-                given = ("hear", given[1], alone.messages.of(shared.messages.values[given[2]]))
+            if given[0] == "receive":
+                given = ("receive", given[1], alone.messages.of(shared.messages.values[given[2]]))
             own[place] = alone.step(own[place], given).state
             assert alone.keys[own[place]] == shared.keys[after[place]]
         state, steps = after, steps + 1

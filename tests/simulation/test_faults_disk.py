@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.worlds.cores.spare import can_forget, can_spare
+from harness.worlds.cores.inject_disk import can_forget, can_spare
 from harness.worlds.cores.world import World
 from tests.simulation.played import last, leader, played
 from zab.core.zxid import Zxid

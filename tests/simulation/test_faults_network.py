@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.worlds.cores.strikes_network import shape
+from harness.worlds.cores.inject_network import shape
 from harness.worlds.cores.world import World
 from tests.simulation.played import Played, leader, played
 from zab.core.messages import FollowerInfo, LinkDown, LinkUp, Notification, Propose

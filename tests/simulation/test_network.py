@@ -50,7 +50,7 @@ class Talker:
         self.heard_at: dict[ServerId, int] = {}
         self.heard: list[tuple[int, object]] = []
 
-    def hear(self, source: ServerId, message: object) -> None:
+    def receive(self, source: ServerId, message: object) -> None:
         assert self.up
         assert not self.paused
         self.heard.append((source, message))
@@ -60,6 +60,9 @@ class Talker:
 
     def numbers(self, source: int) -> list[int]:
         return [message.zxid for peer, message in self.heard if peer == source and isinstance(message, Commit)]
+
+    def defer(self, act: Any, one: object, other: object) -> None:
+        self.backlog.append((act, one, other))
 
     def resume(self) -> None:
         self.paused = False

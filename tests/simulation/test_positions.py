@@ -20,7 +20,8 @@ from harness.faults import (
     Replication,
     Script,
 )
-from harness.worlds.cores.partitions.telling import Teller, with_members
+from harness.worlds.cores.partitions.committers import Teller
+from harness.worlds.cores.partitions.simulator import with_members
 from harness.worlds.cores.partitions.world import PartitionsWorld
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode

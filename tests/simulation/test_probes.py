@@ -11,10 +11,10 @@ from harness.checkers import Ghost, Judge
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
+from harness.members import member
 from harness.probes import OF_PARTITIONS, OF_SERVERS, PREFIX, Probe, missed, probes_of
 from harness.probes.observer import Probes, came_to
 from harness.profiles import BY_NAME
-from harness.worlds.cores.workload import member
 from harness.worlds.cores.world import run
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble

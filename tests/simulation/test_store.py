@@ -15,8 +15,7 @@ from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
 from harness.outcome import Outcome
 from harness.profiles import BY_NAME
 from harness.worlds.cores.store.checks import CONFIGURED, RECONFIGURED
-from harness.worlds.cores.store.client_port import SimulatedClientPort
-from harness.worlds.cores.store.connection_shell import SimulatedShell
+from harness.worlds.cores.store.client_port import SimulatedClientPort, SimulatedShell
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
 from zab.service.config_node import ConfigNode

@@ -24,8 +24,9 @@ from harness.rerun import LINE_MAX, rerun
 from harness.scripts import ScriptError, dumps, loads
 from harness.spark.rows import run_row
 from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
+from harness.worlds.cores import simulator
 from harness.worlds.cores import world as cores
-from harness.worlds.cores.store.world import with_cause
+from harness.worlds.cores.store.simulator import with_cause
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack import world as stack
 
@@ -35,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_run_that_takes_too_many_events_is_undecided(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cores, "EVENTS_MAX", 500)
+    monkeypatch.setattr(simulator, "EVENTS_MAX", 500)
     outcome = cores.run(script_from_seed(42))
     assert outcome.undecided
     assert not outcome.held
@@ -209,7 +210,7 @@ def test_unexpected_exception_is_a_failure_of_its_run(
     def fail(self: Any, *_: object) -> None:
         if not in_task:
             raise KeyError("lost")
-        self._world.beside(fail_later)
+        self.world.beside(fail_later)
 
     monkeypatch.setattr(Workload, "perform", fail)
     assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", "--world", where, "--no-shrink"]) == 1

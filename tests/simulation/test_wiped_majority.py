@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.mutants.edit import Mutant, mutant, planted
-from harness.worlds.cores.wiped import WipedWorld
+from tests.simulation.wiped_majority import WipedWorld
 
 SEEDS = 80
 ELECTION = "zab.core.leader_election:LeaderElection"

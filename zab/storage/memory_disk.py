@@ -33,6 +33,10 @@ class Crash(Exception):
     """
 
 
+def _killed(_: Kind, where: str) -> Crash:
+    return Crash(where)
+
+
 NameChange: TypeAlias = dict[str, Inode | None]
 """Names with their new file, or None for a name that is gone."""
 
@@ -153,7 +157,7 @@ class MemoryDisk:
         """The errno of each injected failure, by kind and number of the call."""
         self._crash_at: int | None = None
         self._crash_after = False
-        self._crash_error: Callable[[str], BaseException] = Crash
+        self._crash_error: Callable[[Kind, str], BaseException] = _killed
         self._dead = False
 
     # -- the protocol ------------------------------------------------------------------------------
@@ -248,14 +252,16 @@ class MemoryDisk:
 
     # -- faults -------------------------------------------------------------------------------------
 
-    def crash_at(self, change: int, *, after: bool = False, error: Callable[[str], BaseException] = Crash) -> None:
+    def crash_at(
+        self, change: int, *, after: bool = False, error: Callable[[Kind, str], BaseException] | None = None
+    ) -> None:
         """Raise an error at the change with this number (the first is 0): before it happens, or right after.
 
-        `error` makes the error from a description of the call.
+        `error` makes the error from the kind of the call, "" right after it, and from a description.
         """
         self._crash_at = change
         self._crash_after = after
-        self._crash_error = error
+        self._crash_error = error or _killed
 
     def fail(self, kind: Kind, nth: int = 0, number: int = errno.EIO) -> None:
         """Make the nth call of this kind from now on (0 is the next) fail once with this errno."""
@@ -378,7 +384,7 @@ class MemoryDisk:
         if kind in CHANGES:
             if self.changes == self._crash_at and not self._crash_after:
                 self._dead = True
-                raise self._crash_error(f"before change {self.changes}, {kind} {name}")
+                raise self._crash_error(kind, f"before change {self.changes}, {kind} {name}")
             self.changes += 1
         count = self.counts.get(kind, 0)
         self.counts[kind] = count + 1
@@ -390,7 +396,7 @@ class MemoryDisk:
     def _leave(self) -> None:
         if self._crash_after and self._crash_at is not None and self.changes > self._crash_at:
             self._dead = True
-            raise self._crash_error(f"after change {self._crash_at}")
+            raise self._crash_error("", f"after change {self._crash_at}")
 
     def _error(self, operation: str, name: str, number: int) -> Exception:
         return self.errors.error(operation, f"{self.where}/{name}" if self.where else name, number)

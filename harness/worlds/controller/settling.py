@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from harness.checkers.controller.settled import APART, UNFINISHED, Data, apart, unfinished
 from harness.worlds.controller.replicas import Replicas
 from kraft_controller.core.names import BrokerId
 
+ROUNDS_MS: Final = 3_000
+"""For what takes its time when all are there: sessions that expire, reassignments, followers that catch up."""
 Apart: TypeAlias = Callable[[Data, Mapping[str, int]], str | None]
 """Of the data and the versions of all nodes: who does not know what they say."""
 

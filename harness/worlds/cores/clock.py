@@ -6,12 +6,10 @@ back. The wall clock is what it writes into transactions: it may be set to anyth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
+from harness.worlds.common import Common
 from zab.core.zxid import Millis
-
-if TYPE_CHECKING:
-    from harness.worlds.cores.world import World
 
 BEGINS_MS: Final = 1_700_000_000_000
 """What a wall clock that is right shows when the run begins."""
@@ -20,7 +18,7 @@ BEGINS_MS: Final = 1_700_000_000_000
 class Clock:
     __slots__ = ("_many", "_one", "_rates", "_shown", "_since", "_world", "plain", "wrong_ms")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Common[Any]) -> None:
         self._world = world
         self._rates: list[int] = []
         self._one, self._many = 1, 1
@@ -59,10 +57,6 @@ class Clock:
         for percent in self._rates:
             self._one *= percent
             self._many *= 100
-
-    @property
-    def at_usual_rate(self) -> bool:
-        return self._one == self._many
 
     # -- the wall ----------------------------------------------------------------------------------------
 

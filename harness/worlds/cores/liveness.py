@@ -1,27 +1,24 @@
 """After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
 
-The bound is made of the settings: what elections, discovery and synchronization may take, several times
-over, because the first attempt may still meet what the faults left behind.
+The bound is made of the settings: the durations of elections, discovery and synchronization, several times
+over, because the first attempt may still meet the remains of a fault.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any
 
 from harness.budgets import PROMISE as BUDGETS
 from harness.budgets import Recovery, exceeded
 from harness.checkers.ghost import Violation
 from harness.faults import Write
 from harness.quorums import is_quorum
+from harness.worlds.cores.server import Server
+from harness.worlds.cores.simulator import Simulator
 from zab.core.messages import State
 from zab.core.zxid import show
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.worlds.cores.server import Server
-    from harness.worlds.cores.world import World
 
 PROMISE = "liveness"
 
@@ -36,16 +33,16 @@ class Stage(Enum):
 
 class Liveness:
     _until: int
-    """When it is too late."""
+    """The end of the bound, in microseconds."""
     _wanted: int
-    """So many writes are acknowledged when the new one is."""
+    """The number of acknowledged writes, once the new one is among them."""
     _before: Mapping[str, int]
-    """The counters of the world after the last fault."""
+    """The counters of the run at the last fault."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: Simulator) -> None:
+        self.world: Any = world
         self.promise = PROMISE
-        """What is broken when what is waited for now does not come."""
+        """The invariant that is violated if the present stage does not end in time."""
         self._stage = Stage.QUORUM
         settings = world.settings
         self.bound_ms = (
@@ -62,7 +59,7 @@ class Liveness:
         self.done = False
 
     def begin(self) -> None:
-        world = self._world
+        world = self.world
         self.began = world.now
         self._before = world.spent()
         self._until = world.now + self.bound_ms * 1_000
@@ -74,7 +71,7 @@ class Liveness:
         self._look(None, None)
 
     def _look(self, _: object, __: object) -> None:
-        world = self._world
+        world = self.world
         waits_for = self._missing()
         if waits_for is None:
             self.done = True
@@ -87,16 +84,16 @@ class Liveness:
         world.push(world.now + 10_000, self._look, None, None)
 
     def _check_budgets(self) -> None:
-        spent = self._world.spent()
+        spent = self.world.spent()
         counts = {counter: number - self._before.get(counter, 0) for counter, number in spent.items()}
-        servers = sum(server.founded for server in self._world.servers[1:])
-        what = exceeded(Recovery(counts, servers, self.took_ms, self._world.script.knobs.counter_max))
+        servers = sum(server.founded for server in self.world.servers[1:])
+        what = exceeded(Recovery(counts, servers, self.took_ms, self.world.script.knobs.counter_max))
         if what is not None:
             raise Violation(BUDGETS, what)
 
     def _missing(self) -> str | None:
         """Return the condition that does not hold yet, or None."""
-        world = self._world
+        world = self.world
         leader = world.leader()
         if leader is None or not leader.node.serving:
             return f"no server leads ({self._states()})"
@@ -115,14 +112,14 @@ class Liveness:
         return self._unequal(leader)
 
     def _unwritten(self) -> str | None:
-        world = self._world
+        world = self.world
         if world.workload.acknowledged >= self._wanted:
             return None
         world.workload.write(Write(0, 1, 0))
         return "no write is acknowledged"
 
     def _unequal(self, leader: Server) -> str | None:
-        for server in self._world.servers[1:]:
+        for server in self.world.servers[1:]:
             if server.founded and server.id in leader.node.ensemble.by_id and not self._equal(server, leader):
                 return f"server {server.id} is not where {leader.id} is ({self._states()})"
         return None
@@ -139,16 +136,14 @@ class Liveness:
         )
 
     def _states(self) -> str:
-        words = []
-        for server in self._world.servers[1:]:
-            if not server.founded:
-                continue
-            if not server.up:
-                words.append(f"{server.id} down")
-                continue
-            node = server.node
-            role = node.state.name.lower()
-            whom = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
-            where = f"epoch {node.epoch}, {show(node.applied)}, members of {show(node.ensemble.version)}"
-            words.append(f"{server.id} {role}{whom} in {node.phase}, {where}")
-        return "; ".join(words)
+        return "; ".join(_described(server) for server in self.world.servers[1:] if server.founded)
+
+
+def _described(server: Server) -> str:
+    if not server.up:
+        return f"{server.id} down"
+    node = server.node
+    role = node.state.name.lower()
+    whom = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
+    where = f"epoch {node.epoch}, {show(node.applied)}, members of {show(node.ensemble.version)}"
+    return f"{server.id} {role}{whom} in {node.phase}, {where}"

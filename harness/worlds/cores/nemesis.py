@@ -1,123 +1,64 @@
-"""Lets the faults of a script happen, and ends each when its time is over.
-
-What each kind does is in the modules whose tables are put together here. What is common to all: who is meant,
-aimed faults that wait for their moment, and the end of everything.
-"""
+"""The nemesis: injects the faults of a script, waits for the moments of aimed ones, and ends all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from attrs import frozen
+from attrs import define
 
-from harness.faults import (
-    FOLLOWER,
-    LEADER,
-    ClockFreeze,
-    CrashIn,
-    CutLinks,
-    Fault,
-    Isolate,
-    LoseDisk,
-    Pause,
-    When,
-)
-from harness.worlds.cores import spare, strikes_disk, strikes_network, strikes_process
-from harness.worlds.cores.crashed import Crashed
+from harness.faults import ClockFreeze, CrashIn, CutLinks, Fault, Isolate, LoseDisk, Pause, When
+from harness.worlds.cores import inject_disk, inject_network, inject_process
+from harness.worlds.cores.injection import Injection, Injector, Undo, done
 from harness.worlds.cores.server import Server
+from harness.worlds.cores.simulator import Simulator
+from harness.worlds.disks import Crashed
+from zab.core.ensemble import Ensemble
 from zab.core.zxid import ServerId
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.world import World
-    from zab.core.ensemble import Ensemble
-
 ELECTION: Final = "election"
-"""The phase of an ensemble in which nobody leads; otherwise it is that of its leader."""
+"""The phase of an ensemble without a leader; otherwise it is that of its leader."""
 
 
+@define
 class Aim:
     """A fault that waits for its moment."""
 
-    __slots__ = ("fault", "left", "moment", "server")
-
-    def __init__(self, fault: CrashIn | When, server: ServerId | None, moment: str | None, left: int) -> None:
-        self.fault = fault
-        self.server = server
-        self.moment = moment
-        self.left = left
-
-
-@frozen
-class Failing:
-    """Why a disk fails, and for how long its server is away then."""
-
-    fault: Fault
-    down_ms: int
+    fault: CrashIn | When
+    server: ServerId | None
+    moment: str | None
+    left: int
 
 
 def lasting_ms(fault: Fault) -> int:
-    """How long it is until what was done is undone."""
+    """Return the time until the effect of a fault is undone."""
     return getattr(fault, "for_ms", 0) + getattr(fault, "down_ms", 0)
 
 
-class Nemesis:
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.random = Random(f"{world.script.seed}/nemesis")
-        """For what a fault leaves to chance."""
-        self.failing: dict[ServerId, Failing] = {}
-        """Servers whose disk was told to fail."""
-        self.lying: dict[ServerId, Ensemble] = {}
-        """Servers whose disk lies, or has lied, and who the members were when that began."""
-        self.bent: list[Server] = []
-        """Servers whose clock or settings are not, or have not always been, as they should be."""
-        self.struck = 0
+class Nemesis(Injector):
+    def __init__(self, world: Simulator) -> None:
+        super().__init__(world)
         self._aims: list[Aim] = []
 
     def strike(self, fault: Fault, _: object) -> None:
         world = self.world
         world.record(0, "fault", 0, fault)
-        self.struck += 1
-        if not isinstance(fault, CrashIn | When):  # those strike when their moment comes
+        if isinstance(fault, CrashIn):
+            self._crash_in(fault)
+        elif isinstance(fault, When):
+            self._when(fault)
+        else:
             leader = world.leader()
             phase = ELECTION if leader is None else leader.node.phase
             world.availability.struck(type(fault).__name__, phase, lasting_ms(fault))
-        self.STRIKES[type(fault)](self, fault)
+            self._inject(fault)
 
-    def hit(self, fault: Fault) -> None:
-        """It has found whom it was meant for, and something is different now."""
-        self.world.counted(f"hit {type(fault).__name__}")
-
-    def bend(self, fault: Fault, server: Server) -> None:
-        """It has found a server that is to be mended in the end."""
-        self.hit(fault)
-        if server not in self.bent:
-            self.bent.append(server)
-
-    # -- for the modules that know what each kind does ---------------------------------------------------
-
-    def who(self, server: int) -> Server | None:
-        if server > 0:
-            servers = self.world.servers
-            return servers[server] if server < len(servers) and servers[server].founded else None
-        leader = self.world.leader()
-        if server == LEADER or leader is None:
-            return leader
-        assert server == FOLLOWER
-        for each in self.world.running():
-            if each.node.leader == leader.id and each is not leader:
-                return each
-        return None
-
-    def ids(self) -> list[ServerId]:
-        return [server.id for server in self.world.servers[1:]]
-
-    def later(self, wait_ms: int, act: Callable[..., None], one: Any, other: Any = None) -> None:
-        """Unless everything is healed before."""
-        self.world.push_fault_end(self.world.now + wait_ms * 1_000, act, one, other)
+    def _inject(self, fault: Fault) -> None:
+        undo: Undo | None = self.INJECTIONS[type(fault)](self, fault)
+        if undo is not None:
+            self.hit(fault)
+            if undo is not done:
+                self.later(getattr(fault, "for_ms", 0), undo)
 
     # -- aimed faults ------------------------------------------------------------------------------------
 
@@ -128,22 +69,20 @@ class Nemesis:
         elif server is not None and server.up:
             self._take_aim(Aim(fault, server.id, None, fault.acts))
 
-    def _crashed_at(self, fault: CrashIn, server: Server, where: str) -> Crashed:
-        self.world.record(server.id, "comes to", 0, where)
-        self.world.counted_call(where)
-        phase = server.node.phase if server.up else ELECTION
+    def _crashed_at(self, fault: CrashIn, server: Server, kind: str, where: str) -> Crashed:
+        self.world.counted(f"crash {kind}")
+        self._comes_to(fault, server, where, server.node.phase if server.up else ELECTION)
+        return Crashed(server, fault.loss, fault.down_ms)
+
+    def _comes_to(self, fault: CrashIn | When, server: Server, moment: str, phase: str) -> None:
+        self.world.record(server.id, "comes to", 0, moment)
         self.world.availability.struck(type(fault).__name__, phase, lasting_ms(fault))
         self.hit(fault)
-        return Crashed(server, fault.loss, fault.down_ms, False)
 
     def _when(self, fault: When) -> None:
-        server = None
-        if fault.server is not None:
-            found = self.who(fault.server)
-            if found is None:
-                return
-            server = found.id
-        self._take_aim(Aim(fault, server, fault.moment, fault.nth))
+        server = None if fault.server is None else self.who(fault.server)
+        if server is not None or fault.server is None:
+            self._take_aim(Aim(fault, None if server is None else server.id, fault.moment, fault.nth))
 
     def _take_aim(self, aim: Aim) -> None:
         self._aims.append(aim)
@@ -154,8 +93,7 @@ class Nemesis:
             server.watched = any(aim.server in (None, server.id) for aim in self._aims)
 
     def act(self, server: Server, when: str, word: str) -> None:
-        """A watched server is between two acts. Does a fault take it away right here?"""
-        server.acts += 1
+        """Let a fault that was aimed at this moment happen. A watched server calls this between any two acts."""
         moment = f"{when} {word}"
         for aim in self._aims:
             if aim.server not in (None, server.id) or aim.moment not in (None, moment):
@@ -164,39 +102,32 @@ class Nemesis:
             if not aim.left:
                 self._aims.remove(aim)
                 self._watch()
-                self.world.record(server.id, "comes to", 0, moment)
-                kind = type(aim.fault).__name__
-                self.world.availability.struck(kind, server.node.phase, lasting_ms(aim.fault))
-                self.hit(aim.fault)
+                self._comes_to(aim.fault, server, moment, server.node.phase)
                 if isinstance(aim.fault, CrashIn):
-                    raise Crashed(server, aim.fault.loss, aim.fault.down_ms, False)
+                    raise Crashed(server, aim.fault.loss, aim.fault.down_ms)
                 self._do(aim.fault, server)
-                return  # one thing at a time: whoever else aims at this moment waits for the next
+                return  # one at a time: another fault that is aimed at this moment waits for the next
 
     def _do(self, fault: When, server: Server) -> None:
         at = fault.at
-        if fault.does in ("crash", "crash all"):
-            raise Crashed(server, fault.loss, fault.for_ms, fault.does == "crash all")
-        if fault.does == "cut":
-            self.STRIKES[CutLinks](self, CutLinks(at, server.id))
-        elif fault.does == "isolate":
-            self.STRIKES[Isolate](self, Isolate(at, fault.for_ms, server.id))
-        else:
-            # The server is in the middle of a turn: it stands still, or loses its disk, when that is over.
-            kind = {"lose disk": LoseDisk, "pause": Pause, "freeze clock": ClockFreeze}[fault.does]
-            self.world.push(self.world.now, self.strike, kind(at, fault.for_ms, server.id), None)
+        match fault.does:
+            case "crash" | "crash all":
+                raise Crashed(server, fault.loss, fault.for_ms, everybody=fault.does == "crash all")
+            case "cut":
+                self._inject(CutLinks(at, server.id))
+            case "isolate":
+                self._inject(Isolate(at, fault.for_ms, server.id))
+            case does:
+                # The server is in the middle of a turn: it stops, or loses its disk, when that is over.
+                kind = {"lose disk": LoseDisk, "pause": Pause, "freeze clock": ClockFreeze}[does]
+                self.world.push(self.world.now, self.strike, kind(at, fault.for_ms, server.id), None)
 
     # -- disks -------------------------------------------------------------------------------------------
 
     def can_spare(self, server: Server | None, wanted: Ensemble | None = None) -> bool:
-        return spare.can_spare(self.world, server, wanted)
-
-    def fails(self, server: Server, fault: Fault, down_ms: int) -> None:
-        """From now on an error of its disk is no surprise."""
-        self.failing[server.id] = Failing(fault, down_ms)
+        return inject_disk.can_spare(self.world, server, wanted)
 
     def excuses(self, server: Server) -> bool:
-        """Return whether the nemesis caused this error of the server's disk."""
         return server.id in self.failing
 
     def disk_failed(self, server: Server) -> None:
@@ -205,32 +136,29 @@ class Nemesis:
         self.world.crash(server, "lose", failing.down_ms)
 
     def starts(self, server: Server) -> None:
-        """A server is about to read its disk."""
-        strikes_disk.starts(self, server)
+        inject_disk.starts(self, server)
 
     def power_fails(self, server: Server, loss: str) -> None:
-        """A server is about to crash, whatever the reason."""
-        strikes_disk.power_fails(self, server, loss)
+        inject_disk.power_fails(self, server, loss)
 
     # -- the end -----------------------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """No fault is under way any more, and none is waiting."""
+        """End all faults, also those that wait for their moment."""
         self._aims.clear()
         self._watch()
         self.world.network.heal()
         for server in self.world.servers[1:]:
             server.disk.forgive()
             server.disk.capacity = None
-            strikes_disk.mend(server)
+            if server.disk.lying:
+                server.disk.lying = False
+                server.disk.settle()
             server.resume()
             server.writer.usual_speed()
-        strikes_process.mend(self)
+        inject_process.mend(self)
 
-    STRIKES: Final[dict[type, Callable[[Any, Any], None]]] = {
-        CrashIn: _crash_in,
-        When: _when,
-        **strikes_network.STRIKES,
-        **strikes_process.STRIKES,
-        **strikes_disk.STRIKES,
-    }
+    INJECTIONS: Final[dict[type, Injection]] = {
+        **inject_network.INJECTIONS, **inject_process.INJECTIONS, **inject_disk.INJECTIONS,
+    }  # fmt: skip
+    KINDS: Final = frozenset({CrashIn, When, *INJECTIONS})

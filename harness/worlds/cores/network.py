@@ -1,52 +1,67 @@
-"""The network between servers: an election channel that promises nothing, and learner links that never have a gap.
+"""The network between servers: an election channel that may lose messages, and learner links without gaps.
 
-A link is two ends. What is said at one end arrives at the other in order, or not at all because the link
-broke; then both ends are told, each at its own time, and nothing of it arrives any more. A direction can
-be *blocked* (a partition: what is said waits, and the link breaks if that lasts) or *clogged* (what is
-said waits, and comes in one burst).
+A link has two ends. What is sent at one end arrives at the other in order, or not at all because the link
+broke; then both ends are told, each at its own time, and nothing arrives any more. A direction can
+be *blocked* (a partition: messages wait, and the link breaks if that lasts) or *clogged* (messages wait,
+and come in one burst).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
-from zab.core.messages import LinkDown, LinkUp, Message, Notification, Reachable
+from harness.faults import Timing
+from harness.worlds.common import Common
+from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message, Notification, Reachable
 from zab.core.zxid import ServerId
 
-if TYPE_CHECKING:
-    from harness.faults import Timing
-    from harness.worlds.cores.server import Server
-    from harness.worlds.cores.world import World
+
+class Party(Protocol):
+    """A server, as far as the network knows it."""
+
+    id: ServerId
+    up: bool
+    paused: bool
+    life: int
+    dialled: dict[ServerId, End]
+    accepted: dict[ServerId, End]
+    dialling: dict[ServerId, int]
+    """The number of the call under way to each server."""
+    heard_at: dict[ServerId, int]
+
+    def receive(self, source: ServerId, message: Message | LinkEvent, /) -> None: ...
+    def defer(self, act: Callable[..., None], one: object, other: object, /) -> None:
+        """Do this when the server is resumed."""
 
 
 class Line:
-    """One direction between two servers, whatever links there are or were: what faults have made of it."""
+    """One direction between two servers, in the state into which faults have put it."""
 
     __slots__ = ("blocked", "bounds", "chance", "clogged", "later", "lossy", "stopped", "waiting")
 
     def __init__(self, chance: Callable[[], float]) -> None:
         self.chance = chance
-        """That of whoever speaks."""
+        """The random generator of the sender."""
         self.blocked = self.clogged = self.stopped = 0
         self.later = 0
-        """Microseconds that words take longer."""
+        """The additional delay of messages, in microseconds."""
         self.lossy = 0
-        """Percent of the words that are lost."""
+        """The percentage of messages that is lost."""
         self.waiting: list[Notification] = []
-        """On the election channel, until it is no longer clogged."""
+        """Messages of the election channel, while it is clogged."""
         self.bounds: list[Bound] = []
 
 
 class Link:
     __slots__ = ("acceptor", "broken", "dialler", "first")
 
-    def __init__(self, dialling: Server, accepting: Server, up: Line, down: Line) -> None:
+    def __init__(self, dialling: Party, accepting: Party, up: Line, down: Line) -> None:
         self.broken = False
         self.first: Message | None = None
-        """What the one who dialled said first."""
+        """The first message of the end that dialled."""
         self.dialler = End(self, dialling, accepting.id, True, up)
         self.acceptor = End(self, accepting, dialling.id, False, down)
         self.dialler.other = self.acceptor
@@ -59,23 +74,23 @@ class End:
     __slots__ = ("dialled", "free_at", "held", "life", "line", "link", "open", "other", "owner", "peer")
     other: End
 
-    def __init__(self, link: Link, owner: Server, peer: ServerId, dialled: bool, line: Line) -> None:
+    def __init__(self, link: Link, owner: Party, peer: ServerId, dialled: bool, line: Line) -> None:
         self.link = link
         self.line = line
-        """The direction that is spoken into here."""
+        """The direction into which this end sends."""
         self.owner = owner
         self.life = owner.life
         self.peer = peer
         self.dialled = dialled
         self.open = False
         self.free_at = 0
-        """Nothing may arrive here before this time, because something said earlier arrives then."""
+        """The time at which the last message arrives here; none may arrive before it."""
         self.held: list[object] | None = None
-        """What waits for the direction towards this end to be unblocked."""
+        """Messages that wait for the direction towards this end to be unblocked."""
 
 
 class Bound:
-    """How many words may wait in a direction. The link is cut when there are more."""
+    """The number of messages that may wait in a direction. The link is cut if there are more."""
 
     __slots__ = ("most", "when_cut")
 
@@ -84,23 +99,23 @@ class Bound:
         self.when_cut = when_cut
 
 
-SAID_AGAIN_US: Final = 40_000
-"""After this long a word that was lost on a stream is said again; what follows it waits."""
+RESEND_US: Final = 40_000
+"""The delay until a message that was lost on a stream is sent again; what follows it waits."""
 
 _GONE: Final = object()
-"""Travels like a message, behind all others: the other end hung up."""
+"""Travels like a message, behind all others, when the other end hangs up."""
 
 
 class Network:
-    def __init__(self, world: World, timing: Timing, servers: list[Server], seed: str) -> None:
+    def __init__(self, world: Common[Any], timing: Timing, servers: Sequence[Party], seed: str) -> None:
         self._world = world
         self._servers = servers
         count = len(servers)
         self._random = [Random(f"{seed}/network/{number}").random for number in range(count)]
         self._links: list[list[Link | None]] = [[None] * count for _ in range(count)]
-        """By dialler and acceptor; a new link takes the place of the old."""
+        """The newest link, by dialler and acceptor."""
         self.lines = [[Line(chance) for _ in range(count)] for chance in self._random]
-        """By who speaks and who hears."""
+        """By sender and receiver."""
         self._calls = 0
         self._delay_min = timing.delay_us_min
         self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
@@ -127,7 +142,7 @@ class Network:
         return delay * self.slower
 
     def _patience(self, source: int) -> int:
-        """How long it takes until something that gets no answer is given up."""
+        """Draw the time after which an unanswered attempt is given up."""
         return 1 + int(self._random[source]() * self._break_max)
 
     # -- the election channel --------------------------------------------------------------------------
@@ -156,42 +171,42 @@ class Network:
         if self.double and random() < self.double:
             world.push(world.now + self._delay(source) * 4, self._arrive, self._servers[target], (source, message))
 
-    def _arrive(self, server: Server, said: tuple[ServerId, Notification]) -> None:
+    def _arrive(self, server: Party, said: tuple[ServerId, Notification]) -> None:
         if not server.up:
             return
         if server.paused:
-            server.backlog.append((self._arrive, server, said))
+            server.defer(self._arrive, server, said)
             return
-        server.hear(said[0], said[1])
+        server.receive(said[0], said[1])
 
-    def _reach(self, server: Server, peer: ServerId) -> None:
+    def _reach(self, server: Party, peer: ServerId) -> None:
         if not server.up or not self._servers[peer].up or self.lines[peer][server.id].blocked:
             return
         if server.paused:
-            server.backlog.append((self._reach, server, peer))
+            server.defer(self._reach, server, peer)
             return
-        server.hear(peer, Reachable())
+        server.receive(peer, Reachable())
 
-    def started(self, server: Server) -> None:
-        """A server came up: the election channels between it and everybody open."""
+    def started(self, server: Party) -> None:
+        """Open the election channels between a server that came up and all others."""
         for peer in self._servers[1:]:
             if peer is not server and peer.up:
                 self._reopen(server, peer)
 
-    def _reopen(self, one: Server, other: Server) -> None:
+    def _reopen(self, one: Party, other: Party) -> None:
         push, now = self._world.push, self._world.now
         push(now + self._delay(one.id), self._reach, one, other.id)
         push(now + self._delay(other.id), self._reach, other, one.id)
 
     # -- learner links ---------------------------------------------------------------------------------
 
-    def dial(self, server: Server, to: ServerId) -> None:
+    def dial(self, server: Party, to: ServerId) -> None:
         self._calls += 1
         server.dialling[to] = self._calls
         at = self._world.now + self._delay(server.id)
         self._world.push(at, self._connect, server, (to, self._calls))
 
-    def _connect(self, server: Server, call: tuple[ServerId, int]) -> None:
+    def _connect(self, server: Party, call: tuple[ServerId, int]) -> None:
         to, serial = call
         if server.dialling.get(to) != serial:
             return
@@ -211,36 +226,36 @@ class Network:
             link.dialler.free_at = world.now + self._delay(to)
             world.push(link.dialler.free_at, self._connected, link.dialler, call)
 
-    def _link(self, server: Server, target: Server) -> Link:
+    def _link(self, server: Party, target: Party) -> Link:
         lines = self.lines
         return Link(server, target, lines[server.id][target.id], lines[target.id][server.id])
 
     def _parted(self, one: ServerId, other: ServerId) -> bool:
         return bool(self.lines[one][other].blocked or self.lines[other][one].blocked)
 
-    def _refuse(self, server: Server, call: tuple[ServerId, int]) -> None:
+    def _refuse(self, server: Party, call: tuple[ServerId, int]) -> None:
         to, serial = call
         if server.dialling.get(to) != serial:
             return
         if server.paused:
-            server.backlog.append((self._refuse, server, call))
+            server.defer(self._refuse, server, call)
             return
         del server.dialling[to]
-        server.hear(to, LinkDown(dialled=True))
+        server.receive(to, LinkDown(dialled=True))
 
     def _accept(self, end: End, _: None) -> None:
         server = end.owner
         if server.life != end.life or end.link.broken:
             return
         if server.paused:
-            server.backlog.append((self._accept, end, None))
+            server.defer(self._accept, end, None)
             return
         replaced = server.accepted.get(end.peer)
         if replaced is not None:
             replaced.open = False
         end.open = True
         server.accepted[end.peer] = end
-        server.hear(end.peer, LinkUp(dialled=False))
+        server.receive(end.peer, LinkUp(dialled=False))
 
     def _connected(self, end: End, call: tuple[ServerId, int]) -> None:
         server = end.owner
@@ -248,21 +263,21 @@ class Network:
         if server.life != end.life:
             return
         if server.paused:
-            server.backlog.append((self._connected, end, call))
+            server.defer(self._connected, end, call)
             return
         if server.dialling.get(to) != serial:
             self._pass(end, _GONE)  # it hung up before it was answered
             return
         del server.dialling[to]
         if end.link.broken:
-            server.hear(to, LinkDown(dialled=True))
+            server.receive(to, LinkDown(dialled=True))
             return
         end.open = True
         server.dialled[to] = end
-        server.hear(to, LinkUp(dialled=True))
+        server.receive(to, LinkUp(dialled=True))
 
     def send(self, end: End | None, message: Message | bytes) -> bool:
-        """False when there is no such link (any more): then what was said is lost, as it would be in a socket."""
+        """Send a message. Return False if the link is gone: then the message is lost, as it would be in a socket."""
         if end is None or not end.open:
             return False
         self.messages += 1
@@ -288,7 +303,7 @@ class Network:
             return
         at = world.now + self._takes(chance) + line.later
         if line.lossy and chance() * 100 < line.lossy:
-            at += SAID_AGAIN_US
+            at += RESEND_US
         if at < other.free_at:
             at = other.free_at
         else:
@@ -298,17 +313,17 @@ class Network:
     def _deliver(self, end: End, message: object) -> None:
         if not end.open or end.link.broken:
             if not end.link.broken and end.owner.paused and end.life == end.owner.life:
-                end.owner.backlog.append((self._deliver, end, message))  # behind the LinkUp that waits there
+                end.owner.defer(self._deliver, end, message)  # behind the LinkUp that waits there
             return
         server = end.owner
         if server.paused:
-            server.backlog.append((self._deliver, end, message))
+            server.defer(self._deliver, end, message)
             return
         if message is _GONE:
             self._down(end, None)
             return
         server.heard_at[end.peer] = self._world.now
-        server.hear(end.peer, message)  # type: ignore[arg-type]  # what else is passed is a message
+        server.receive(end.peer, message)  # type: ignore[arg-type]  # what else is passed is a message
 
     def _give_up(self, end: End, held: list[object]) -> None:
         if end.held is held:
@@ -319,13 +334,13 @@ class Network:
         if not end.open:
             return
         if server.paused:
-            server.backlog.append((self._down, end, None))
+            server.defer(self._down, end, None)
             return
         end.open = False
-        server.hear(end.peer, LinkDown(end.dialled))
+        server.receive(end.peer, LinkDown(end.dialled))
 
-    def hang_up(self, server: Server, peer: ServerId, dialled: bool) -> None:
-        """Nothing more is heard at this end; what was said before still goes out, and then that it is over."""
+    def hang_up(self, server: Party, peer: ServerId, dialled: bool) -> None:
+        """Close this end of a link. What was sent before still arrives, and then the end of the link."""
         if dialled:
             server.dialling.pop(peer, None)
         end = (server.dialled if dialled else server.accepted).get(peer)
@@ -345,13 +360,13 @@ class Network:
                     wait += self._patience(end.owner.id)
                 self._world.push(self._world.now + wait, self._down, end, None)
 
-    def cut(self, server: Server) -> None:
-        """All links of this server break."""
+    def cut(self, server: Party) -> None:
+        """Break all links of this server."""
         for link in self._links_of(server):
             self.break_link(link)
 
-    def crashed(self, server: Server) -> None:
-        """The process is gone; its peers see its links end, some after what was under way, some at once, some late."""
+    def crashed(self, server: Party) -> None:
+        """End the links of a crashed process: its peers learn of it behind what was under way, at once, or late."""
         for link in self._links_of(server):
             end = link.dialler if link.dialler.owner is server else link.acceptor
             end.open = False
@@ -365,7 +380,7 @@ class Network:
         server.accepted.clear()
         server.dialling.clear()
 
-    def _links_of(self, server: Server) -> list[Link]:
+    def _links_of(self, server: Party) -> list[Link]:
         me = server.id
         row = self._links[me] + [links[me] for links in self._links]
         return [link for link in row if link is not None and not link.broken]
@@ -409,7 +424,7 @@ class Network:
         self.lines[source][target].lossy += percent
 
     def bound(self, source: ServerId, target: ServerId, most: int, when_cut: Callable[[], None]) -> None:
-        """What `source` says is not read, and no more than `most` of it may wait."""
+        """Let messages of `source` wait unread, and no more than `most` of them."""
         line = self.lines[source][target]
         line.bounds.append(Bound(most, when_cut))
         line.stopped += 1
@@ -427,11 +442,11 @@ class Network:
                 self.break_link(link)
                 return
 
-    def double_links(self, server: Server) -> int:
-        """Each link that this server has accepted is opened once more, and the first word on it is said again.
+    def double_links(self, server: Party) -> int:
+        """Open each link that this server has accepted once more, and repeat the first message on it.
 
-        The rest of what was said answered what had been heard, and cannot be said to somebody who has not spoken. The
-        one who dialled knows nothing of the new link, loses the old one, and dials again.
+        The later messages were replies, and cannot be sent to an end that has not sent anything. The end that dialled
+        does not know the new link, loses the old one, and dials again.
         """
         doubled = 0
         world = self._world
@@ -445,7 +460,7 @@ class Network:
             self._accept(copy.acceptor, None)
             self.break_link(end.link)
             if copy.acceptor.open:
-                server.hear(peer, first)
+                server.receive(peer, first)
             world.push(world.now + self._patience(server.id), self._end_copy, copy, None)
         return doubled
 
@@ -453,7 +468,7 @@ class Network:
         self.break_link(copy)
 
     def _flow(self, source: ServerId, target: ServerId) -> None:
-        """The direction is free: what waited goes on its way, in order."""
+        """Send what waited, in order, if the direction is free."""
         if self.lines[source][target].stopped:
             return
         for link in (self._links[source][target], self._links[target][source]):
@@ -465,7 +480,7 @@ class Network:
                 self._pass(end, message)
 
     def heal(self) -> None:
-        """Everything that was blocked or clogged is free, and the election channel loses nothing any more."""
+        """End the effects of all faults."""
         count = len(self._servers)
         for source in range(1, count):
             for target in range(1, count):

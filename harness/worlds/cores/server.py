@@ -1,85 +1,44 @@
 """One simulated server: a node, its disk and its machine, driven as `zab.core.ready` says a driver must.
 
-What a real driver leaves to threads and sockets is left to the heap here: a write handed to the disk is
-performed later, with whatever gathered meanwhile in one go; a word goes to the network; and between any
-two acts the process may be taken away.
+What a real driver leaves to threads and sockets is left to the heap here: a write handed to the disk is performed
+later, in one go with others that gathered meanwhile; a message goes to the network; and between any two acts a fault
+may crash the process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
+from harness.worlds.cores.network import End
+from harness.worlds.cores.simulator import Simulator
 from harness.worlds.cores.writer import Writer
-from harness.worlds.purged import SNAPSHOTS_KEPT
-from harness.worlds.settings import settings_of
+from harness.worlds.disks import SNAPSHOTS_KEPT
+from zab.core import messages
+from zab.core import ready as effects
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
 from zab.core.errors import StorageError
-from zab.core.messages import (
-    ON_LINKS,
-    TO_LEADER,
-    Commit,
-    CommitAndActivate,
-    Inform,
-    LeaderInfo,
-    LinkDown,
-    LinkEvent,
-    Message,
-    Notification,
-    Propose,
-    SnapBegin,
-    SnapChunk,
-    SnapEnd,
-    SnapResume,
-    State,
-)
+from zab.core.messages import ON_LINKS, TO_LEADER, LinkEvent, Message, State
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
-from zab.core.ready import (
-    Activate,
-    Append,
-    Apply,
-    BarrierDone,
-    Dial,
-    FindSnapshot,
-    HangUp,
-    InstallSnapshot,
-    Ready,
-    Recovered,
-    Restore,
-    SaveEpochs,
-    SendLog,
-    SendRest,
-    SendSnapshot,
-    Settings,
-    Truncate,
-    Write,
-)
+from zab.core.ready import Append, Apply, Ready, Settings
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 from zab.storage.log_reader import Purged
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from harness.worlds.cores.network import End
-    from harness.worlds.cores.world import World
-    from zab.core.batch import Batch
-    from zab.core.ensemble import Ensemble
-
-Seen: TypeAlias = "tuple[Zxid, State, Epoch, ServerId | None, bool]"
-"""What a node was and had committed after its last turn."""
-
-
-def _started(snapshot: Zxid) -> Seen:
-    return snapshot, State.LOOKING, Epoch(0), None, False
-
-
+Seen: TypeAlias = tuple[Zxid, State, Epoch, ServerId | None, bool]
+"""The committed zxid, state, epoch and leader of a node after its last turn, and whether it served."""
 _UPWARDS: Final[dict[type, bool]] = {kind: kind in TO_LEADER for kind in ON_LINKS}
-"""Whether a learner says it, on the link that it dialled; everything else goes down the link that was accepted."""
+"""By kind of message: whether learners send it, on the link that they dialled. Leaders send on accepted links."""
+FIND_US: Final = 1_000
+"""The time to look for a snapshot on the disk."""
 
 
 class Server:
@@ -87,13 +46,13 @@ class Server:
     node: Node
     storage: Storage
 
-    def __init__(self, world: World, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+    def __init__(self, world: Simulator, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
         self.world = world
         self.id = sid
         self.ensemble = ensemble
-        """What its configuration file says; what its disk says takes precedence where it is newer."""
+        """The membership in its configuration file; a newer one on its disk takes precedence."""
         self.knobs = world.script.knobs
-        """Its own settings, which may differ from the others'."""
+        """Its own settings, which a fault may change."""
         self.clock = Clock(world)
         self.disk = MemoryDisk()
         self.machine = self.empty_machine()
@@ -101,9 +60,9 @@ class Server:
         self._chance = self.random.random
         self.writer = Writer(self)
         self.founding = True
-        """Its disk may be empty because nothing was ever on it. Later an empty disk is a lost one."""
+        """Whether its disk may be empty because the server never ran. Later an empty disk is a lost one."""
         self.founded = False
-        """Has ever been started, or will be at the beginning."""
+        """Whether it has ever been started, or will be at the beginning."""
         self.life = 0
         self.up = False
         self.paused = False
@@ -115,20 +74,25 @@ class Server:
         self.heard_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
         self.watched = False
-        """A fault waits for one of its acts."""
-        self.acts = 0
-        self._timer = 0
+        """Whether a fault waits for one of its acts."""
         self._gathering = False
-        self._snapshot_at = 0
-        self._seen = _started(Zxid(0))
-        self._leads = self._serves = False
+        """Whether its turn is postponed, for more messages."""
         self._broadcasts = False
+        """Whether it has proposed a change of the membership in this turn."""
+        self._began(Zxid(0), 0)
+
+    def _began(self, snapshot: Zxid, count: int) -> None:
+        """Reset what is known of the node, at its start from a snapshot of so many transactions."""
+        self._seen: Seen = (snapshot, State.LOOKING, Epoch(0), None, False)
+        self._leads = self._serves = False
+        self._snapshot_at = count
+        self._timer = 0
 
     # -- the process -----------------------------------------------------------------------------------
 
     def start(self) -> bool:
-        """Read the disk and begin to look for a leader. False when the disk would not let it."""
-        world = self.world
+        """Read the disk and begin to look for a leader. Return False if the disk fails."""
+        world, judge = self.world, self.world.judge
         settings = StorageSettings(
             segment_bytes=self.knobs.segment_bytes,
             preallocate=False,
@@ -142,32 +106,28 @@ class Server:
             if recovered.snapshot:
                 machine.restore(self.storage.read_snapshot(recovered.snapshot))
         except StorageError as error:
-            if not world.excuses(self):
+            if not world.nemesis.excuses(self):
                 world.fell(self, "reads its disk", error)
             return False
         self.life += 1
         self.up = True
         self.founding = False
         self.machine = machine
-        self._snapshot_at = machine.count
-        judge = world.judge
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         world.record(self.id, "starts", 0, recovered)
         judge.started(self.id, recovered, last)
         judge.restored(self.id, recovered.snapshot)
         judge.machine(self.id, machine.zxid, machine.digest, recovered.digest)
         self.node = self.make_node(recovered)
-        self._seen = _started(recovered.snapshot)
-        self._leads = self._serves = False
-        self._timer = 0
+        self._began(recovered.snapshot, machine.count)
         world.network.started(self)
         self.drain()
         return True
 
     def empty_machine(self) -> Replicated:
-        return Machine(self.knobs.chunk_bytes + self.id)  # whose chunks end where is nobody else's business
+        return Machine(self.knobs.chunk_bytes + self.id)  # chunks of servers differ in size
 
-    def make_node(self, recovered: Recovered) -> Node:
+    def make_node(self, recovered: effects.Recovered) -> Node:
         return Node(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
 
     @property
@@ -179,7 +139,7 @@ class Server:
         return int(self.random.random() * most)
 
     def crash(self, loss: str) -> None:
-        """The process is gone, and of what was on its way to the disk no more arrives than `loss` allows."""
+        """Crash the process. Of unfinished writes, only what `loss` allows reaches the disk."""
         world = self.world
         world.record(self.id, "crashes", 0, loss)
         self.up = self.paused = self._gathering = self._broadcasts = False
@@ -193,7 +153,7 @@ class Server:
         world.judge.crashed(self.id, unfinished)
 
     def end(self) -> None:
-        """It was told to end: what is on its way to the disk gets there, and the log is closed."""
+        """End the process in good order: finish all writes, and close the log."""
         if not self.paused:
             try:
                 self.writer.finish()
@@ -202,6 +162,10 @@ class Server:
                 self.world.disk_failed(self, error)
                 return
         self.crash("keep")
+
+    def defer(self, act: Callable[..., None], one: object, other: object) -> None:
+        """Do this when the pause is over."""
+        self.backlog.append((act, one, other))
 
     def pause(self) -> None:
         if self.up and not self.paused:
@@ -224,50 +188,48 @@ class Server:
 
     # -- inputs ----------------------------------------------------------------------------------------
 
-    def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
+    def receive(self, source: ServerId, message: Message | LinkEvent) -> None:
         world = self.world
         if world.trace is not None:
             world.record(self.id, "hears", source, message)
         kind = type(message)
-        if kind is Notification:
+        if kind is messages.Notification:
             world.judge.heard_notification(self.id, source, message)  # type: ignore[arg-type]
-        elif kind is LeaderInfo:
+        elif kind is messages.LeaderInfo:
             world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
-        elif kind is Commit or kind is CommitAndActivate:
+        elif kind is messages.Commit or kind is messages.CommitAndActivate:
             world.judge.heard_commit(self.id, message.zxid)  # type: ignore[union-attr]
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
             world.fell(self, f"heard {type(message).__name__} from {source}", error)
         if not self._gathering:
-            self._turn()
+            self.turn_soon()
 
     def tick(self, life: int, at: int) -> None:
-        """The deadline of then has come; the node may have moved it meanwhile."""
+        """Tick the node at a deadline, which it may have moved meanwhile."""
         if self.life != life or self._timer != at:
             return
         if self.paused:
-            self.backlog.append((self.tick, life, at))
+            self.defer(self.tick, life, at)
             return
         self._timer = 0
-        if self.node.deadline <= self.now_ms:
-            try:
-                self.node.tick(self.now_ms)
-            except Exception as error:
-                self.world.fell(self, "ticks", error)
-            self._turn()
-        else:
+        if self.node.deadline > self.now_ms:
             self._wind()
+            return
+        try:
+            self.node.tick(self.now_ms)
+        except Exception as error:
+            self.world.fell(self, "ticks", error)
+        self.turn_soon()
 
     def _wind(self) -> None:
-        """Be called at the deadline. An earlier call that is due already will see to it, too."""
+        """Schedule a tick at the deadline, unless an earlier one is scheduled."""
         clock = self.clock
         at = self.node.deadline * 1_000 if clock.plain else clock.when(self.node.deadline)
         if at is None:  # its clock stands still: nothing is ever due
             self._timer = 0
-            return
-        timer = self._timer
-        if not timer or at < timer:
+        elif not self._timer or at < self._timer:
             world = self.world
             self._timer = at = max(at, world.now + 1)
             world.push(at, self.tick, self.life, at)
@@ -281,40 +243,39 @@ class Server:
         return self.clock.wall_ms()
 
     def turn_clock(self, turn: Callable[[], None]) -> None:
-        """Its rate is another one afterwards, and so is the time at which the deadline comes."""
+        """Change the rate of the clock, and with it the time at which the deadline comes."""
         turn()
         if self.up:
             self._timer = 0
             self._wind()
 
     def submit(self, payloads: list[bytes]) -> None:
-        """Propose. What was heard before is acted upon first: a primary prepares on a state that is up to date."""
-        world = self.world
+        """Propose, after a turn for everything received before: a primary prepares on a state that is up to date."""
+        judge = self.world.judge
         if self._gathering:
             self.drain()
         try:
             first = self.node.propose(payloads, self.now_ms)
-            world.judge.proposed(self.id, first, payloads)
-            world.judge.broadcasts(self.id, self.node.epoch)
-            for offset, payload in enumerate(payloads):
-                self.submitted[Zxid(first + offset)] = payload
+            judge.proposed(self.id, first, payloads)
+            judge.broadcasts(self.id, self.node.epoch)
+            self.submitted.update({Zxid(first + offset): payload for offset, payload in enumerate(payloads)})
         finally:
-            self._turn()  # also when it refused: that may be how it ends its leading
+            self.turn_soon()  # also if it refused: it may have ended its leadership
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:
             self.node.reconfigure(ensemble, None, self.now_ms)
         finally:
-            self._turn()
+            self.turn_soon()
 
     def ask(self, token: int) -> None:
         self.node.barrier(token, self.now_ms)
-        self._turn()
+        self.turn_soon()
 
     # -- the turn --------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
-        """Act on what was heard: at once, or when what else comes within a moment has been heard, too."""
+    def turn_soon(self) -> None:
+        """Take a turn: at once, or a moment later together with what is received until then."""
         if self._gathering:
             return
         world = self.world
@@ -328,7 +289,7 @@ class Server:
         if self.life != life:
             return
         if self.paused:
-            self.backlog.append((self._gathered, life, None))
+            self.defer(self._gathered, life, None)
             return
         self._gathering = False
         self.drain()
@@ -339,21 +300,18 @@ class Server:
         except Exception as error:
             self.world.fell(self, "says what it wants", error)
             return
-        self._perform(ready)
-        self._wind()
-
-    def _perform(self, ready: Ready) -> None:
         self._hand_over(ready)
         if ready is not EMPTY_READY:
             self._note(ready)
             apply_first = ready.apply and ready.send and ready.wants_state
             if apply_first:
                 self._apply(ready)
-            self._say(ready)
+            self._send_all(ready)
             self.find_snapshots(ready)
             if ready.apply and not apply_first:
                 self._apply(ready)
         self._conclude(ready)
+        self._wind()
 
     def _hand_over(self, ready: Ready) -> None:
         """Hand the writes to the disk, and report to the judge what the node is now."""
@@ -363,7 +321,7 @@ class Server:
         reached = self._reached(node) if self.watched else None
         seen = node.status()
         if seen != self._seen:
-            self._tell_judge(seen)
+            self._report(seen)
         if reached is not None:
             self.world.act(self, "quorum", reached)
 
@@ -371,21 +329,26 @@ class Server:
         for note in ready.notes:
             self.world.noted(self, note)
 
-    def _say(self, ready: Ready) -> None:
+    def _send_all(self, ready: Ready) -> None:
+        world = self.world
         for envelope in ready.send:
             self._send(envelope.to, envelope.message)
-        if ready.links:
-            self._link(ready.links)
+        for link in ready.links:
+            world.record(self.id, "dials" if isinstance(link, effects.Dial) else "hangs up on", 0, link)
+            if isinstance(link, effects.Dial):
+                world.network.dial(self, link.to)
+            else:
+                world.network.hang_up(self, link.peer, link.dialled)
 
     def find_snapshots(self, ready: Ready) -> None:
         for question in ready.finds:
-            self.world.push(self.world.now + 1_000, self._find, self.life, question)
+            self.world.push(self.world.now + FIND_US, self._find, self.life, question)
 
     def _conclude(self, ready: Ready) -> None:
         """Report to the judge what is true only after all of this Ready is carried out."""
         judge = self.world.judge
         if self._broadcasts:
-            # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
+            # A membership change does not depend on the applied state: what this turn applies comes first.
             self._broadcasts = False
             judge.broadcasts(self.id, self.node.epoch)
         if self._serves is not self._seen[4]:
@@ -394,16 +357,6 @@ class Server:
                 judge.serves(self.id)
         for barrier in ready.barriers:
             self._answer(barrier)
-
-    def _link(self, links: Sequence[Dial | HangUp]) -> None:
-        world = self.world
-        for link in links:
-            if world.trace is not None:
-                world.record(self.id, "dials" if type(link) is Dial else "hangs up on", 0, link)
-            if type(link) is Dial:
-                world.network.dial(self, link.to)
-            else:
-                world.network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
 
     def _reached(self, node: Node) -> str | None:
         """Return the quorum that a leader has counted in this turn, before it sends anything."""
@@ -414,8 +367,8 @@ class Server:
             return "promised"
         return "acked" if node.serving and node.committed > committed else None
 
-    def _tell_judge(self, seen: Seen) -> None:
-        """First what it committed, while it is still taken for what it was: a leader may end by committing."""
+    def _report(self, seen: Seen) -> None:
+        """Report first what it committed, in its old role: a leader may commit in its last turn."""
         judge, me = self.world.judge, self.id
         before, self._seen = self._seen, seen
         committed, state, epoch, leader, serving = seen
@@ -428,30 +381,29 @@ class Server:
 
     # -- the disk --------------------------------------------------------------------------------------
 
-    def _save(self, writes: Sequence[Write]) -> None:
-        judge, world = self.world.judge, self.world
+    def _save(self, writes: Sequence[effects.Write]) -> None:
+        judge, me = self.world.judge, self.id
         for write in writes:
-            if world.trace is not None:
-                world.record(self.id, "saves", 0, write)
-            kind = type(write)
-            if kind is Append:
-                batch = write.batch  # type: ignore[union-attr]
-                judge.appended(self.id, batch)
-                led = self.node.leader == self.id or self._leads  # and may have ended in the same turn
+            if self.world.trace is not None:
+                self.world.record(me, "saves", 0, write)
+            if isinstance(write, Append):
+                batch = write.batch
+                judge.appended(me, batch)
+                led = self.node.leader == me or self._leads  # and may have ended in the same turn
                 if batch.config and led and epoch_of(batch.first) == self.node.epoch:
-                    self.tell_change(batch)
-            elif kind is Truncate:
-                judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
-            elif kind is InstallSnapshot:
-                judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
-            elif kind is SaveEpochs:
-                judge.goes_by(self.id, write.ensemble.version)  # type: ignore[union-attr]
-                if not write.forgotten:  # type: ignore[union-attr]
-                    judge.remembers(self.id, write.ensemble.version)  # type: ignore[union-attr]
+                    self.report_change(batch)
+            elif isinstance(write, effects.Truncate):
+                judge.truncated(me, write.zxid)
+            elif isinstance(write, effects.InstallSnapshot):
+                judge.installed(me, write.zxid)
+            elif isinstance(write, effects.SaveEpochs):
+                judge.goes_by(me, write.ensemble.version)
+                if not write.forgotten:
+                    judge.remembers(me, write.ensemble.version)
         self.writer.hand_over(writes)
 
-    def tell_change(self, batch: Batch) -> None:
-        """A change of the membership is proposed: by the node itself, so nobody knows before it is to be written."""
+    def report_change(self, batch: Batch) -> None:
+        """Report a change of the membership, which the node proposes itself, when it is to be written."""
         self.world.judge.proposed(self.id, batch.first, batch.payloads())
         self._broadcasts = True
 
@@ -467,100 +419,99 @@ class Server:
             world.fell(self, f"was told that {ticket} is saved", error)
         if self.node.durable != before:
             world.judge.counts_durable(self.id, self.node.durable)
-        self._turn()
+        self.turn_soon()
 
     def snapshot(self) -> None:
         if self.up and not self.paused:
             if self._gathering:
-                self.drain()  # the machine must hold what the node has handed out, or the digest is of something else
+                self.drain()  # else the digest would be of another state than the machine's
             if self.writer.snapshot():
                 self._snapshot_at = self.machine.count
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------
 
-    def _send(self, to: ServerId, message: Message | SendSnapshot | SendRest | SendLog) -> None:
+    def _send(self, to: ServerId, message: Any) -> None:
         world = self.world
         kind = type(message)
         upwards = _UPWARDS.get(kind)
         if upwards is None:
-            self._send_otherwise(to, message)  # type: ignore[arg-type]
+            self._send_otherwise(to, message)
             return
         if self.watched:
             world.act(self, "before sending", kind.__name__)
         end = (self.dialled if upwards else self.accepted).get(to)
-        said = world.network.send(end, message)  # type: ignore[arg-type]
+        sent = world.network.send(end, message)
         if world.trace is not None:
-            world.record(self.id, "says to" if said else "would say to", to, message)
-        if said:
+            world.record(self.id, "says to" if sent else "would say to", to, message)
+        if sent:
             fact = world.judge.said.get(kind)
             if fact is not None:
                 fact(self.id, to, message)
         if self.watched:
             world.act(self, "after sending", kind.__name__)
 
-    def _send_otherwise(self, to: ServerId, message: Notification | SendSnapshot | SendRest | SendLog) -> None:
+    def _send_otherwise(self, to: ServerId, message: Any) -> None:
         """Send a message that needs no link, or that stands for several."""
-        world = self.world
-        if type(message) is SendSnapshot:
+        if isinstance(message, effects.SendSnapshot):
             self._send_snapshot(to, message)
-        elif type(message) is SendRest:
+        elif isinstance(message, effects.SendRest):
             self._send_rest(to, message)
-        elif type(message) is SendLog:
+        elif isinstance(message, effects.SendLog):
             self._send_log(to, message)
         else:
-            world.network.tell(self.id, to, message)  # type: ignore[arg-type]
-            if world.trace is not None:
-                world.record(self.id, "tells", to, message)
+            self.world.network.tell(self.id, to, message)
+            if self.world.trace is not None:
+                self.world.record(self.id, "tells", to, message)
 
-    def _send_snapshot(self, to: ServerId, message: SendSnapshot) -> None:
+    def _send_snapshot(self, to: ServerId, message: effects.SendSnapshot) -> None:
         machine = self.machine
         if machine.zxid != message.zxid:
             self.world.fell(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
-        self._send(to, SnapBegin(message.zxid, message.digest))
+        self._send(to, messages.SnapBegin(message.zxid, message.digest))
         for chunk in machine.snapshot():
-            self._send(to, SnapChunk(chunk))
-        self._send(to, SnapEnd())
+            self._send(to, messages.SnapChunk(chunk))
+        self._send(to, messages.SnapEnd())
         self.world.counted("snap")
         self.writer.snapshot(spare=True)
 
-    def _send_rest(self, to: ServerId, message: SendRest) -> None:
+    def _send_rest(self, to: ServerId, message: effects.SendRest) -> None:
         held, found = message.held, message.found
-        self._send(to, SnapResume(held.zxid, found.digest, held.size, found.size))
+        self._send(to, messages.SnapResume(held.zxid, found.digest, held.size, found.size))
         try:
             for chunk in self.storage.read_rest(held):
-                self._send(to, SnapChunk(chunk))
+                self._send(to, messages.SnapChunk(chunk))
         except StorageError:
             self._cut_off(to)
             return
-        self._send(to, SnapEnd())
+        self._send(to, messages.SnapEnd())
         self.world.counted("rest")
 
-    def _find(self, life: int, question: FindSnapshot) -> None:
-        """Look for the file whose beginning a learner holds; if it is just being written, when it is there."""
+    def _find(self, life: int, question: effects.FindSnapshot) -> None:
+        """Look for the file whose beginning a learner holds; if it is being written, look again later."""
         if self.life != life:
             return
         if self.paused:
-            self.backlog.append((self._find, life, question))
+            self.defer(self._find, life, question)
             return
         if self.writer.storing == question.held.zxid:
-            self.world.push(self.world.now + 1_000, self._find, life, question)
+            self.world.push(self.world.now + FIND_US, self._find, life, question)
             return
         try:
             found = self.storage.find_snapshot(question.held)
         except StorageError:
             found = None
         self.node.found(question, found, self.now_ms)
-        self._turn()
+        self.turn_soon()
 
     def _cut_off(self, to: ServerId) -> None:
         self.world.network.hang_up(self, to, dialled=False)
-        self.node.step(to, LinkDown(dialled=False), self.now_ms)
+        self.node.step(to, messages.LinkDown(dialled=False), self.now_ms)
 
-    def _send_log(self, to: ServerId, message: SendLog) -> None:
+    def _send_log(self, to: ServerId, message: effects.SendLog) -> None:
         self.world.counted("log")
         try:
             for batch in self.storage.read_log(message.after, message.until):
-                self._send(to, Inform(batch) if message.inform else Propose(batch))
+                self._send(to, messages.Inform(batch) if message.inform else messages.Propose(batch))
         except Purged:
             self._cut_off(to)
         except StorageError as error:
@@ -570,27 +521,24 @@ class Server:
 
     def _apply(self, ready: Ready) -> None:
         for what in ready.apply:
-            kind = type(what)
-            if kind is Apply:
-                self._apply_batch(what.batch)  # type: ignore[union-attr]
-            elif kind is Restore:
-                self._restore(what.zxid)  # type: ignore[union-attr]
-            elif kind is Activate:
-                self._activate(what.ensemble)  # type: ignore[union-attr]
+            if isinstance(what, Apply):
+                self._apply_batch(what.batch)
+            elif isinstance(what, effects.Restore):
+                self._restore(what.zxid)
+            elif isinstance(what, effects.Activate):
+                self._activate(what.ensemble)
         self._snapshot_if_due()
 
     def _apply_batch(self, batch: Batch) -> None:
-        world = self.world
-        if world.trace is not None:
-            world.record(self.id, "applies", 0, batch)
-        world.judge.applied(self.id, batch)
+        if self.world.trace is not None:
+            self.world.record(self.id, "applies", 0, batch)
+        self.world.judge.applied(self.id, batch)
         self._feed(batch)
 
     def _activate(self, ensemble: Ensemble) -> None:
-        world = self.world
-        world.record(self.id, "activates", 0, ensemble)
-        world.judge.activated(self.id, ensemble)
-        world.activated(self, ensemble)
+        self.world.record(self.id, "activates", 0, ensemble)
+        self.world.judge.activated(self.id, ensemble)
+        self.world.counted("activated")
 
     def _snapshot_if_due(self) -> None:
         if self.machine.count - self._snapshot_at >= self.knobs.snapshot_every:
@@ -626,16 +574,12 @@ class Server:
 
     def _acknowledge(self, batch: Batch) -> None:
         """Acknowledge the writes that were submitted here and are applied now."""
-        world, zxid = self.world, batch.first
-        for payload in batch.payloads():
-            if self.submitted.pop(zxid, None) == payload:
-                world.acknowledged(self, zxid)
-            zxid = Zxid(zxid + 1)
+        for zxid, payload in enumerate(batch.payloads(), batch.first):
+            if self.submitted.pop(Zxid(zxid), None) == payload:
+                self.world.acknowledged(self, Zxid(zxid))
 
-    def _answer(self, barrier: BarrierDone) -> None:
-        world = self.world
-        if world.trace is not None:
-            world.record(self.id, "answers", 0, barrier)
+    def _answer(self, barrier: effects.BarrierDone) -> None:
+        self.world.record(self.id, "answers", 0, barrier)
         if barrier.zxid is not None:
-            world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
-            world.counted("barrier")
+            self.world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
+            self.world.counted("barrier")

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
 from harness.checkers.ghost import Violation
-from harness.worlds.cores.crashed import Crashed
-from harness.worlds.losses import lose
-from harness.worlds.purged import tell_purged
+from harness.worlds.cores.simulator import Simulator
+from harness.worlds.disks import Crashed, judge_purge, lose
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
 from zab.core.zxid import Zxid
 from zab.storage.memory_disk import Crash as DiskCrash
 from zab.storage.snapshot_files import SnapshotWriter
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.server import Server
-
 
 class Writer:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Any) -> None:
         self._server = server
-        self._world = server.world
+        self._world: Simulator = server.world
         self._random = server.random
-        self._chance = server.random.random
         self.slower = 1
         self._queue: list[Write] = []
         self._writing: list[Write] = []
@@ -47,8 +42,7 @@ class Writer:
         self._world.push(self._world.now + self._takes(1), self._written, self._server.life, self._number)
 
     def _takes(self, times: int) -> int:
-        world = self._world
-        return (world.fsync_min + int(self._chance() * world.fsync_span * times)) * self.slower
+        return self._world.fsync_us(self._random, times) * self.slower
 
     def usual_speed(self) -> None:
         """Be as quick as at first, also with what has been under way slowly."""
@@ -62,7 +56,7 @@ class Writer:
         if server.life != life or self._number != number:
             return
         if server.paused:
-            server.backlog.append((self._written, life, number))
+            server.defer(self._written, life, number)
             return
         writes = self._writing
         watched = server.watched  # until a fault has struck
@@ -149,7 +143,7 @@ class Writer:
         except Exception as error:
             world.fell(server, "stores a snapshot", error)
             return
-        tell_purged(world.judge, server.id, server.disk, server.storage.spare)
+        judge_purge(world.judge, server.id, server.disk, server.storage.spare)
         self.storing = None
         world.record(server.id, "has stored a snapshot", 0, None)
         server.node.log_starts(start)

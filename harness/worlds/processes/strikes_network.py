@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from harness.faults import Apart, Clog, CutLinks, Deaf, Delay, Flaky, Isolate, OneWay, Partition, Split, Swizzle
-from harness.worlds.cores.strikes_network import shape
+from harness.worlds.cores.inject_network import shape
 from zab.core.zxid import ServerId
 
 if TYPE_CHECKING:

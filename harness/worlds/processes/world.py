@@ -16,9 +16,9 @@ import trio
 from attrs import evolve
 
 from harness import worlds
+from harness.exceptions import interrupts_bare
 from harness.faults import Fault, Op, Script
 from harness.outcome import Outcome
-from harness.worlds.interrupts import interrupts_bare
 from harness.worlds.processes import nemesis, netns, workload
 from harness.worlds.processes.brokers import workload as brokers
 from harness.worlds.processes.places import Loopback, Places

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.worlds.cores.crashed import Crashed
-from harness.worlds.purged import tell_purged
+from harness.worlds.disks import Crashed, judge_purge
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
@@ -86,7 +85,7 @@ class ToldNode(Node):
     def log_starts(self, zxid: Zxid) -> None:
         if not self._life.dead:
             assert self._life.writer is not None
-            tell_purged(self._judge, self.me, self._server.disk, self._life.writer.spare)
+            judge_purge(self._judge, self.me, self._server.disk, self._life.writer.spare)
         super().log_starts(zxid)
 
     # -- what comes out ----------------------------------------------------------------------------

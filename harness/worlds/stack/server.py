@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import trio
 
 from harness.checkers import Violation
+from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
-from harness.worlds.losses import lose
-from harness.worlds.purged import SNAPSHOTS_KEPT
-from harness.worlds.settings import settings_of
+from harness.worlds.disks import SNAPSHOTS_KEPT, lose
 from harness.worlds.stack.machine import Fed, Holds, ToldMachine
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.node import ToldNode

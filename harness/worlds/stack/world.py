@@ -20,6 +20,7 @@ import trio.testing
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
+from harness.exceptions import interrupts_bare
 from harness.faults import (
     BROKER_OPS,
     JOINING,
@@ -73,15 +74,14 @@ from harness.faults import (
     WipeBroker,
     Write,
 )
-from harness.members import with_server
+from harness.members import member, with_server
 from harness.outcome import Outcome
 from harness.worlds.common import Budget, Common, TooLong, unexpected
-from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.workload import Workload, member
-from harness.worlds.interrupts import interrupts_bare
+from harness.worlds.cores.workload import Workload
+from harness.worlds.disks import Crashed
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import StandStill, ordered_by
@@ -141,7 +141,7 @@ class EveryWorkload(Workload):
     """Whoever runs is asked now and then, not only who leads: members bring requests to their leader."""
 
     def believers(self) -> list[CoreServer]:
-        running = self._world.running()
+        running = self.world.running()
         leaders = super().believers()
         other = running[self._number % len(running)] if running else None
         return leaders if other is None or other in leaders else [*leaders, other]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
-from harness.worlds.cores.crashed import Crashed
+from harness.worlds.disks import Crashed
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
 from zab.core.zxid import Ticket, Zxid

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from attrs import define, field, frozen
 
 from harness.checkers.ghost import Ghost, Violation
-from harness.worlds.cores.store.passing import TIMELY, left_over, timely
-from harness.worlds.cores.workload import member
+from harness.members import member
+from harness.worlds.cores.store.server_deletions import TIMELY, left_over, timely
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import NOTHING, ServerId, Zxid, make

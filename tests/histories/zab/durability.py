@@ -15,7 +15,7 @@ from harness.checkers.durability import (
     MembersBeforeSnapshot,
     ReadmittedBySomethingNewer,
 )
-from harness.worlds.cores.workload import member
+from harness.members import member
 from tests.histories.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, z
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Group

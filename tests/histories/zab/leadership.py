@@ -11,7 +11,7 @@ from harness.checkers.leadership import (
     RemovedLeaderEnds,
     StepDown,
 )
-from harness.worlds.cores.workload import member
+from harness.members import member
 from tests.histories.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, z
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checkers.refinement import Refinement
 from harness.checkers.specification import Action
-from harness.worlds.cores.workload import member
+from harness.members import member
 from tests.histories.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, refused, z
 from zab.core.batch import pack
 from zab.core.messages import AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate

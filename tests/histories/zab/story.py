@@ -17,7 +17,7 @@ from attrs import frozen
 
 from harness.checkers import ALL, Checker, Ghost, Judge, Refinement, Violation
 from harness.checkers.specification import Action
-from harness.worlds.cores.workload import member
+from harness.members import member
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Role
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate

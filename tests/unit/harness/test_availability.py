@@ -5,8 +5,8 @@ from __future__ import annotations
 from harness.availability import NOTHING_YET, Availability, Outage, Strike
 from harness.checkers import Ghost, Judge
 from harness.draw import script_from_seed
+from harness.members import member
 from harness.worlds import world
-from harness.worlds.cores.workload import member
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId

@@ -30,7 +30,7 @@ from harness.spark.rows import result_hash
 from harness.spark.schema import STORED, VERSION
 from harness.spark.verdicts import as_clients_saw_it
 from harness.worlds import world
-from harness.worlds.cores import world as cores
+from harness.worlds.cores import simulator
 
 SMALL = {"faults": 2, "ops": 8, "length_ms": 300}
 
@@ -215,7 +215,7 @@ def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
 def test_what_could_not_be_decided_is_no_error_and_has_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cores, "EVENTS_MAX", 100)
+    monkeypatch.setattr(simulator, "EVENTS_MAX", 100)
     command = ["fuzz", "--runs", "3", "--ops", "8", "--length-ms", "300", "--output", str(tmp_path)]
     monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
     assert main([*command, "--master", "none"]) == 1

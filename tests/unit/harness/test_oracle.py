@@ -21,9 +21,9 @@ from harness.faults import (
     Split,
     Write,
 )
+from harness.members import member
 from harness.mutants.edit import mutant, planted
 from harness.oracle import Oracle, Segment, Service, abstained, timeline
-from harness.worlds.cores.workload import member
 from harness.worlds.cores.world import run
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble

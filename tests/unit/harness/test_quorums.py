@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from harness.faults import Isolate, Pause, Reconfigure, Script, Write
-from harness.members import with_server, without_server
+from harness.members import member, with_server, without_server
 from harness.oracle import Service, timeline
 from harness.quorums import in_words, is_quorum, meets_every_quorum
 from harness.script.chance import Draw
@@ -19,7 +19,6 @@ from harness.scripts import describe, dumps, loads
 from harness.situations_of_servers import groups_of_voters
 from harness.worlds import world
 from harness.worlds.common import founders_of
-from harness.worlds.cores.workload import member
 from zab.core.ensemble import Role
 from zab.core.zxid import ServerId
 

@@ -1,14 +1,14 @@
-"""A broker: a process with a session of the store, replicas that obey, and a candidacy.
+"""A broker: a process with a session of the store, replicas that follow commands, and a candidacy.
 
-Everything that it does by itself goes through `later`: a process that is gone does nothing, and one that stands still
-does it when it goes on.
+Everything that it does by itself goes through `later`: a process that has ended does nothing, and a paused one does it
+when it is resumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from harness.checkers.controller.facts import Obeyed, Registered
 from harness.checkers.ghost import Violation
@@ -17,50 +17,34 @@ from harness.worlds.controller.people import NEEDED, prepare
 from harness.worlds.controller.replicas import Replicas
 from harness.worlds.cores.controller.candidate import Candidate
 from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause
+from harness.worlds.cores.controller.simulator import ControllerSimulator
+from kraft_controller.core import store_requests as requests
 from kraft_controller.core.broker_epoch import BrokerEpochFence
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Answer, Command, Numbered, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Broker as Known
 from kraft_controller.core.state import Endpoint, PartitionState
-from kraft_controller.core.store_requests import (
-    Create,
-    Done,
-    Exists,
-    Failed,
-    Get,
-    Multi,
-    Node,
-    Set,
-    StoreRequests,
-    Sync,
-    Why,
-)
 from kraft_controller.wire import znodes
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.worlds.cores.controller.world import ControllerWorld
-
 LOOKS_MS: Final = 40
-"""At its followers."""
+"""How often it looks at its followers."""
 WAITS_MS: Final = 30
-"""For the node of its last life to go, and for a way to the store."""
+"""The pause before it looks again for the end of its last registration, or for the store."""
 
 
 class Broker:
     needed: tuple[str, ...] = NEEDED
-    """Nodes that it makes, if they are not there."""
+    """Nodes that it creates if they are missing."""
 
-    def __init__(self, world: ControllerWorld, number: int) -> None:
+    def __init__(self, world: ControllerSimulator, number: int) -> None:
         self.world = world
         self.id = BrokerId(number)
         self.replicas = Replicas(self.id)
         self.random = Random(f"{world.script.seed}/broker/{number}")
         self.up = self.paused = False
         self.unheard = False
-        """No controller can reach it."""
+        """Whether no controller can reach it."""
         self.life = 0
         self.session = 0
         self._fence = BrokerEpochFence()
@@ -69,7 +53,6 @@ class Broker:
         self._jobs: list[Job] = []
         self._writing: set[TopicPartition] = set()
         self._backlog: list[Callable[[], None]] = []
-        self._was_sure = False
 
     # -- the process -------------------------------------------------------------------------------------
 
@@ -95,35 +78,38 @@ class Broker:
             if self.life == life:
                 self._became(state)
 
-        client = self.client = self.world.new_client(fired, became)
+        self.client = self.world.new_client(fired, became)
+        self._connect(self.client)
+
+    def _connect(self, client: NodesClient) -> None:
         server = self.world.servers[1 + int(self.random.random() * self.world.script.voters)]
         client.connect(server, self.world.session_ms)
 
     def die(self) -> None:
-        """Killed: its session ends when its time is over."""
+        """Kill it: its session expires later."""
         if self.up:
             self._stop()
             assert self.client is not None
             self.client.die()
 
     def end(self) -> None:
-        """In good order: its session ends now."""
+        """End it in good order: its session is closed."""
         if self.up:
             client = self.client
             assert client is not None
             reachable = not client.vanished
             self._stop()
             client.leave()
-            if not reachable:  # then it ends when its time is over
+            if not reachable:  # then its session expires later
                 client.die()
 
     def _stop(self) -> None:
         self._over()
-        self.up = self.paused = self._was_sure = False
+        self.up = self.paused = False
         self._backlog.clear()
 
     def _over(self) -> None:
-        """Everything that belongs to its session."""
+        """End everything that belongs to its session."""
         for job in self._jobs:
             job.drop()
         self._jobs.clear()
@@ -142,7 +128,7 @@ class Broker:
         return True
 
     def go_on(self) -> None:
-        """It does first what it was about to do, and hears then what has become of its session."""
+        """Resume it: it does first what it was about to do, and learns then what became of its session."""
         if not self.paused:
             return
         self.paused = False
@@ -170,7 +156,7 @@ class Broker:
             act()
 
     def soon(self, act: Callable[[], None]) -> None:
-        """At once, or when it goes on; not at all if it is gone by then."""
+        """Do this at once, or when it is resumed, unless the process ends before."""
         self._now(act, self.life)
 
     @property
@@ -204,34 +190,33 @@ class Broker:
 
     def _anew(self) -> None:
         if not self.session and self.client is not None and not self.client.wanted:
-            if self.client.vanished:  # it cannot dial now, and would never do it again
+            if self.client.vanished:  # it cannot dial now, and would not try again
                 self.later(WAITS_MS * 1_000, self._anew)
                 return
-            server = self.world.servers[1 + int(self.random.random() * self.world.script.voters)]
-            self.client.connect(server, self.world.session_ms)
+            self._connect(self.client)
 
-    def _register(self) -> StoreRequests[int]:
-        """Its node, of this session: that of an earlier one must go first."""
+    def _register(self) -> requests.StoreRequests[int]:
+        """Create its node, once that of an earlier session is gone."""
         yield from prepare(self.needed)
         path, session = znodes.broker_path(self.id), self.session
         if not self._fence.listed:
-            yield [Sync(znodes.BROKERS)]
-            [above] = yield [Exists(znodes.BROKERS)]
-            assert isinstance(above, Node)
+            yield [requests.Sync(znodes.BROKERS)]
+            [above] = yield [requests.Exists(znodes.BROKERS)]
+            assert isinstance(above, requests.Node)
             self._fence.list_read(above.below)
         endpoint = Endpoint("PLAINTEXT", f"b{self.id}", 9_092)
         known = Known(self.id, BrokerEpoch(0), (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
         while True:
-            [there] = yield [Exists(path)]
-            if isinstance(there, Node):
+            [there] = yield [requests.Exists(path)]
+            if isinstance(there, requests.Node):
                 if there.owner == session:
                     return there.made
-                yield [Pause(WAITS_MS)]  # type: ignore[list-item]  # who carries it out knows of pauses
+                yield [Pause(WAITS_MS)]  # type: ignore[list-item]  # `Job` knows pauses
                 continue
             data = znodes.broker(known, self.world.now_ms)
-            [made] = yield [Multi((Create(path, data, ephemeral=True),))]
-            if isinstance(made, Failed) and made.why is Why.UNKNOWN:
-                yield [Sync(path)]
+            [made] = yield [requests.Multi((requests.Create(path, data, ephemeral=True),))]
+            if isinstance(made, requests.Failed) and made.why is requests.Why.UNKNOWN:
+                yield [requests.Sync(path)]
 
     def _registered(self, made: int) -> None:
         self._fence.registered(BrokerEpoch(made))
@@ -245,20 +230,19 @@ class Broker:
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def hear(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
+    def receive(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
         self.later(0, lambda: answered(self.commands.handle(numbered)))
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        self._obeys(command)
+        return self.replicas.obey(command)
+
+    def _obeys(self, command: Command) -> None:
         world = self.world
         if world.trace is not None:
             world.record(0, f"broker {self.id}", 0, f"obeys {command}")
-        world.fact(
-            Obeyed(
-                world.now, self.id, self.life, command.broker_epoch, command.controller,
-                command.controller_epoch,
-            )
-        )  # fmt: skip
-        return self.replicas.obey(command)
+        epochs = command.broker_epoch, command.controller, command.controller_epoch
+        world.fact(Obeyed(world.now, self.id, self.life, *epochs))
 
     # -- the ISRs of what it leads -------------------------------------------------------------------------
 
@@ -276,27 +260,27 @@ class Broker:
         other = self.world.brokers[follower]
         return other.up and not other.paused and other.replicas.fetches(self.id, where, epoch)
 
-    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> StoreRequests[None]:
-        """Only on the state that it knows. If that is not the one any more, what is there is looked at, not written."""
+    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> requests.StoreRequests[None]:
+        """Write an ISR on the state that it knows. If that is outdated, read the present one instead."""
         where, path = role.where, znodes.state_path(role.where)
         wished = self.replicas.wish(role, isr)
-        [outcome] = yield [Multi((Set(path, znodes.partition_state(wished), wished.version),))]
-        if isinstance(outcome, Done):
+        [outcome] = yield [requests.Multi((requests.Set(path, znodes.partition_state(wished), wished.version),))]
+        if isinstance(outcome, requests.Done):
             [version] = outcome.versions
             assert version is not None
-        elif outcome.why is Why.NO_NODE:  # type: ignore[union-attr]
+        elif outcome.why is requests.Why.NO_NODE:  # type: ignore[union-attr]
             return
         else:
-            yield [Sync(path)]
-        [node] = yield [Get(path)]
-        if not isinstance(node, Node):
+            yield [requests.Sync(path)]
+        [node] = yield [requests.Get(path)]
+        if not isinstance(node, requests.Node):
             return
         state = znodes.read_partition_state(where, node.data, node.version)
         self.replicas.written(role, state)
         if _is_from(state, wished):
             self.world.counted("isr written")
             note = Note(f"{znodes.ISR_CHANGES}/isr_change_", znodes.partitions([where]))
-            while isinstance((yield [note])[0], Failed):  # type: ignore[list-item]
+            while isinstance((yield [note])[0], requests.Failed):  # type: ignore[list-item]
                 pass
 
 

@@ -1,25 +1,28 @@
-"""One broker's candidacy on virtual time: the pure parts of `kraft_controller.core`, without tasks of Trio.
+"""One broker's candidacy and its command channel on virtual time: `kraft_controller.core`, without tasks of Trio.
 
-It decides nothing. The candidacy decides when to stand, the event queue what is next, the controller what to write and
-the channel what to send; this shell carries requests to the simulated store and commands to the simulated brokers.
+Nothing is decided here. The candidacy decides when to stand, the event queue what is next, the controller what to write
+and the queues what to send; this shell carries requests to the simulated store and commands to the simulated brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from harness.checkers.controller.facts import Reigns
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
-from harness.worlds.cores.controller.channel import Channel
 from harness.worlds.cores.controller.nodes import Job
+from harness.worlds.cores.controller.simulator import ControllerSimulator
 from kraft_controller.core.candidacy import Candidacy, CandidacyPace, CandidacyPhase, ElectionBlocked, ElectionResult
+from kraft_controller.core.command_channel import BrokerCommandQueue, CommandChannel
+from kraft_controller.core.commands import Answer, Numbered
 from kraft_controller.core.controller_context import ControllerContext, ControllerSettings
 from kraft_controller.core.controller_events import ControllerElected, Event
 from kraft_controller.core.event_queue import EventQueue, process_event
 from kraft_controller.core.kafka_controller import KafkaController
+from kraft_controller.core.names import BrokerId
 from kraft_controller.core.operator_log import OperatorMessage
 from kraft_controller.core.store_requests import ControllerMoved, RepliesLost
 from kraft_controller.runtime.controller import event_of_path
@@ -28,24 +31,43 @@ from kraft_controller.wire.controller_election import resign, stand, verify
 from kraft_controller.wire.epoch_fence import Fence
 from kraft_controller.wire.znode_store import ZnodeStore
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.controller.broker import Broker
-    from harness.worlds.cores.controller.world import ControllerWorld
-
 SETTINGS: Final = ControllerSettings()
 PACE: Final = CandidacyPace(pause_s=0.05, pause_s_max=0.4)
+BACKOFF_US: Final = 20_000
+BREAKS: Final = 0.02
+"""The share of commands whose connection breaks, before the broker receives them or before the reply is back."""
+WAITING_MAX: Final = 10_000
 Reply = Callable[[Any], None]
 """Receives the result of a request; None if this broker is not the controller, or refuses it."""
+
+
+class Process(Protocol):
+    """A broker, as far as its candidate knows it."""
+
+    world: ControllerSimulator
+    id: BrokerId
+    life: int
+    session: int
+
+    def later(self, wait_us: int, act: Callable[[], None], /) -> None:
+        """Do this later, unless the process ends before."""
+
+    def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None, /) -> Job:
+        """Carry out a procedure while the session lasts."""
+        ...
 
 
 class Candidate:
     """One session of one broker process."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Process) -> None:
         self.broker = broker
-        self.world: ControllerWorld = broker.world
+        self.world = broker.world
         self.random = Random(f"{self.world.script.seed}/office/{broker.id}/{broker.life}/{broker.session}")
-        self.channel = Channel(self)
+        self._connections: dict[BrokerCommandQueue, CommandConnection] = {}
+        self.channel = CommandChannel(
+            self.note, self._opened, lambda queue: self._connections[queue].wake(), self._closed, WAITING_MAX
+        )
         self.term: KafkaController | None = None
         """The current term; None unless this broker is the controller."""
         self.over = False
@@ -201,6 +223,12 @@ class Candidate:
         if not job.over:
             self._job = job
 
+    def _opened(self, queue: BrokerCommandQueue) -> None:
+        self._connections[queue] = CommandConnection(self, queue)
+
+    def _closed(self, queue: BrokerCommandQueue) -> None:
+        del self._connections[queue]
+
     def _write_log(self, message: OperatorMessage) -> None:
         self.world.counted(f"controller {message.event}")
         if self.world.trace is not None:
@@ -210,3 +238,62 @@ class Candidate:
 
     def _fell(self, error: Exception) -> None:
         self.world.violated(Violation(NoCrash.promise, f"controller {self.broker.id} fell over {error!r}"))
+
+
+class CommandConnection:
+    """A connection that carries the commands of one queue, one at a time, and breaks now and then."""
+
+    def __init__(self, candidate: Candidate, queue: BrokerCommandQueue) -> None:
+        self._candidate = candidate
+        self._queue = queue
+        self._busy = False
+
+    def wake(self) -> None:
+        if not self._busy:
+            self._send()
+
+    def _send(self) -> None:
+        numbered = self._queue.next()
+        self._busy = numbered is not None
+        if numbered is not None:
+            # In flight it does not depend on its sender any more.
+            self._push(self._arrive, numbered, None)
+
+    def _push(self, act: object, numbered: Numbered, answer: Answer | None) -> None:
+        world, random = self._candidate.world, self._candidate.random
+        timing = world.script.timing
+        delay = timing.delay_us_min + int(random.random() * max(1, timing.delay_us_max - timing.delay_us_min))
+        world.push(world.now + delay, act, numbered, answer)  # type: ignore[arg-type]
+
+    def _arrive(self, numbered: Numbered, _: None) -> None:
+        target = self._candidate.world.brokers[self._queue.broker.id]
+        breaks = self._candidate.random.random() < BREAKS
+        if not target.up or target.unheard or (breaks and numbered.number % 2):
+            self._fail()
+            return
+
+        def answered(answer: Answer) -> None:
+            if breaks or target.unheard:
+                self._fail()
+            else:
+                self._push(self._reply, numbered, answer)
+
+        target.receive(numbered, answered)
+
+    def _fail(self) -> None:
+        def retry() -> None:
+            self._queue.attempt_failed()
+            self._send()
+
+        if not self._queue.closed:
+            self._candidate.broker.later(BACKOFF_US, retry)
+
+    def _reply(self, numbered: Numbered, answer: Answer) -> None:
+        def take() -> None:
+            if not self._queue.closed:
+                event = self._queue.replied(answer).event
+                if event is not None:
+                    self._candidate.note(event)
+                self._send()
+
+        self._candidate.broker.later(0, take)

@@ -1,65 +1,47 @@
-"""Work on the store's nodes, as calls of a simulated client, and a client that tells who asked."""
+"""Procedures of `kraft_controller` on the nodes of the store, carried out by a simulated client."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from harness.history import Became, Event, Fired, Lost, Reply, Request, Told
-from harness.worlds.cores.store.calls import Call
-from harness.worlds.cores.store.client import Client
+from harness.worlds.cores.store.client import Call, Client
+from harness.worlds.cores.store.simulator import StoreSimulator
+from kraft_controller.core import store_requests as requests
 from kraft_controller.core.names import Version
-from kraft_controller.core.store_requests import (
-    Change,
-    Check,
-    Children,
-    Create,
-    Delete,
-    Done,
-    Exists,
-    Failed,
-    Get,
-    Listing,
-    Multi,
-    Node,
-    Operation,
-    Result,
-    Set,
-    Sync,
-    Why,
-)
-
-if TYPE_CHECKING:
-    from harness.worlds.cores.controller.world import ControllerWorld
 
 _WHY: Final = {
-    "NO_NODE": Why.NO_NODE, "NODE_EXISTS": Why.EXISTS, "BAD_VERSION": Why.BAD_VERSION, "NOT_EMPTY": Why.NOT_EMPTY,
-}  # fmt: skip
+    "NO_NODE": requests.Why.NO_NODE,
+    "NODE_EXISTS": requests.Why.EXISTS,
+    "BAD_VERSION": requests.Why.BAD_VERSION,
+    "NOT_EMPTY": requests.Why.NOT_EMPTY,
+}
 _NOT_THE_REASON: Final = ("", "OK", "RUNTIME_INCONSISTENCY")
 
 
 @frozen
 class Pause:
-    """Of who carries out the work: nothing happens for a while."""
+    """A pause of a procedure."""
 
     ms: int
 
 
 @frozen
 class Note:
-    """A sequential node, as brokers leave them for the controller."""
+    """The creation of a sequential node, a notification for the controller."""
 
     path: str
     data: bytes
 
 
 class NodesClient(Client):
-    """Tells each answer to who asked for it, and everything else to its owner; None: the answer was lost."""
+    """Reports each reply to the caller, None if it was lost, and everything else to its owner."""
 
     def __init__(
-        self, world: ControllerWorld, number: int, fired: Callable[[str], None], became: Callable[[str], None]
+        self, world: StoreSimulator, number: int, fired: Callable[[str], None], became: Callable[[str], None]
     ) -> None:
         super().__init__(world, number)
         self._fired, self._became_so = fired, became
@@ -82,7 +64,7 @@ class NodesClient(Client):
             self._became_so(event.state)
 
     def die(self) -> None:
-        """The process is gone: nobody hears what it is told, and nobody pings."""
+        """End the process: it neither sends nor receives any more, and its session expires."""
         self._give_up()
         self._attempt += 1
         self.vanished, self.wanted, self.leaving = True, False, False
@@ -91,7 +73,7 @@ class NodesClient(Client):
 
 
 class Job:
-    """One work in progress. Its answers are gathered, and it goes on in a later turn of the world."""
+    """One procedure in progress. It continues in a later event when all replies of a step have arrived."""
 
     def __init__(
         self,
@@ -114,7 +96,7 @@ class Job:
             self.over = True
             self._work.close()
 
-    def _step(self, heard: Sequence[Result] | None) -> None:
+    def _step(self, heard: Sequence[requests.Result] | None) -> None:
         if self.over:
             return
         try:
@@ -123,83 +105,79 @@ class Job:
             self.over = True
             self._done(end.value)
             return
-        except Exception as error:  # whoever began it knows what it means
+        except Exception as error:  # the caller knows what it means
             self.over = True
             self._failed(error)
             return
         self._found, self._open = [None] * len(asked), len(asked)
         for place, operation in enumerate(asked):
             if isinstance(operation, Pause):
-                self._later(operation.ms * 1_000, lambda place=place: self._put(place, Done()))  # type: ignore[misc]
+                self._later(operation.ms * 1_000, lambda place=place: self._put(place, requests.Done()))  # type: ignore[misc]
             else:
                 self._ask(place, operation)
 
-    def _ask(self, place: int, operation: Operation | Note) -> None:
+    def _ask(self, place: int, operation: requests.Operation | Note) -> None:
         self._client.request(request_of(operation), lambda reply: self._heard(place, operation, reply))
 
-    def _heard(self, place: int, operation: Operation | Note, reply: Reply | None) -> None:
+    def _heard(self, place: int, operation: requests.Operation | Note, reply: Reply | None) -> None:
         if self.over:
             return
-        if reply is None and not isinstance(operation, Multi | Note):
+        if reply is None and not isinstance(operation, requests.Multi | Note):
             self._later(0, lambda: None if self.over else self._ask(place, operation))  # a read may be asked twice
         else:
             self._put(place, result_of(operation, reply))
 
-    def _put(self, place: int, result: Result) -> None:
+    def _put(self, place: int, result: requests.Result) -> None:
         self._found[place] = result
         self._open -= 1
         if not self._open:
             self._later(0, lambda: self._step(self._found))
 
 
-def request_of(operation: Operation | Note) -> Request:
+def request_of(operation: requests.Operation | Note) -> Request:
     match operation:
-        case Get(path, watch):
-            return Request("get", path, watch="once" if watch else "")
-        case Exists(path, watch):
-            return Request("exists", path, watch="once" if watch else "")
-        case Children(path, watch):
-            return Request("children", path, watch="once" if watch else "")
-        case Sync(path):
+        case requests.Get(path, watch) | requests.Exists(path, watch) | requests.Children(path, watch):
+            return Request(type(operation).__name__.lower(), path, watch="once" if watch else "")
+        case requests.Sync(path):
             return Request("sync", path)
-        case Multi(changes):
+        case requests.Multi(changes):
             return Request("multi", parts=tuple(map(_part, changes)))
         case Note(path, data):
             return Request("create", path, data, mode="sequential")
 
 
-def _part(change: Change) -> Request:
+def _part(change: requests.Change) -> Request:
     match change:
-        case Check(path, version):
+        case requests.Check(path, version):
             return Request("check", path, version=version)
-        case Create(path, data, ephemeral):
+        case requests.Create(path, data, ephemeral):
             return Request("create", path, data, mode="ephemeral" if ephemeral else "")
-        case Set(path, data, version):
+        case requests.Set(path, data, version):
             return Request("set", path, data, version)
-        case Delete(path, version):
+        case requests.Delete(path, version):
             return Request("delete", path, version=version)
 
 
-def result_of(operation: Operation | Note, reply: Reply | None) -> Result:
+def result_of(operation: requests.Operation | Note, reply: Reply | None) -> requests.Result:
     if reply is None:
-        return Failed(Why.UNKNOWN)
-    if isinstance(operation, Multi):
+        return requests.Failed(requests.Why.UNKNOWN)
+    if isinstance(operation, requests.Multi):
         for place, part in enumerate(reply.parts):
             if part.error not in _NOT_THE_REASON:
-                return Failed(_WHY[part.error], place)
+                return requests.Failed(_WHY[part.error], place)
         assert not reply.error, f"{operation}: {reply}"
-        sets = [isinstance(change, Set) for change in operation.changes]
-        return Done(
+        sets = [isinstance(change, requests.Set) for change in operation.changes]
+        return requests.Done(
             tuple(
                 Version(part.stat.version) if is_set and part.stat is not None else None
                 for is_set, part in zip(sets, reply.parts, strict=True)
             )
         )
     if reply.error:
-        return Failed(_WHY[reply.error])
-    if isinstance(operation, Children):
-        return Listing(reply.children or ())
+        return requests.Failed(_WHY[reply.error])
+    if isinstance(operation, requests.Children):
+        return requests.Listing(reply.children or ())
     if reply.stat is None or isinstance(operation, Note):
-        return Done()
+        return requests.Done()
     stat = reply.stat
-    return Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid, stat.mzxid)
+    return requests.Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid, stat.mzxid)

@@ -1,29 +1,15 @@
-"""What the script has people ask, and what it does to brokers."""
+"""The operations that a script has operators carry out, and what it does to brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
-from harness.faults import (
-    Balance,
-    BounceBroker,
-    CancelMove,
-    CreateTopic,
-    DeleteTopic,
-    Depart,
-    ElectPreferred,
-    GrowTopic,
-    KillBroker,
-    LoseController,
-    LoseStore,
-    Op,
-    PauseBroker,
-    Reassign,
-    Resign,
-)
+from harness import faults
 from harness.worlds.controller import people
+from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Job, NodesClient
+from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.store.workload import StoreWorkload
 from kraft_controller.core import controller_events as events
 from kraft_controller.core.controlled_shutdown import ControlledShutdown, shutdown_granted, shutdown_refused
@@ -31,35 +17,22 @@ from kraft_controller.core.event_queue import NotController
 from kraft_controller.core.store_requests import Delete, Multi, StoreRequests
 from kraft_controller.wire import znodes
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.controller.broker import Broker
-    from harness.worlds.cores.controller.world import ControllerWorld
-
-FAREWELLS_MAX: Final = 5
-"""So often a broker asks to be let go, before it goes."""
-FAREWELL_US: Final = 30_000
+SHUTDOWN_REQUESTS_MAX: Final = 5
+"""The requests for a controlled shutdown, after which a broker ends without it."""
+SHUTDOWN_RETRY_US: Final = 30_000
 
 
 class ControllerWorkload(StoreWorkload):
-    def __init__(self, world: ControllerWorld) -> None:
-        super().__init__(world)
-        self.world = world
-        self._person: NodesClient | None = None
+    world: ControllerSimulator
+    _operator: NodesClient | None = None
 
-    def perform(self, op: Op, _: object) -> None:
-        act = self._OPS.get(type(op))
-        if act is None:
-            super().perform(op, _)
-        else:
-            act(self, op)
-
-    # -- people ------------------------------------------------------------------------------------------
+    # -- operators ---------------------------------------------------------------------------------------
 
     def _ask(self, work: Any) -> None:
-        """Once: who is told that it is not known what became of it does not try again."""
-        if self._person is None:
-            self._person = self.world.new_client(lambda path: None, lambda state: None)
-        Job(self._person, self._later, work, lambda _: None, self._fell)
+        """Carry out a procedure of an operator once, even if its outcome remains unknown."""
+        if self._operator is None:
+            self._operator = self.world.new_client(lambda path: None, lambda state: None)
+        Job(self._operator, self._later, work, lambda _: None, self._fell)
 
     def _later(self, wait_us: int, act: Callable[[], None]) -> None:
         self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
@@ -68,47 +41,48 @@ class ControllerWorkload(StoreWorkload):
     def _fell(error: Exception) -> None:
         raise error
 
-    def _create(self, op: CreateTopic) -> None:
+    def _create(self, op: faults.CreateTopic) -> None:
         self._ask(people.create_topic(op, self.world.script.brokers, self.world.new_id()))
 
-    def _grow(self, op: GrowTopic) -> None:
+    def _grow(self, op: faults.GrowTopic) -> None:
         self._ask(people.grow_topic(op))
 
-    def _delete(self, op: DeleteTopic) -> None:
+    def _delete(self, op: faults.DeleteTopic) -> None:
         self._ask(people.delete_topic(op))
 
-    def _reassign(self, op: Reassign) -> None:
+    def _reassign(self, op: faults.Reassign) -> None:
         if op.way == "node":
             self._ask(people.reassign(op, self.world.script.brokers))
         else:
             where = people.where_of(op.topic, op.partition)
             self._call(events.AlterReassignmentsRequested({where: people.wanted_by(op, self.world.script.brokers)}))
 
-    def _cancel(self, op: CancelMove) -> None:
+    def _cancel(self, op: faults.CancelMove) -> None:
         self._call(events.AlterReassignmentsRequested({people.where_of(op.topic, op.partition): None}))
 
-    def _elect(self, op: ElectPreferred) -> None:
+    def _elect(self, op: faults.ElectPreferred) -> None:
         if op.way == "node":
             self._ask(people.elect_preferred(op))
         else:
             self._call(events.ElectLeadersRequested((people.where_of(op.topic, op.partition),)))
 
-    def _balance(self, _: Balance) -> None:
+    def _balance(self, _: faults.Balance) -> None:
         controller = self.world.controller()
         if controller is not None and controller.candidate is not None:
             controller.candidate.note(events.AutoPreferredElection())
 
     def _call(self, event: events.Event, told: Callable[[Any], None] = lambda result: None) -> None:
+        """Send a request to the controller. `told` receives the reply, or None if it refuses or is unreachable."""
         controller = self.world.controller()
         if controller is None or controller.candidate is None or controller.paused:
             told(None)
         else:
             controller.candidate.ask(event, told)
 
-    def _resign(self, _: Resign) -> None:
+    def _resign(self, _: faults.Resign) -> None:
         controller = self.world.controller()
         if controller is not None and controller.candidate is not None and not controller.paused:
-            self._hit(Resign(0))
+            self._hit(faults.Resign(0))
             if controller.random.random() < 0.5:
                 controller.candidate.fail_term()
             else:
@@ -116,16 +90,16 @@ class ControllerWorkload(StoreWorkload):
 
     # -- brokers -----------------------------------------------------------------------------------------
 
-    def _who(self, op: Any) -> Broker | None:
-        """A number beyond the last begins again at the first."""
-        if op.broker:
-            found: Broker | None = self.world.brokers[(op.broker - 1) % self.world.script.brokers + 1]
-        else:
-            found = self.world.controller()
+    def _who(self, op: Any) -> Any:
+        """Return the broker that an operation names, if it runs. A number beyond the last begins again at the first."""
+        found: Broker | None = self._named(op) if op.broker else self.world.controller()
         if found is None or not found.up:
             return None
         self._hit(op)
         return found
+
+    def _named(self, op: Any) -> Any:
+        return self.world.brokers[(max(op.broker, 1) - 1) % self.world.script.brokers + 1]
 
     def _hit(self, op: Any) -> None:
         kind = type(op).__name__
@@ -134,24 +108,34 @@ class ControllerWorkload(StoreWorkload):
         self.world.availability.struck_beside(kind, self._phase(), lasts_ms)
 
     def _phase(self) -> str:
-        """How brokers were when something struck them."""
+        """Return the condition of the brokers at the moment of a fault."""
         return "no controller" if self.world.controller() is None else "under a controller"
 
-    def _kill(self, op: KillBroker) -> None:
+    def _undo(self, wait_ms: int, undo: Callable[[], None], broker: Broker | None = None) -> None:
+        """Undo a fault later, or at the end of all faults. A fault of a process ends with the process of the broker."""
+        life = 0 if broker is None else broker.life
+
+        def end(_: None, __: None) -> None:
+            if broker is None or broker.life == life:
+                undo()
+
+        self.world.push_fault_end(self.world.now + wait_ms * 1_000, end, None, None)
+
+    def _kill(self, op: faults.KillBroker) -> None:
         if (broker := self._who(op)) is not None:
             broker.die()
             self.world.start_later(broker, op.down_ms)
 
-    def _bounce(self, op: BounceBroker) -> None:
+    def _bounce(self, op: faults.BounceBroker) -> None:
         if (broker := self._who(op)) is not None:
             broker.end()
             self.world.start_later(broker, 1)
 
-    def _depart(self, op: Depart) -> None:
+    def _depart(self, op: faults.Depart) -> None:
         if (broker := self._who(op)) is not None:
-            self._ask_to_leave(broker, broker.life, op, ControlledShutdown(broker.id, FAREWELLS_MAX))
+            self._shut_down(broker, broker.life, op, ControlledShutdown(broker.id, SHUTDOWN_REQUESTS_MAX))
 
-    def _ask_to_leave(self, broker: Broker, life: int, op: Depart, shutdown: ControlledShutdown) -> None:
+    def _shut_down(self, broker: Broker, life: int, op: faults.Depart, shutdown: ControlledShutdown) -> None:
         if not broker.up or broker.life != life:
             return
         request = shutdown.request(broker.epoch)
@@ -161,61 +145,51 @@ class ControllerWorkload(StoreWorkload):
             answer = shutdown_refused(request, NotController()) if refused else shutdown_granted(request, remaining)
             shutdown.replied(answer)
             if shutdown.finished:
-                broker.later(0, gone)
+                broker.later(0, end)
             else:
-                broker.later(FAREWELL_US, lambda: self._ask_to_leave(broker, life, op, shutdown))
+                broker.later(SHUTDOWN_RETRY_US, lambda: self._shut_down(broker, life, op, shutdown))
 
-        def gone() -> None:
+        def end() -> None:
             broker.end()
             self.world.start_later(broker, op.down_ms)
 
         self._call(events.ControlledShutdownRequested(request.broker, request.epoch), told)
 
-    def _pause(self, op: PauseBroker) -> None:
+    def _pause(self, op: faults.PauseBroker) -> None:
         broker = self._who(op)
         if broker is not None and broker.pause():
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._go_on, broker, broker.life)
+            self._undo(op.for_ms, broker.go_on, broker)
 
-    @staticmethod
-    def _go_on(broker: Broker, life: int) -> None:
-        if broker.life == life:
-            broker.go_on()
-
-    def _lose_store(self, op: LoseStore) -> None:
+    def _lose_store(self, op: faults.LoseStore) -> None:
         broker = self._who(op)
         if broker is not None and broker.lose_store():
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._find_store, broker, broker.life)
+            self._undo(op.for_ms, broker.find_store, broker)
 
-    @staticmethod
-    def _find_store(broker: Broker, life: int) -> None:
-        if broker.life == life:
-            broker.find_store()
+    def _lose_controller(self, op: faults.LoseController) -> None:
+        def find_controller() -> None:
+            broker.unheard = False
 
-    def _lose_controller(self, op: LoseController) -> None:
         broker = self._who(op)
         if broker is not None and not broker.unheard:
             broker.unheard = True
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._find_controller, broker, None)
+            self._undo(op.for_ms, find_controller)
 
-    @staticmethod
-    def _find_controller(broker: Broker, _: None) -> None:
-        broker.unheard = False
-
-    _OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
-        CreateTopic: _create,
-        GrowTopic: _grow,
-        DeleteTopic: _delete,
-        Reassign: _reassign,
-        CancelMove: _cancel,
-        ElectPreferred: _elect,
-        Balance: _balance,
-        Resign: _resign,
-        KillBroker: _kill,
-        BounceBroker: _bounce,
-        Depart: _depart,
-        PauseBroker: _pause,
-        LoseStore: _lose_store,
-        LoseController: _lose_controller,
+    PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **StoreWorkload.PERFORM,
+        faults.CreateTopic: _create,
+        faults.GrowTopic: _grow,
+        faults.DeleteTopic: _delete,
+        faults.Reassign: _reassign,
+        faults.CancelMove: _cancel,
+        faults.ElectPreferred: _elect,
+        faults.Balance: _balance,
+        faults.Resign: _resign,
+        faults.KillBroker: _kill,
+        faults.BounceBroker: _bounce,
+        faults.Depart: _depart,
+        faults.PauseBroker: _pause,
+        faults.LoseStore: _lose_store,
+        faults.LoseController: _lose_controller,
     }
 
 

@@ -1,68 +1,50 @@
-"""A world of cores that replicate the store, with brokers for clients, of which one is the controller."""
+"""The parts of the simulator of controllers, and when its brokers agree after the last fault."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
-from harness.checkers import ALL, Checker
-from harness.checkers.controller.facts import Fact
-from harness.faults import Script
-from harness.outcome import Outcome
-from harness.worlds.controller.people import topic_ids
-from harness.worlds.controller.ruling import ruling, with_rulers
+from harness.worlds.controller.ruling import unhinder
+from harness.worlds.controller.settling import ROUNDS_MS, unsettled
 from harness.worlds.cores.controller.broker import Broker
-from harness.worlds.cores.controller.liveness import ControllerLiveness
-from harness.worlds.cores.controller.nodes import NodesClient
+from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.controller.workload import ControllerWorkload
+from harness.worlds.cores.liveness import PROMISE
+from harness.worlds.cores.server import Server
+from harness.worlds.cores.store.liveness import StoreLiveness
 from harness.worlds.cores.store.world import StoreWorld
 
 
-class ControllerWorld(StoreWorld):
-    workload: ControllerWorkload
+class ControllerLiveness(StoreLiveness):
+    def __init__(self, world: ControllerSimulator) -> None:
+        super().__init__(world)
+        self.bound_ms += ROUNDS_MS + 4 * world.session_ms
 
-    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.facts: list[Fact] = []
-        self.new_id = topic_ids()
-        self.session_ms = 6 * script.knobs.tick_ms
-        super().__init__(script, trace=trace, checkers=checkers)
-        self.brokers = {number: self.make_broker(number) for number in range(1, script.brokers + 1)}
+    def begin(self) -> None:
+        unhinder(self.world.brokers.values(), self.world.start_later)
+        super().begin()
 
-    def make_broker(self, number: int) -> Broker:
-        return Broker(self, number)
+    def _unequal(self, leader: Server) -> str | None:
+        machine: Any = leader.machine
+        missing = self._unsettled(machine.store.tree.nodes)
+        if missing is not None:
+            self.promise, what = missing
+            return what
+        self.promise = PROMISE
+        return super()._unequal(leader)
 
-    def make_workload(self) -> ControllerWorkload:
-        return ControllerWorkload(self)
+    def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return the invariant that does not hold yet, and why."""
+        world = self.world
+        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
+        return unsettled(nodes, replicas, world.script.brokers)
 
-    def make_liveness(self) -> ControllerLiveness:
-        return ControllerLiveness(self)
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        for broker in self.brokers.values():
-            self.push(50_000 + int(broker.random.random() * 100_000), self._start_broker, broker, None)
+class ControllerWorld(ControllerSimulator, StoreWorld):
+    broker_type: ClassVar[Any] = Broker
+    workload_type: ClassVar[Any] = ControllerWorkload
+    liveness_type: ClassVar[Any] = ControllerLiveness
 
-    @staticmethod
-    def _start_broker(broker: Broker, _: None) -> None:
-        broker.start()
 
-    def start_later(self, broker: Broker, wait_ms: int) -> None:
-        self.push(self.now + wait_ms * 1_000, self._start_broker, broker, None)
-
-    # -- clients -----------------------------------------------------------------------------------------
-
-    def new_client(self, fired: Callable[[str], None], became: Callable[[str], None]) -> NodesClient:
-        number = max(self.workload.clients, default=0) + 1
-        client = self.workload.clients[number] = NodesClient(self, number, fired, became)
-        return client
-
-    def controller(self) -> Broker | None:
-        return ruling(self.brokers.values())
-
-    # -- the end -----------------------------------------------------------------------------------------
-
-    def fact(self, fact: Fact) -> None:
-        if not self.over:
-            self.facts.append(fact)
-
-    def outcome(self) -> Outcome:
-        return with_rulers(super().outcome(), self.facts)
+SIMULATOR: Final = ControllerWorld

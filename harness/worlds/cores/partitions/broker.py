@@ -1,61 +1,51 @@
-"""A broker with data: the cores that replicate, as `replica.runtime` turns them, without tasks and sockets.
+"""A broker with data: the real `ReplicaManager`, turned as `replica.runtime` turns it, without tasks and sockets.
 
-Its disk survives it. What it has under way at the store is lost with its session, and it knows of no outcome then.
+Its disk survives the process. When its session ends, the outcomes of its requests to the store remain unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
-from harness.checkers.controller.facts import Obeyed
 from harness.checkers.partitions.copies import Ident, ident_of
 from harness.worlds.controller.people import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
-from harness.worlds.cores.partitions.coordinating import Groups
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
 from harness.worlds.cores.partitions.flushing import Awaited, Due
+from harness.worlds.cores.partitions.group_coordinator import Groups
+from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
+from replica.core import replica_messages as messages
 from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.metadata_cache import MetadataCache
 from replica.core.partitions.offset_lookup import EARLIEST, Lookup
 from replica.core.partitions.partition import Partition
 from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_manager import ReplicaManager
-from replica.core.replica_messages import (
-    Deleted,
-    Fetch,
-    Fetched,
-    LeaderRequest,
-    Produced,
-    ReadIsr,
-    Ready,
-    Results,
-    WriteIsr,
-)
 from replica.wire.isr_requests import ISR_CHANGE_NOTICE, LOG_DIR_NOTICE, read_isr, write_isr
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
+T = TypeVar("T")
+Answered: TypeAlias = Callable[[list[T]], None]
+"""Receives the results of a request."""
 LOOKS_MS: Final = 60
-"""At its disk, and whether the controller is to be told of ISRs."""
+"""How often it looks at its disk, and for changes of ISRs to report to the controller."""
 CHECKPOINTS: Final = 4
-"""Every so many looks watermarks are kept."""
+"""The number of these looks between two checkpoints of the high watermarks."""
 STORE_US: Final = 60_000
-"""Before the store is asked again, when it could not be."""
+"""The pause after which a request to the store counts as lost, when the session has ended."""
 
 
 class PartitionBroker(Broker):
-    world: PartitionsWorld
+    world: PartitionsSimulator
     needed = (*NEEDED, znodes.CONFIG_CHANGES)
 
-    def __init__(self, world: PartitionsWorld, number: int) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int) -> None:
         super().__init__(world, number)
         self.disk = Disk(
             self.id, world.replication.log, self.random, lambda where: world.keeper.disks.deleted(self.id, where)
@@ -68,14 +58,14 @@ class PartitionBroker(Broker):
         self.groups = Groups(self)
         self._fetchers: dict[BrokerId, Fetcher] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
-        self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
+        self._at_store: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
         self._tokens = 0
         self._awaited, self._due = Awaited(self), Due(self)
         self._armed: int | None = None
         self._looks = 0
 
     def clock(self) -> int:
-        """Milliseconds, and never near 0: as in real life."""
+        """Return the time in milliseconds, never near 0, as in reality."""
         return 1_000_000 + self.world.now_ms
 
     # -- the process -------------------------------------------------------------------------------------
@@ -110,7 +100,7 @@ class PartitionBroker(Broker):
             self.world.keeper.disks.lost(self, "power")
 
     def crash(self, loss: str) -> None:
-        """Its machine loses power in the middle of a call to the disk, perhaps while the broker starts."""
+        """Lose power in the middle of a call to the disk, perhaps during a start."""
         if self.up:
             self.lose_power(loss)
         else:
@@ -123,7 +113,7 @@ class PartitionBroker(Broker):
             self.world.keeper.disks.lost(self, "wiped")
 
     def mend(self) -> None:
-        """Its disk is as it should be from now on. If it was not, the broker is started again."""
+        """Repair the disk. If it has failed, restart the broker."""
         failed = self.disk.failed or bool(self.disk.logs.damaged)
         self.disk.mended()
         if failed and self.up:
@@ -137,7 +127,7 @@ class PartitionBroker(Broker):
             self._store_gone(request)
 
     def _look_at_followers(self) -> None:
-        """Its followers are looked at by the core; this is what else comes around."""
+        """Do the periodic work; the core looks at the followers itself."""
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
         self.world.keeper.commitment.idle(self)
@@ -163,28 +153,23 @@ class PartitionBroker(Broker):
     # -- the controller ----------------------------------------------------------------------------------
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        world = self.world
-        if world.trace is not None:
-            world.record(0, f"broker {self.id}", 0, f"obeys {command}")
-        world.fact(
-            Obeyed(
-                world.now, self.id, self.life, command.broker_epoch, command.controller, command.controller_epoch
-            )
-        )  # fmt: skip
+        self._obeys(command)
         if isinstance(command, UpdateMetadata):
             self.metadata.update(command)
-        world.keeper.commanded(self, command)
+        self.world.keeper.commanded(self, command)
         errors = self.core.apply(command, self.clock())
         self.turn()
         return errors
 
-    # -- those who ask -----------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------
 
     def send(self, target: int, act: Callable[[PartitionBroker], None]) -> None:
-        """To another broker, which does it when it can; to one that is not there it does not come."""
+        """Let another broker do this, unless the network loses it."""
         self.world.send(self.id, target, act)
 
-    def serve(self, follower: PartitionBroker, request: LeaderRequest, heard: Callable[[Answers | None], None]) -> None:
+    def serve(
+        self, follower: PartitionBroker, request: messages.LeaderRequest, heard: Callable[[Answers | None], None]
+    ) -> None:
         def answer(found: Answers | None) -> None:
             self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: heard(found)))
 
@@ -193,7 +178,7 @@ class PartitionBroker(Broker):
         else:
             self.soon(lambda: self._serve(follower.id, request, answer))
 
-    def _serve(self, follower: BrokerId, request: LeaderRequest, answer: Callable[[Answers], None]) -> None:
+    def _serve(self, follower: BrokerId, request: messages.LeaderRequest, answer: Callable[[Answers], None]) -> None:
         if request.fetch is not None:
             self.fetch(request.fetch, answer)
         elif request.epochs:
@@ -206,12 +191,17 @@ class PartitionBroker(Broker):
                 ]
             )
 
-    def fetch(self, asked: Fetch, answer: Callable[[list[Fetched]], None]) -> None:
+    def fetch(self, asked: messages.Fetch, answer: Answered[messages.Fetched]) -> None:
         token = self._token(answer)
         self._at_once(token, self.core.fetch(token, asked, self.clock()))
 
     def produce(
-        self, acks: int, timeout_ms: int, where: TopicPartition, batch: bytes, answer: Callable[[list[Produced]], None]
+        self,
+        acks: int,
+        timeout_ms: int,
+        where: TopicPartition,
+        batch: bytes,
+        answer: Answered[messages.Produced],
     ) -> None:
         token = self._token(answer)
         self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
@@ -222,16 +212,16 @@ class PartitionBroker(Broker):
         batch: bytes,
         timeout_ms: int,
         origin: AppendOrigin,
-        done: Callable[[list[Produced]], None],
+        done: Answered[messages.Produced],
     ) -> None:
-        """As the coordinator, who is told when all in sync have it."""
+        """Append for a coordinator, which is told when all in-sync replicas have it."""
         token = self._token(done)
         results = self.core.produce(token, -1, timeout_ms, [(where, batch)], self.clock(), origin=origin)
         if results is not None:
             self._waiting.pop(token)(results)
 
     def delete_records(
-        self, timeout_ms: int, where: TopicPartition, percent: int, answer: Callable[[list[Deleted]], None]
+        self, timeout_ms: int, where: TopicPartition, percent: int, answer: Answered[messages.Deleted]
     ) -> None:
         token = self._token(answer)
         partition = self.core.partitions.get(where)
@@ -240,7 +230,7 @@ class PartitionBroker(Broker):
         self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
-        """Where its log begins; 0 where it leads none."""
+        """Return the start of the log, or 0 if it does not lead the partition."""
         return max(self.core.look_up(Lookup(where, EARLIEST)).offset, 0)
 
     def _token(self, answer: Callable[[Any], None]) -> int:
@@ -248,18 +238,13 @@ class PartitionBroker(Broker):
         self._waiting[self._tokens] = answer
         return self._tokens
 
-    def _at_once(self, token: int, results: Results | None) -> None:
+    def _at_once(self, token: int, results: messages.Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
-        self.world.keeper.logs.changed(self)  # what an answer says must be true already when it is given
+        self.world.keeper.logs.changed(self)  # a reply must be true when it is sent
         if answer is not None and results is not None:
             self.world.keeper.commitment.answers(self, results)
             answer(results)
         self.turn()
-
-    @property
-    def waited_for(self) -> int:
-        """Requests that have not been answered."""
-        return len(self._waiting)
 
     # -- what the core wants -----------------------------------------------------------------------------
 
@@ -291,7 +276,7 @@ class PartitionBroker(Broker):
         self._note(ready)
         self._arm()
 
-    def _note(self, ready: Ready) -> None:
+    def _note(self, ready: messages.Ready) -> None:
         world = self.world
         for note in ready.notes:
             world.counted(f"replica {note.event}")
@@ -323,23 +308,23 @@ class PartitionBroker(Broker):
 
     # -- the store ---------------------------------------------------------------------------------------
 
-    def _ask_store(self, request: WriteIsr | ReadIsr) -> None:
+    def _ask_store(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
         self._at_store[request.where] = request
         if not self.session:
             self._store_gone(request)
-        elif isinstance(request, WriteIsr):
+        elif isinstance(request, messages.WriteIsr):
             self.do(write_isr(request), lambda outcome: self._wrote(request, outcome))
         else:
             self.do(read_isr(request.where), lambda state: self._read(request, state))
 
-    def _store_gone(self, request: WriteIsr | ReadIsr) -> None:
-        """What a session did that is over may have come to be: nothing is known of it."""
+    def _store_gone(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
+        """Report later that the outcome of a request of an ended session is unknown."""
 
         def act() -> None:
             if self._at_store.get(request.where) is not request:
                 return
             del self._at_store[request.where]
-            if isinstance(request, WriteIsr):
+            if isinstance(request, messages.WriteIsr):
                 self.core.alter_partition.lost(request)
             else:
                 self.core.alter_partition.unread(request.where, self.clock())
@@ -347,12 +332,12 @@ class PartitionBroker(Broker):
 
         self.later(STORE_US, act)
 
-    def _wrote(self, request: WriteIsr, outcome: Version | IsrWriteError) -> None:
+    def _wrote(self, request: messages.WriteIsr, outcome: Version | IsrWriteError) -> None:
         self._at_store.pop(request.where, None)
         self.core.alter_partition.completed(request, outcome, self.clock())
         self.turn()
 
-    def _read(self, request: ReadIsr, state: Any) -> None:
+    def _read(self, request: messages.ReadIsr, state: Any) -> None:
         self._at_store.pop(request.where, None)
         self.core.alter_partition.read(request.where, request.epoch, state, self.clock())
         self.turn()
@@ -364,4 +349,4 @@ def _leave(note: Note) -> Any:
 
 
 def _ignore(_: object) -> None:
-    """One note too few is made up for by the next."""
+    """Ignore the outcome: a lost notification is made up for by the next."""

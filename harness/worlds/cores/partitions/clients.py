@@ -1,43 +1,40 @@
 """Producers and consumers of partitions.
 
-A producer that waits for all is idempotent: it numbers its batches, has a few of them under way, and says each again
-until it is told what became of it. Whoever does not wait for all says a batch once, or again under no number.
+A producer with acks=all is idempotent: it numbers its batches, has a few of them in flight, and repeats each until its
+outcome is known. Other producers send a batch once, or again without a number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from attrs import define, field
+from attrs import define
 
+from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.replica_messages import CONSUMER, Deleted, Fetch, Fetched, FetchPartition, Produced
 from replica.wire.batch import walk
 from replica.wire.records import Record, build
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
 RETRY_US: Final = 25_000
 ANSWER_US: Final = 450_000
-"""So long a client waits for an answer to what is answered soon."""
+"""How long a client waits for the reply to a request without a timeout."""
 LATE_US: Final = 150_000
-"""So long after the bound that it has set its leader a client waits for the answer."""
+"""How long after the timeout of its request a client waits for the reply."""
 POLL_MS: Final = 120
 UNDER_WAY: Final = (1, 3, 5)
-"""Batches of one producer, by its number in turn."""
+"""The largest number of batches in flight, by the number of the producer."""
 ACKS: Final = {"all": -1, "one": 1, "none": 0}
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 class Party:
-    """Somebody who looks for the leader of a partition and asks him."""
+    """A client that looks for the leader of a partition and sends it requests."""
 
-    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition, kind: str) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition, kind: str) -> None:
         self.world = world
         self.number = number
         self.where = where
@@ -47,8 +44,8 @@ class Party:
     def later(self, wait_us: int, act: Callable[[], None]) -> None:
         self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
 
-    def leader(self) -> PartitionBroker | None:
-        """As somebody says who was told."""
+    def leader(self) -> Any:
+        """Ask a random broker for the leader."""
         brokers = self.world.brokers
         asked = brokers[1 + int(self.random.random() * len(brokers))]
         if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
@@ -56,16 +53,16 @@ class Party:
         leader = asked.metadata.leader(self.where)
         return None if leader is None else brokers[leader]
 
-    def ask(self, broker: PartitionBroker, act: Callable[[], None], refused: Callable[[], None]) -> None:
+    def ask(self, broker: Any, act: Callable[[], None], refused: Callable[[], None]) -> None:
         def arrives() -> None:
             if broker.up:
                 broker.soon(act)
             else:
-                self.hear(broker, refused)
+                self.reply(broker, refused)
 
         self.world.wires.send(-self.number, broker.id, arrives)
 
-    def hear(self, broker: PartitionBroker, act: Callable[[], None]) -> None:
+    def reply(self, broker: Any, act: Callable[[], None]) -> None:
         self.world.wires.send(broker.id, -self.number, act)
 
 
@@ -75,21 +72,19 @@ class Batch:
     sequence: int
     tries: int = 0
     under_way: bool = False
-    answer: int = 0
-    """Of which try an answer is still waited for."""
 
 
 class Producer(Party):
-    """Of one client in one partition, with one way to wait."""
+    """One client with one kind of acks, in one partition."""
 
-    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition, acks: str) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition, acks: str) -> None:
         super().__init__(world, number, where, f"producer {acks}")
         self.acks = acks
         self.numbered = acks == "all"
         self.most = UNDER_WAY[number % len(UNDER_WAY)]
         self._line: list[Batch] = []
         self._made = 0
-        self._broker: PartitionBroker | None = None
+        self._broker: Any = None
         self._resting = False
         self._begin()
 
@@ -113,7 +108,7 @@ class Producer(Party):
         self._pump()
 
     def forget(self) -> None:
-        """Its partition is gone for good."""
+        """Give up: its partition is deleted."""
         self._line.clear()
 
     def _pump(self) -> None:
@@ -142,7 +137,7 @@ class Producer(Party):
         self._resting = False
         self._pump()
 
-    def _say(self, broker: PartitionBroker, batch: Batch) -> None:
+    def _say(self, broker: Any, batch: Batch) -> None:
         batch.under_way = True
         batch.tries += 1
         number, ident, base, values = batch.tries, self._id, batch.sequence, batch.values
@@ -164,7 +159,7 @@ class Producer(Party):
             if result.error is ErrorCode.NONE and self.acks == "all":
                 self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, values)
             if self.acks != "none":
-                self.hear(broker, lambda: told(result.error))
+                self.reply(broker, lambda: told(result.error))
 
         self.ask(
             broker,
@@ -193,7 +188,7 @@ class Producer(Party):
             self._rest()
 
     def _out_of_order(self) -> None:
-        """It is the oldest that nobody has acknowledged. The numbering begins anew."""
+        """Number the batches anew, since the oldest without an acknowledgement is refused."""
         self._begin()
         for batch in self._line:
             batch.under_way = False
@@ -201,16 +196,10 @@ class Producer(Party):
             self._sequence += len(batch.values)
 
 
-@define(eq=False)
-class _Position:
-    offset: int = 0
-    asked: int = field(default=0)
-
-
 class Consumer(Party):
-    """It reads from the beginning, and goes on for ever."""
+    """A client that reads a partition from the beginning until the run ends."""
 
-    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition) -> None:
         super().__init__(world, number, where, "consumer")
         self.offset = 0
         self._asked = 0
@@ -241,7 +230,7 @@ class Consumer(Party):
             if result.error is ErrorCode.NONE:
                 self.world.keeper.commitment.delivered(broker, self.where, offset, result.records)
             begins = broker.earliest(self.where)
-            self.hear(broker, lambda: told(result, begins))
+            self.reply(broker, lambda: told(result, begins))
 
         self.ask(broker, lambda: broker.fetch(asked, answer), lambda: told(None))
         self.later(ANSWER_US, lambda: told(None))
@@ -257,11 +246,11 @@ class Consumer(Party):
 
 
 class Deleter(Party):
-    """It asks until a leader has answered, or nobody can."""
+    """A client that asks for a deletion of records until a leader has replied, a few times at most."""
 
     TRIES: Final = 20
 
-    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition, percent: int) -> None:
+    def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition, percent: int) -> None:
         super().__init__(world, number, where, "deleter")
         self._percent = percent
         self._tries = 0
@@ -279,7 +268,7 @@ class Deleter(Party):
 
         def answer(results: list[Deleted]) -> None:
             [result] = results
-            self.hear(broker, lambda: self._heard(result))
+            self.reply(broker, lambda: self._heard(result))
 
         self.ask(
             broker, lambda: broker.delete_records(self.timeout_ms, self.where, self._percent, answer), lambda: None

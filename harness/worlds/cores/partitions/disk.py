@@ -1,4 +1,4 @@
-"""A broker's disk: its logs as they are shipped, on a directory in memory that loses, tears, fills up and fails."""
+"""A broker's disk: the real logs on a directory in memory that loses and tears data, fills up and fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from attrs import evolve
 
 from harness.checkers.partitions.copies import COMPACTED, ident_of
-from harness.worlds.losses import log_disk, lose
+from harness.worlds.disks import log_disk, lose
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
@@ -20,7 +20,7 @@ from replica.storage.log_manager import LogManager
 from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
-"""Which call fails, by the word of the script."""
+"""The call that fails, by the word of the script."""
 CLUSTER: Final = "harness"
 COMPACTING: Final[Mapping[str, Any]] = {
     "cleanup_policy": ("compact",),
@@ -31,7 +31,7 @@ COMPACTING: Final[Mapping[str, Any]] = {
 
 
 class Disk:
-    """It survives the broker's process. `logs` are those of the process that runs."""
+    """A disk that survives the broker's process. `logs` are those of the present process."""
 
     def __init__(
         self, me: BrokerId, config: LogConfig, random: Random, deleted: Callable[[TopicPartition], None]
@@ -49,7 +49,7 @@ class Disk:
     # -- the process -------------------------------------------------------------------------------------
 
     def load(self) -> bool:
-        """A process begins. False: the disk does not let it."""
+        """Load the logs for a new process. Return False if the disk fails."""
         logs = LogManager([self.files], self._config_of)
         try:
             logs.load(self.me, CLUSTER)
@@ -59,12 +59,12 @@ class Disk:
         return True
 
     def close(self, epoch: int, watermarks: Mapping[TopicPartition, int]) -> None:
-        """The process ends in good order."""
+        """End the process in good order."""
         try:
             self.keep_high_watermarks(watermarks)
             self.logs.close(epoch, threads=0)
         except KafkaError:
-            pass  # it fails while it ends: the next one finds it as after a kill
+            pass  # the next process finds the disk as after a kill
         self.killed()
 
     # -- what replicas want ------------------------------------------------------------------------------
@@ -73,8 +73,7 @@ class Disk:
         ident = None if topic_id is None else ident_of(topic_id)
         kept = self.logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
-            # Of a topic whose end this broker could not hear of: here no file rots into another's name. So it goes also
-            # where the controller that would have said that this replica begins has ended before it could.
+            # The log of a deleted topic, of whose end this broker was not told.
             self.logs.set_aside(where)
         log = self.logs.get_or_create(where, ident)
         if ident is not None and kept is None:
@@ -102,7 +101,7 @@ class Disk:
         return list(self.logs.due_for_flush(now_ms))
 
     def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> TopicPartition | None:
-        """Which log was cleaned, if any was."""
+        """Do the periodic work. Return the log that was cleaned, if any."""
         cleaned, plain = None, cast("Mapping[tuple[str, int], int]", watermarks)
         try:
             self.logs.delete_old_segments(now_ms, plain)
@@ -113,7 +112,7 @@ class Disk:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()
         except KafkaError:
-            pass  # whoever wants something of a log of it is told
+            pass  # the next request to a log of the disk is told so
         return cleaned
 
     def held(self) -> dict[TopicPartition, tuple[UnifiedLog, bytes | None]]:
@@ -143,7 +142,7 @@ class Disk:
     def wiped(self) -> None:
         self.files = log_disk()
 
-    def crash_in(self, calls: int, error: Callable[[str], BaseException]) -> None:
+    def crash_in(self, calls: int, error: Callable[[str, str], BaseException]) -> None:
         """Raise this error before the n-th call from now on that changes the disk."""
         self.files.crash_at(self.files.changes + calls - 1, error=error)
 

@@ -1,28 +1,23 @@
-"""The fetching of one broker: from each leader one request at a time.
-
-It stands for `replica.runtime.replication.fetcher_tasks`.
-"""
+"""The fetchers of a broker: one request at a time to each leader, as in `replica.runtime`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from harness.worlds.cores.partitions.simulator import ReplicaHost
 from kraft_controller.core.names import BrokerId
 from replica.core.replica_messages import EpochAnswer, Fetched, LeaderRequest, OffsetAnswer
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-
 Answers = Sequence[Fetched | EpochAnswer | OffsetAnswer]
 ANSWER_US: Final = 250_000
-"""So long an answer may take, beside what it is told to wait."""
+"""How long a reply may take in addition to the wait of the request."""
 
 
 class Fetcher:
-    """Of one leader, in one life of the broker."""
+    """The fetcher of one leader, in one life of the broker."""
 
-    def __init__(self, broker: PartitionBroker, leader: BrokerId) -> None:
+    def __init__(self, broker: ReplicaHost, leader: BrokerId) -> None:
         self._broker = broker
         self._leader = leader
         self._life = broker.life
@@ -72,7 +67,7 @@ class Fetcher:
         self._broker.later(wait_ms * 1_000, act)
 
     def _heard(self, number: int, request: LeaderRequest, answers: Answers | None) -> None:
-        """None: nobody listens there. What an earlier process has asked, nobody hears: its connection went with it."""
+        """Handle the reply, or None if the leader is down. The replies to an earlier process are lost."""
         if number != self._asked or not self._busy or self._life != self._broker.life:
             return
         self._busy = False

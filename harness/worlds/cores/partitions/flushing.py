@@ -1,26 +1,24 @@
-"""Flushes that take their time: one begins, its files are durable somewhere in between, and it is told of later.
+"""Flushes that take time: the files become durable some time after the begin, and the end is reported later.
 
-It stands for the threads of `replica.runtime`, of which one flushes what replicas wait for, and another one what has
-waited for long enough. Whatever comes meanwhile comes: cuts, more records, a loss of power, the other thread.
+They stand for two threads of `replica.runtime`: one flushes what replicas wait for, the other what has waited long
+enough. Truncations, appends, a loss of power and the other thread may come in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from harness.checkers.partitions.disks import check_durable
+from harness.worlds.cores.partitions.simulator import ReplicaHost
 from replica.core.errors import KafkaError
 from replica.storage.unified_log import UnifiedLog
-
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
 
 Done = Callable[[KafkaError | None], None]
 
 
-def flush(broker: PartitionBroker, log: UnifiedLog, done: Done) -> None:
-    """As `log.flush` in a thread. `done`: what it would raise; nothing, when the broker is gone by then."""
+def flush(broker: ReplicaHost, log: UnifiedLog, done: Done) -> None:
+    """Flush as `log.flush` in a thread does. `done` receives its error, unless the broker has ended by then."""
     whole_us = broker.world.fsync_us(broker.random)
     first_us = int(whole_us * broker.random.random())
 
@@ -60,7 +58,7 @@ def flush(broker: PartitionBroker, log: UnifiedLog, done: Done) -> None:
 class Awaited:
     """Runs the flushes that replicas wait for, one after the other, as `ReplicaDurability` does."""
 
-    def __init__(self, broker: PartitionBroker) -> None:
+    def __init__(self, broker: ReplicaHost) -> None:
         self._broker = broker
         self._busy = False
 
@@ -84,9 +82,9 @@ class Awaited:
 
 
 class Due:
-    """What has waited for long enough: one log after the other, until one cannot be flushed."""
+    """Runs the flushes that are due, one log after the other, until one fails."""
 
-    def __init__(self, broker: PartitionBroker) -> None:
+    def __init__(self, broker: ReplicaHost) -> None:
         self._broker = broker
         self._logs: list[UnifiedLog] = []
         self._busy = False
@@ -97,7 +95,7 @@ class Due:
             self._next(None)
 
     def _next(self, error: KafkaError | None) -> None:
-        """Whoever wants something of a log that failed is told."""
+        """Flush the next log. The next request to a log that failed is told so."""
         self._busy = error is None and bool(self._logs)
         if self._busy:
             flush(self._broker, self._logs.pop(0), self._next)

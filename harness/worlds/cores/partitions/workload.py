@@ -1,97 +1,66 @@
-"""What a script asks of partitions, and what it does to the brokers that hold them."""
+"""The clients of partitions that a script asks for, and what it does to the brokers that hold them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar, Final, TypeVar
 
-from harness.faults import (
-    AllowUnclean,
-    Blackout,
-    BreakDisk,
-    CommitPositions,
-    Consume,
-    CutBroker,
-    DeleteRecords,
-    LosePower,
-    Op,
-    PartBrokers,
-    Produce,
-    Replication,
-    SlowBroker,
-    SlowStore,
-    WipeBroker,
-)
+from harness import faults
 from harness.worlds.controller import people
-from harness.worlds.cores.controller.nodes import NodesClient, Note
+from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
-from harness.worlds.cores.crashed import Crashed
+from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
-from harness.worlds.cores.partitions.members import Committer, Hasty, Member, Named
-from harness.worlds.cores.partitions.wires import add
+from harness.worlds.cores.partitions.committers import Committer, Hasty, Member, Named
+from harness.worlds.cores.partitions.simulator import PartitionsSimulator
+from harness.worlds.disks import Crashed
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-    from harness.worlds.cores.partitions.world import PartitionsWorld
-
-
 _COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty, "named": Named}
 DELETER: Final = 99
 """Its number, among clients."""
+K = TypeVar("K")
 
 
 class PartitionsWorkload(ControllerWorkload):
-    world: PartitionsWorld
+    world: PartitionsSimulator
 
-    def __init__(self, world: PartitionsWorld) -> None:
+    def __init__(self, world: PartitionsSimulator) -> None:
         super().__init__(world)
         self.producers: dict[tuple[int, TopicPartition, str], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
         self.committers: dict[tuple[int, int, str], Committer] = {}
 
-    def perform(self, op: Op, _: object) -> None:
-        act = self._PARTITION_OPS.get(type(op))
-        if act is None:
-            super().perform(op, _)
-        else:
-            act(self, op)
-
     # -- clients -----------------------------------------------------------------------------------------
 
-    def _produce(self, op: Produce) -> None:
+    def _produce(self, op: faults.Produce) -> None:
         where = people.where_of(op.topic, op.partition)
         key = op.client, where, op.acks
         if key not in self.producers:
             self.producers[key] = Producer(self.world, op.client, where, op.acks)
         self.producers[key].give(op.count)
 
-    def _consume(self, op: Consume) -> None:
+    def _consume(self, op: faults.Consume) -> None:
         where = people.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where)
 
-    def _commit(self, op: CommitPositions) -> None:
+    def _commit(self, op: faults.CommitPositions) -> None:
         key = op.client, op.group, op.part
         if key not in self.committers:
-            kind = _COMMITTERS[op.part]
-            self.committers[key] = kind(self.world, op.client, op.group)
+            self.committers[key] = _COMMITTERS[op.part](self.world, op.client, op.group)
         self.committers[key].give(op.count)
 
-    def _delete_records(self, op: DeleteRecords) -> None:
+    def _delete_records(self, op: faults.DeleteRecords) -> None:
         Deleter(self.world, DELETER, people.where_of(op.topic, op.partition), op.percent)
 
-    def _allow(self, op: AllowUnclean) -> None:
+    def _allow(self, op: faults.AllowUnclean) -> None:
         self._ask(_set_unclean(people.name_of(op.topic), op.unclean == "allowed"))
 
     # -- brokers -----------------------------------------------------------------------------------------
-
-    def _partition_broker(self, op: Any) -> PartitionBroker | None:
-        found: Any = self._who(op)
-        return found  # type: ignore[no-any-return]
 
     def _phase(self) -> str:
         if self.world.controller() is None:
@@ -103,96 +72,88 @@ class PartitionsWorkload(ControllerWorkload):
             return "a leader is away"
         return "all in sync" if all(len(state.isr) >= factor for state, factor in known) else "not all in sync"
 
-    def _lose_power(self, op: LosePower) -> None:
+    def _lose_power(self, op: faults.LosePower) -> None:
         if op.calls:
-            aimed = self.world.brokers[(max(op.broker, 1) - 1) % self.world.script.brokers + 1]  # it need not be up
+            aimed = self._named(op)  # it need not be up
             aimed.disk.crash_in(op.calls, partial(self._lost_at, op, aimed))
-        elif (broker := self._partition_broker(op)) is not None:
+        elif (broker := self._who(op)) is not None:
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
 
-    def _lost_at(self, op: LosePower, broker: PartitionBroker, where: str) -> Crashed:
-        self.world.counted_call(where)
-        return Crashed(broker, op.loss, op.down_ms, False)
+    def _lost_at(self, op: faults.LosePower, broker: PartitionBroker, kind: str, _: str) -> Crashed:
+        self.world.counted(f"crash {kind}")
+        return Crashed(broker, op.loss, op.down_ms)
 
-    def _blackout(self, op: Blackout) -> None:
+    def _blackout(self, op: faults.Blackout) -> None:
         self._hit(op)
         for broker in self.world.brokers.values():
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
 
-    def _wipe(self, op: WipeBroker) -> None:
-        if (broker := self._partition_broker(op)) is not None:
+    def _wipe(self, op: faults.WipeBroker) -> None:
+        if (broker := self._who(op)) is not None:
             broker.lose_disk()
             self.world.start_later(broker, op.down_ms)
 
-    def _fail_disk(self, op: BreakDisk) -> None:
-        if (broker := self._partition_broker(op)) is not None:
+    def _break_disk(self, op: faults.BreakDisk) -> None:
+        if (broker := self._who(op)) is not None:
             broker.disk.fails(op.error, op.nth)
-            self.world.push_fault_end(self.world.now + op.down_ms * 1_000, self._mend, broker, None)
+            self._undo(op.down_ms, broker.mend)
 
-    @staticmethod
-    def _mend(broker: PartitionBroker, _: None) -> None:
-        broker.mend()
+    def _cut(self, op: faults.CutBroker) -> None:
+        if (broker := self._who(op)) is not None:
+            self._change(self.world.wires.cut, broker.id, 1, op.for_ms)
 
-    def _cut(self, op: CutBroker) -> None:
-        if (broker := self._partition_broker(op)) is not None:
-            add(self.world.wires.cut, broker.id, 1)
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._uncut, broker, None)
-
-    def _uncut(self, broker: PartitionBroker, _: None) -> None:
-        add(self.world.wires.cut, broker.id, -1)
-
-    def _part(self, op: PartBrokers) -> None:
+    def _part(self, op: faults.PartBrokers) -> None:
         brokers = self.world.script.brokers
         one, other = (op.broker - 1) % brokers + 1, (op.other - 1) % brokers + 1
         if one != other:
             self._hit(op)
-            pair = min(one, other), max(one, other)
-            add(self.world.wires.parted, pair, 1)
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._join, pair, None)
+            self._change(self.world.wires.parted, (min(one, other), max(one, other)), 1, op.for_ms)
 
-    def _join(self, pair: tuple[int, int], _: None) -> None:
-        add(self.world.wires.parted, pair, -1)
+    def _slow(self, op: faults.SlowBroker) -> None:
+        if (broker := self._who(op)) is not None:
+            self._change(self.world.wires.slow, broker.id, op.more_ms * 1_000, op.for_ms)
 
-    def _slow(self, op: SlowBroker) -> None:
-        if (broker := self._partition_broker(op)) is not None:
-            by = broker.id, op.more_ms * 1_000
-            add(self.world.wires.slow, *by)
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._quick, by, None)
+    def _change(self, table: dict[K, int], key: K, by: int, for_ms: int) -> None:
+        """Change a number for a while. Overlapping faults add up, and a number is gone when all have ended."""
 
-    def _quick(self, by: tuple[int, int], _: None) -> None:
-        add(self.world.wires.slow, by[0], -by[1])
+        def add(more: int) -> None:
+            table[key] = table.get(key, 0) + more
+            if not table[key]:
+                del table[key]
 
-    def _slow_store(self, op: SlowStore) -> None:
-        broker = self._partition_broker(op)
-        if broker is not None and broker.client is not None:
-            by = broker.client, op.more_ms * 1_000
-            broker.client.slow_us += by[1]
-            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._quick_store, *by)
+        add(by)
+        self._undo(for_ms, partial(add, -by))
 
-    @staticmethod
-    def _quick_store(client: NodesClient, by_us: int) -> None:
-        client.slow_us -= by_us
+    def _slow_store(self, op: faults.SlowStore) -> None:
+        broker = self._who(op)
+        if broker is None or broker.client is None:
+            return
+        client, by_us = broker.client, op.more_ms * 1_000
 
-    def _set_up(self, _: Replication) -> None:
-        """The world has looked at it before it began."""
+        def quick() -> None:
+            client.slow_us -= by_us
 
-    _PARTITION_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
-        Produce: _produce,
-        Consume: _consume,
-        CommitPositions: _commit,
-        DeleteRecords: _delete_records,
-        AllowUnclean: _allow,
-        LosePower: _lose_power,
-        Blackout: _blackout,
-        WipeBroker: _wipe,
-        BreakDisk: _fail_disk,
-        CutBroker: _cut,
-        PartBrokers: _part,
-        SlowBroker: _slow,
-        SlowStore: _slow_store,
-        Replication: _set_up,
+        client.slow_us += by_us
+        self._undo(op.for_ms, quick)
+
+    PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **ControllerWorkload.PERFORM,
+        faults.Produce: _produce,
+        faults.Consume: _consume,
+        faults.CommitPositions: _commit,
+        faults.DeleteRecords: _delete_records,
+        faults.AllowUnclean: _allow,
+        faults.LosePower: _lose_power,
+        faults.Blackout: _blackout,
+        faults.WipeBroker: _wipe,
+        faults.BreakDisk: _break_disk,
+        faults.CutBroker: _cut,
+        faults.PartBrokers: _part,
+        faults.SlowBroker: _slow,
+        faults.SlowStore: _slow_store,
+        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers by it
     }
 
 
@@ -202,4 +163,4 @@ def _set_unclean(topic: str, allowed: bool) -> StoreRequests[None]:
     [node] = yield [Get(path)]
     yield [Multi((Set(path, data, Version(-1)) if isinstance(node, Node) else Create(path, data),))]
     note = Note(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.config_change("topics", topic))
-    yield [note]  # type: ignore[list-item]  # who carries it out knows of notes
+    yield [note]  # type: ignore[list-item]  # `Job` knows notes

@@ -9,29 +9,26 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from harness.checkers.ghost import Violation
 from harness.checkers.store.order import REPLIES
 from harness.faults import Step
-from harness.history import Asked, Became, Event, Fired, Lost, Told
+from harness.history import Asked, Became, Event, Fired, Lost, Request, Told
+from harness.history import Reply as Answer
 from harness.lists import credentials_of, user_name
-from harness.protocol import EVENTS, asked_by, request_of
-from harness.worlds.cores.store.calls import Call
+from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of, request_of
 from harness.worlds.cores.store.checks import PINGED
+from harness.worlds.cores.store.simulator import StoreSimulator
 from harness.worlds.cores.store.wire import Wire
 from zab.session.watch import WatchEvent
 from zab.session.watch_manager import WatchManager
-from zab.store.operations import Op
+from zab.store.operations import Fields, Op
 from zab.store.server_watches import EventType as NodeEvent
 from zab.wire.client.client_frames import FirstFrame, Reply, ReplyReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse, decode_connect_response, encode_connect_request
-from zab.wire.client.replies import EVENT_XID, decode_event
+from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
-
-if TYPE_CHECKING:
-    from harness.worlds.cores.store.server import StoreServer
-    from harness.worlds.cores.store.world import StoreWorld
 
 TIMEOUT_MS: Final = 1_000
 """What a client asks for that begins a session on its own account."""
@@ -46,11 +43,31 @@ _UNCOUNTED: Final = frozenset({PING_XID, AUTH_XID, SET_WATCHES_XID})
 """The xids of replies that no call waits for."""
 
 
+class Call:
+    """A request, and the xid that it has on the connection on which it was sent."""
+
+    __slots__ = ("fields", "number", "op", "request", "xid")
+
+    def __init__(self, number: int, request: Request) -> None:
+        self.number = number
+        self.request = request
+        self.xid = 0
+        self.op: Op
+        self.fields: Fields
+        self.op, self.fields = operation_of(request)
+
+    def reply(self, zxid: int, error: int, body: bytes) -> Answer:
+        """Return what the history says of this reply frame."""
+        if error:
+            return refusal(zxid, error)
+        return reply_of(self.request, self.op, zxid, decode_body(self.op, body))
+
+
 class Client:
     over = False
     """The interface of a watch for the watch manager: this one never ends."""
 
-    def __init__(self, world: StoreWorld, number: int) -> None:
+    def __init__(self, world: StoreSimulator, number: int) -> None:
         self.world = world
         self.id = number
         self.session = 0
@@ -104,7 +121,7 @@ class Client:
 
     # -- operations of the script --------------------------------------------------------------------------
 
-    def connect(self, server: StoreServer, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
+    def connect(self, server: Any, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
         if self.vanished or self.leaving:
             return
         known, self._user = self._user, user_name(user) or self._user
@@ -173,7 +190,7 @@ class Client:
             known = [server for server in self.world.servers[1:] if server.founded]
             self._dial(known[int(self._random.random() * len(known))])
 
-    def _dial(self, server: StoreServer) -> None:
+    def _dial(self, server: Any) -> None:
         world = self.world
         self._attempt += 1
         if self.session and not self._known_to_all:

@@ -8,70 +8,36 @@ connections send what has gathered.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from harness.checkers.ghost import Violation
-from harness.faults import Knobs
-from harness.lists import credentials_of
+from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import ADMITTED
-from harness.worlds.cores.store.connection_shell import SimulatedShell
-from harness.worlds.cores.store.judged_service import JudgedClientService
+from harness.worlds.cores.store.client_service import FILL_MS, JudgedClientService, StrictLog, Unwatched, port_settings
+from harness.worlds.cores.store.machine import SimulatedStore
+from harness.worlds.cores.store.simulator import StoreSimulator
+from harness.worlds.cores.store.wire import Wire
 from zab.core.ensemble import Ensemble
 from zab.core.errors import Overloaded, ZabError
 from zab.core.messages import State
 from zab.core.zxid import Zxid
-from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.config_node import ConfigNode
+from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.forwarding.pending_submissions import PendingSubmissions, Submission
-from zab.service.overflow_queue import OverflowQueue
-from zab.service.throttle import ThrottleSettings
-from zab.store.acl import digest_id
+from zab.service.forwarding.request_path import RequestPath
+from zab.service.overflow_queue import OverflowQueue, OverflowRequest
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Fields, Op
 from zab.store.request_format import HEAD, INTERNAL
+from zab.wire.client.client_frames import Command
 from zab.wire.relay_messages import ReconfigureRequest
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.store.server import StoreServer
-    from harness.worlds.cores.store.wire import Wire
-
-STALL_MS: Final = 20
-"""Between two attempts of requests that a throttle holds back."""
-FILL_MS: Final = 50
-"""Between two connections that a server admits whose tokens are used up."""
-CONTAINERS_MS: Final = 100
-"""Between two checks for containers and TTL nodes: much more often than in production."""
-LARGE_MAX: Final = 3
-"""Large requests for which a server has room."""
-SUPER: Final = "super"
-"""The name of the user that may change the membership. The simulated clients log in with the name as the password."""
-TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
-"""The longest timeout of a session, in ticks."""
-
-
-class StrictLog:
-    """Raise what a real server would only log: no simulated client breaks the rules, and no connection may fail."""
-
-    def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
-
-    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
-        why = str(fields.get("why"))
-        if event in ("client_failed", "client_protocol_error") and "bytes of large requests are open" not in why:
-            raise AssertionError(f"{event}: {fields.get('why')}")
-
-
-class Unwatched:
-    """The watchdog of a server whose turns take no time."""
-
-    _TURN: Final = nullcontext()
-
-    def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
-        return self._TURN
+HOST: Final = "127.0.0.1"
 
 
 class SimulatedMember:
@@ -97,47 +63,24 @@ class SimulatedMember:
         self._pending.cancel(submission)
 
 
-def settings_of(knobs: Knobs) -> ClientPortSettings:
-    throttle = ThrottleSettings(
-        request_max_requests=knobs.open_requests,
-        request_stall_ms=STALL_MS,
-        op_wait_ms=knobs.wait_ms,
-        large_request_threshold=knobs.large_bytes or -1,
-        large_request_max_bytes=LARGE_MAX * max(knobs.large_bytes, 1),
-        connection_tokens=knobs.connection_tokens,
-        connection_fill_ms=FILL_MS,
-    )
-    return ClientPortSettings(
-        tick_ms=knobs.tick_ms,
-        containers_ms=CONTAINERS_MS,
-        local_sessions_enabled=knobs.local_sessions > 0,
-        local_sessions_upgrading_enabled=knobs.local_sessions > 1,
-        reconfig_enabled=True,
-        super_digest=digest_id(credentials_of(SUPER)),
-        read_only_mode_enabled=knobs.read_only_ms > 0,
-        read_only_after_ms=knobs.read_only_ms or ClientPortSettings().read_only_after_ms,
-        throttle=throttle,
-    )
-
-
 class SimulatedClientPort:
     """It is the `RequestPort` of its `ClientService`, and the observer of the machine."""
 
-    def __init__(self, server: StoreServer) -> None:
+    def __init__(self, world: StoreSimulator, server: Server, requests: RequestPath, store: SimulatedStore) -> None:
+        self.world = world
         self.server = server
-        self.world = server.world
-        self._requests = server.requests
+        self._requests = requests
         self._shells: dict[SimulatedShell, None] = {}
         self._dirty: list[SimulatedShell] = []
         """Connections that send when the turn of the server is over."""
-        self._member = SimulatedMember(server.requests.pending)
+        self._member = SimulatedMember(requests.pending)
         self._overflow = OverflowQueue(self._member)
         tick_ms = server.knobs.tick_ms
-        chance = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
-        self.settings = settings = settings_of(server.knobs)
+        chance = Random(f"{world.script.seed}/door/{server.id}/{server.life}")
+        self.settings = settings = port_settings(server.knobs)
         self.clients: JudgedClientService = JudgedClientService(
             server.id,
-            server.machine.store,
+            store,
             settings,
             StrictLog(),
             self,
@@ -150,9 +93,9 @@ class SimulatedClientPort:
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         self.restore_begins = self.clients.restore_begins
-        self.config_node = ConfigNode(server.id, server.machine.store, settings)
+        self.config_node = ConfigNode(server.id, store, settings)
         """It keeps /zookeeper/config, and decides the reconfigurations of clients."""
-        server.machine.store.observer = self
+        store.observer = self
         self._pause_ms = tick_ms // 2
         self._checked_ms = server.now_ms
         self._admitted = self._rejected = 0
@@ -178,7 +121,7 @@ class SimulatedClientPort:
             self._overflow.retry()
         if self._member.posted:
             self._member.posted = False
-            self.server.wake()
+            self.server.turn_soon()
 
     def restore_ended(self) -> None:
         self.config_node.restored()
@@ -216,7 +159,7 @@ class SimulatedClientPort:
             if result[1] == ErrorCode.SESSION_MOVED:
                 self.world.told_moved.append((session, self.server.id, result[0]))
             else:
-                self.world.workload.told(self.server, Zxid(result[0]))
+                self.world.acknowledged(self.server, Zxid(result[0]))
         done(result, error)
 
     def postpone(self, do: Callable[[], None]) -> None:
@@ -230,7 +173,7 @@ class SimulatedClientPort:
         if server.life != life:
             return
         if server.paused:
-            server.backlog.append((self._later, do, life))
+            server.defer(self._later, do, life)
             return
         do()
         self.turned()
@@ -334,7 +277,7 @@ class SimulatedClientPort:
         if server.life != life:
             return
         if server.paused:
-            server.backlog.append((self._check, life, None))
+            server.defer(self._check, life, None)
             return
         now = server.now_ms
         world.push(world.now + self._pause_ms * 1_000, self._check, life, None)
@@ -348,3 +291,153 @@ class SimulatedClientPort:
             world.counted("session expired")
         self.clients.reap()
         self.turned()
+
+
+class SimulatedShell:
+    """The shell of a client connection: the real `ClientConnection`, fed from a wire.
+
+    Like the shell with a socket, it passes on what has arrived while the connection has room for more, sends what
+    gathered when the server's turn is over, and keeps the handshake's deadline.
+    """
+
+    def __init__(self, port: SimulatedClientPort, wire: Wire) -> None:
+        self.port = port
+        self.wire = wire
+        self.steps: Steps[Any] | None = None
+        """The operation that creates or attaches the session, while it is under way."""
+        self.asked: OverflowRequest | None = None
+        """Its step that the ensemble carries out, or None."""
+        self._unread = b""
+        """Bytes that have arrived and were not handed to the connection yet."""
+        self._hung_up = False
+        """Whether the client has hung up."""
+        self._over = False
+        """Whether the connection is closed on this side."""
+        self._dirty = False
+        """Whether `flush` will be called at the end of the turn."""
+        self._pauses = False
+        """Whether `_again` will be called at the end of a throttle's pause."""
+        self._deadline = inf
+        """The deadline for which an alarm is set."""
+        self.connection = ClientConnection(port.clients, self, self._clock, HOST, f"{HOST}:{wire.client.id}")
+
+    def _clock(self) -> float:
+        return self.port.server.now_ms / 1000
+
+    # -- the wire --------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        if not self._over:
+            self._unread += data
+            self._read()
+            self.output_ready()
+            self.port.turned()
+
+    def hung_up(self) -> None:
+        """The client is gone. While a session is awaited nothing is read, and so this is not noticed."""
+        self._hung_up = True
+        self.output_ready()
+        self.port.turned()
+
+    def _read(self) -> None:
+        connection = self.connection
+        while (pause_s := connection.advance()) == 0 or (pause_s is None and self._unread):
+            if pause_s is None:
+                first = connection.phase is ConnectionPhase.FIRST_FRAME
+                data, self._unread = self._unread, b""
+                connection.receive(data)
+                if first:
+                    self.port.judge_admission()
+        if pause_s is not None and pause_s != inf and not self._pauses:
+            self._pauses = True
+            self.port.later(round(pause_s * 1000), self._again)
+
+    def _again(self) -> None:
+        """The pause of a throttle is over."""
+        self._pauses = False
+        if not self._over:
+            self._read()
+            self.output_ready()
+
+    def flush(self) -> None:
+        """A turn of the server is over."""
+        self._dirty = False
+        if self._over:
+            return
+        connection, buffer = self.connection, self.connection.send_buffer
+        self._read()
+        connection.settle()
+        if connection.phase is not ConnectionPhase.OVER and buffer.frames:
+            data = buffer.take()
+            buffer.gone(len(data))
+            self.wire.down(data)
+        if connection.phase >= ConnectionPhase.CLOSING:
+            self._end()
+            self.wire.hung_up()
+        elif self._hung_up and connection.phase is not ConnectionPhase.ARRIVING:
+            self._end()
+        elif connection.deadline not in (inf, self._deadline):
+            self._deadline = connection.deadline
+            self._wind()
+
+    @property
+    def over(self) -> bool:
+        """True if the connection is closed on this side."""
+        return self._over
+
+    def _end(self) -> None:
+        self._over = True
+        self.connection.closed()
+        self.port.closed(self)
+
+    def _wind(self) -> None:
+        world, server = self.port.world, self.port.server
+        pause_ms = max(1, round((self._deadline - self._clock()) * 1000))
+        world.push(world.now + pause_ms * 1_000, self._alarm, server.life, self._deadline)
+
+    def _alarm(self, life: int, deadline: float) -> None:
+        server = self.port.server
+        if server.life != life or self._over or self.connection.deadline != deadline:
+            return
+        if server.paused:
+            server.defer(self._alarm, life, deadline)
+        elif self._clock() < deadline:
+            self._wind()
+        else:
+            self.connection.tick()
+            self.port.turned()
+
+    # -- what the connection asks for --------------------------------------------------------------------
+
+    def output_ready(self) -> None:
+        if not self._dirty:
+            self._dirty = True
+            self.port.dirty(self)
+
+    wake = output_ready
+
+    def answer_command(self, command: Command) -> bytes:
+        raise AssertionError("simulated clients send no four-letter words")
+
+    def when_readable(self, done: Done) -> None:
+        self.port.when_readable(self, done)
+
+    def barrier(self, done: Done) -> None:
+        self.port.barrier(done)
+
+    def sync(self, session: int, done: Done) -> None:
+        self.port.barrier(done, self.port.clients.tracker.sign_of(session))
+
+    def create_session(self, timeout_ms: int, done: Done) -> None:
+        self.port.carry_out(self, self.port.clients.sessions.create(timeout_ms), done)
+
+    def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
+        port = self.port
+        steps = port.clients.sessions.create_local(timeout_ms, lambda: port.server.now_ms, read_only=read_only)
+        port.carry_out(self, steps, done)
+
+    def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
+        self.port.carry_out(self, self.port.clients.sessions.find(session, password), done)
+
+    def change_membership(self, fields: Fields, done: Done) -> None:
+        self.port.change_membership(self, fields, done)

@@ -1,18 +1,18 @@
 """After the last fault: servers as always, and the clients have their sessions and their watches again.
 
-Sessions that nobody has any more come to their end. And a client with a fresh session reads everything, behind a
-sync, so that few outcomes stay unknown.
+Abandoned sessions end. And a client with a fresh session reads everything, behind a sync, so that few outcomes stay
+unknown.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from harness.checkers.ghost import Violation
 from harness.history import Event, Lost, Request, Told
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
-from harness.worlds.cores.store.calls import Call
+from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import (
     OPEN,
     configured,
@@ -23,30 +23,26 @@ from harness.worlds.cores.store.checks import (
     same_lists,
     told_timeouts,
 )
-from harness.worlds.cores.store.client import Client
-from harness.worlds.cores.store.client_port import TICKS_MAX
-from harness.worlds.cores.store.passing import left_over, timely
+from harness.worlds.cores.store.client import Call, Client
+from harness.worlds.cores.store.client_service import TICKS_MAX
+from harness.worlds.cores.store.server import StoreServer
+from harness.worlds.cores.store.server_deletions import left_over, timely
+from harness.worlds.cores.store.simulator import StoreSimulator
 from zab.store.paths import ROOT, SYSTEM, child_of
 from zab.store.server_watches import WatchKind
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.server import Server
-    from harness.worlds.cores.store.server import StoreServer
-    from harness.worlds.cores.store.world import StoreWorld
-
-
 CLIENT_ROUNDS: Final = 3
-"""So many of the longest sessions' times clients may need to find a server that serves them."""
+"""The longest timeouts of sessions that clients may need to find a server that serves them."""
 KINDS: Final = (WatchKind.DATA, WatchKind.DATA, WatchKind.CHILDREN, WatchKind.PERSISTENT, WatchKind.RECURSIVE)
-"""Of the lists that a client has in its book."""
+"""The kinds of the lists of watches that a client keeps."""
 ONCE: Final = (WatchKind.DATA, WatchKind.CHILDREN)
-"""Where lists say who may do what, these are used up at the server by what the client may not be told."""
+"""A server may use these up without an event for the client, if the ACL of a node forbids it the event."""
 
 
 class Reader(Client):
-    """Looks at every node there is, once."""
+    """A client that reads every node once."""
 
-    def __init__(self, world: StoreWorld, number: int) -> None:
+    def __init__(self, world: StoreSimulator, number: int) -> None:
         super().__init__(world, number)
         self._open: dict[int, Request] = {}
         self._want(Request("sync", ROOT))
@@ -88,40 +84,37 @@ class Reader(Client):
 
 
 class StoreLiveness(Liveness):
-    """Knows of clients, too."""
-
-    def __init__(self, world: StoreWorld) -> None:
+    def __init__(self, world: StoreSimulator) -> None:
         super().__init__(world)
-        self._store_world = world
+        self._clients: dict[int, Client] = world.workload.clients
         self._reader: Reader | None = None
         self._lists = has_lists(world.script.ops)
         self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
 
     def begin(self) -> None:
-        for client in self._store_world.workload.clients.values():
+        for client in self._clients.values():
             client.come_back()
         super().begin()
 
     def _unwritten(self) -> str | None:
         """The new write is that which makes the session of the reader."""
-        for client in self._store_world.workload.clients.values():
+        for client in self._clients.values():
             if not client.settled:
                 return client.state
         if self._reader is None:
-            clients = self._store_world.workload.clients
-            number = max(clients, default=0) + 1
-            clients[number] = self._reader = Reader(self._store_world, number)
+            number = max(self._clients, default=0) + 1
+            self._clients[number] = self._reader = Reader(self.world, number)
         return None if self._reader.done else "the last reader has not been told of all nodes"
 
     def _unequal(self, leader: Server) -> str | None:
         missing = super()._unequal(leader)
         if missing is not None:
             return missing
-        world = self._store_world
-        for client in world.workload.clients.values():
+        world = self.world
+        for client in self._clients.values():
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, and its server does not know"
-        alive = {client.session for client in world.workload.clients.values()}
+        alive = {client.session for client in self._clients.values()}
         abandoned = [
             session for session in world.servers[leader.id].machine.store.sessions.table if session not in alive
         ]
@@ -166,7 +159,7 @@ class StoreLiveness(Liveness):
 
     def _unwatched(self, client: Client) -> list[str]:
         """Return the watches that the client has and its server does not."""
-        server = self._store_world.servers[client.server]
+        server = self.world.servers[client.server]
         connection: Any = server.client_port.clients.sessions.attached.get(client.session) if server.up else None
         watches = server.machine.store.watches
         return [

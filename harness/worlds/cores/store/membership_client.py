@@ -7,7 +7,7 @@ calls are not part of the history of the data. They are judged here, by the comm
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import evolve
 
@@ -16,15 +16,13 @@ from harness.history import Event, Reply, Request
 from harness.protocol import error_name, refusal
 from harness.worlds.cores.store.checks import RECONFIGURED
 from harness.worlds.cores.store.client import Client
-from harness.worlds.cores.store.client_port import SUPER
+from harness.worlds.cores.store.client_service import SUPER
+from harness.worlds.cores.store.simulator import StoreSimulator
 from zab.core.ensemble import Ensemble, Server, parse_server
 from zab.core.zxid import Zxid, counter_of, show
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import ANY_VERSION, Fields, Op
 from zab.wire.client.replies import decode_body
-
-if TYPE_CHECKING:
-    from harness.worlds.cores.store.world import StoreWorld
 
 NUMBER: Final = 900
 """The number of this client; those of other clients are smaller."""
@@ -87,7 +85,7 @@ def _replaces(asked: int, version: Zxid) -> bool:
 
 
 class MembershipClient(Client):
-    def __init__(self, world: StoreWorld) -> None:
+    def __init__(self, world: StoreSimulator) -> None:
         super().__init__(world, NUMBER)
         self._user = SUPER
         self._chance = Random(f"{world.script.seed}/memberships")

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from attrs import evolve, frozen
 
+from harness.worlds.cores.network import End, Network
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.client_port import SimulatedClientPort
-from harness.worlds.cores.store.links import Channel, Channels
 from harness.worlds.cores.store.machine import Machine
+from harness.worlds.cores.store.simulator import StoreSimulator
+from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import NewConfigNoQuorum
 from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
-from zab.core.ready import Append, BarrierDone, Ready, Recovered, Restore, SendLog
+from zab.core.ready import Append, BarrierDone, HangUp, Ready, Recovered, Restore, SendLog
 from zab.core.zxid import Millis, ServerId, Zxid
 from zab.host.logs import Log
 from zab.service.batch_applier import BatchApplier
@@ -36,10 +38,6 @@ from zab.wire.frames import HEADER_BYTES
 from zab.wire.peer import Channel as Direction
 from zab.wire.peer import decode
 from zab.wire.relay_messages import Forward
-
-if TYPE_CHECKING:
-    from harness.worlds.cores.store.world import StoreWorld
-    from zab.core.batch import Batch
 
 LIMITS: Final = Limits()
 SUBMITS_MAX: Final = 4
@@ -65,7 +63,7 @@ class ToldNode(Node):
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         for write in self._out.save:
             if type(write) is Append and write.batch.config:
-                self.server.tell_change(write.batch)  # it waits to be written, in front of what is proposed now
+                self.server.report_change(write.batch)  # it waits to be written, in front of what is proposed now
         first = super().propose(payloads, now)
         judge = self.server.world.judge
         judge.proposed(self.me, first, payloads)
@@ -83,6 +81,46 @@ class ToldNode(Node):
         super().barrier(token, now)
 
 
+class Channel:
+    """One end of a link."""
+
+    __slots__ = ("_end", "_network", "dialled", "peer")
+
+    def __init__(self, network: Network, end: End) -> None:
+        self._network = network
+        self._end = end
+        self.peer: ServerId = end.peer
+        self.dialled: bool = end.dialled
+
+    @property
+    def over(self) -> bool:
+        return not self._end.open
+
+    def send(self, frame: bytes) -> None:
+        self._network.send(self._end, frame)
+
+    def cut(self, why: str) -> None:
+        self._network.break_link(self._end.link)
+
+
+class Channels:
+    """The current links of a server, by peer, as the real `RequestPath` uses them."""
+
+    def __init__(self) -> None:
+        self.dialled: dict[ServerId, Channel] = {}
+        self.accepted: dict[ServerId, Channel] = {}
+
+    def up(self, channel: Channel) -> Channel | None:
+        """Add a link. Return the link that it replaces, or None."""
+        table = self.dialled if channel.dialled else self.accepted
+        old = table.get(channel.peer)
+        table[channel.peer] = channel
+        return old
+
+    def down(self, peer: ServerId, dialled: bool) -> Channel | None:
+        return (self.dialled if dialled else self.accepted).pop(peer, None)
+
+
 @frozen
 class MembershipState:
     """The state of the membership, as a real member's status has it."""
@@ -95,11 +133,11 @@ class MembershipState:
 
 class StoreServer(Server):
     machine: Machine
-    world: StoreWorld
+    world: StoreSimulator
     requests: RequestPath
     client_port: SimulatedClientPort
 
-    def __init__(self, world: StoreWorld, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+    def __init__(self, world: StoreSimulator, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
         super().__init__(world, sid, ensemble, seed)
         self.channels = Channels()
         self._told_change = Zxid(0)
@@ -140,7 +178,7 @@ class StoreServer(Server):
             self.wall_ms,
             on_leader_message=lambda body: self.client_port.clients.reported(body),
         )
-        self.client_port = SimulatedClientPort(self)
+        self.client_port = SimulatedClientPort(self.world, self, self.requests, self.machine.store)
         self._applier = BatchApplier(
             self.machine.store,
             self.storage,
@@ -159,16 +197,16 @@ class StoreServer(Server):
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
+    def receive(self, source: ServerId, message: Message | LinkEvent) -> None:
         kind: type[Any] = type(message)
         if kind is bytes:
-            self._hear_relay(source, cast(bytes, message))
+            self._receive_relay(source, cast(bytes, message))
             return
         if kind is LinkUp:
             self._link_up(source, message.dialled)  # type: ignore[union-attr]
         elif kind is LinkDown:
             self._link_lost(self.channels.down(source, message.dialled))  # type: ignore[union-attr]
-        super().hear(source, message)
+        super().receive(source, message)
 
     def _link_up(self, peer: ServerId, dialled: bool) -> None:
         end = (self.dialled if dialled else self.accepted)[peer]
@@ -178,7 +216,7 @@ class StoreServer(Server):
         if channel is not None:
             self.requests.on_link_down(channel)
 
-    def _hear_relay(self, source: ServerId, frame: bytes) -> None:
+    def _receive_relay(self, source: ServerId, frame: bytes) -> None:
         """The first field of a frame's list is its kind, and each kind goes one way only."""
         world = self.world
         if frame[HEADER_BYTES + 1] < _TO_LEARNER_FROM:
@@ -194,17 +232,13 @@ class StoreServer(Server):
             self.requests.handlers[type(message)](channel, message, self.now_ms)
         except Exception as error:
             world.fell(self, f"heard a frame from {source}", error)
-        self._turn()
+        self.turn_soon()
 
     # -- the turn --------------------------------------------------------------------------------------
 
-    def wake(self) -> None:
-        """Take a turn: a request or a barrier was added."""
-        self._turn()
-
     def ask(self, token: int) -> None:
         self.requests.barriers.add(lambda _, __: None)
-        self._turn()
+        self.turn_soon()
 
     def drain(self) -> None:
         """Take a turn, and report the role after it. A server whose disk fails does not continue."""
@@ -234,9 +268,10 @@ class StoreServer(Server):
     def send_and_save(self, ready: Ready) -> None:
         if self._in_hand is not ready:
             self._hand_over(ready)
-        self._say(ready)
+        self._send_all(ready)
         for action in ready.links:
-            self._link_lost(self.channels.act(action))
+            if isinstance(action, HangUp):
+                self._link_lost(self.channels.down(action.peer, action.dialled))
 
     def apply_batch(self, batch: Batch) -> Iterator[None]:
         if self.life != self._turns_life:
@@ -268,10 +303,10 @@ class StoreServer(Server):
         if channel is not None and channel.over:  # there was no such log any more
             self._link_lost(self.channels.down(to, dialled=False))
 
-    def tell_change(self, batch: Batch) -> None:
+    def report_change(self, batch: Batch) -> None:
         if batch.first > self._told_change:
             self._told_change = batch.first
-            super().tell_change(batch)
+            super().report_change(batch)
 
     # -- the machine -----------------------------------------------------------------------------------
 

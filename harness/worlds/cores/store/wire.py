@@ -6,20 +6,33 @@ Faults of the network between servers do not affect clients, except when all lin
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.store.client import Client
-    from harness.worlds.cores.store.connection_shell import SimulatedShell
-    from harness.worlds.cores.store.server import StoreServer
-    from harness.worlds.cores.store.world import StoreWorld
+from harness.worlds.cores.simulator import Simulator
+
+
+class WireClient(Protocol):
+    id: int
+    slow_us: int
+    """The additional delay of its messages."""
+
+    def receive(self, wire: Wire, data: bytes, /) -> None: ...
+    def lost(self, wire: Wire, /) -> None:
+        """Handle that the server hung up, or that the connection broke."""
+
+
+class WireShell(Protocol):
+    """The server's end of a connection."""
+
+    def receive(self, data: bytes, /) -> None: ...
+    def hung_up(self) -> None: ...
 
 
 class Wire:
     __slots__ = ("_cut", "_delay_min", "_delay_span", "_down_at", "_patience", "_random", "_up_at", "_world", "client",
                  "gone", "life", "server", "shell")  # fmt: skip
 
-    def __init__(self, world: StoreWorld, client: Client, server: StoreServer, random: Random) -> None:
+    def __init__(self, world: Simulator, client: WireClient, server: Any, random: Random) -> None:
         timing = world.script.timing
         self._world = world
         self._random = random
@@ -31,7 +44,7 @@ class Wire:
         self.server = server
         self.life = 0
         """The life of the server process that it leads to; 0 before the first bytes arrive there."""
-        self.shell: SimulatedShell | None = None
+        self.shell: WireShell | None = None
         self.gone = False
         """Whether the client has left it. Nothing passes to or from the client any more."""
         self._cut = False
@@ -67,7 +80,7 @@ class Wire:
         if server.life != self.life:
             return
         if server.paused:
-            server.backlog.append((self._arrive, data, None))
+            server.defer(self._arrive, data, None)
             return
         if self.shell is None:
             self.shell = server.client_port.opened(self)
@@ -98,7 +111,7 @@ class Wire:
         if not self.gone:
             self.gone = self._cut = True
             self._world.push(self._world.now + self._sooner_or_later(), self._over, None, None)
-            self._world.push(self._world.now + self._sooner_or_later(), self._hear_end, None, None)
+            self._world.push(self._world.now + self._sooner_or_later(), self._receive_end, None, None)
 
     def _sooner_or_later(self) -> int:
         return self._delay() if self._random.random() < 0.5 else int(self._random.random() * self._patience)
@@ -112,14 +125,14 @@ class Wire:
         if not self.gone:
             self.gone = True
             self._world.push(
-                max(self._world.now + (late_us or self._sooner_or_later()), self._up_at), self._hear_end, None, None
+                max(self._world.now + (late_us or self._sooner_or_later()), self._up_at), self._receive_end, None, None
             )
 
-    def _hear_end(self, _: None, __: None) -> None:
+    def _receive_end(self, _: None, __: None) -> None:
         server, shell = self.server, self.shell
         if shell is None or server.life != self.life:
             return
         if server.paused:
-            server.backlog.append((self._hear_end, None, None))
+            server.defer(self._receive_end, None, None)
             return
         shell.hung_up()

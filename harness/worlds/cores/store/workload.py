@@ -1,48 +1,39 @@
-"""The clients of a run, and what the script lets them do."""
+"""The clients of a run, and the operations that a script has them carry out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar
 
-from harness.faults import JOINING, LEADER, Ask, Connect, Leave, Op, Reconfigure, Vanish
+from harness.faults import JOINING, LEADER, Ask, Connect, Leave, Reconfigure, Vanish
 from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.membership_client import NUMBER as MEMBERSHIP_CLIENT
 from harness.worlds.cores.store.membership_client import MembershipClient
+from harness.worlds.cores.store.simulator import StoreSimulator
 from harness.worlds.cores.workload import Workload
 from zab.core.zxid import ServerId
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.store.world import StoreWorld
-
 
 class StoreWorkload(Workload):
+    world: StoreSimulator
     clients_reconfigure = True
     """Whether a client of the store asks for some of the changes of the membership."""
 
-    def __init__(self, world: StoreWorld) -> None:
+    def __init__(self, world: StoreSimulator) -> None:
         super().__init__(world)
-        self._store_world = world
         self.clients: dict[int, Client] = {}
         self._chance = Random(f"{world.script.seed}/reconfigurations")
-
-    def perform(self, op: Op, _: object) -> None:
-        act = self._CLIENTS.get(type(op))
-        if act is None:
-            super().perform(op, _)
-        else:
-            act(self, op)
 
     def client(self, number: int) -> Client:
         client = self.clients.get(number)
         if client is None:
-            client = self.clients[number] = Client(self._store_world, number)
+            client = self.clients[number] = Client(self.world, number)
         return client
 
     def _reconfigure(self, op: Reconfigure) -> None:
         """Ask for a change as an operator does, or as a client of the store with the rights of the super user."""
-        leader = self._store_world.leader()
+        leader = self.world.leader()
         if leader is None or not self.clients_reconfigure or self._chance.random() < 0.5:
             super()._reconfigure(op)
             return
@@ -52,15 +43,15 @@ class StoreWorkload(Workload):
         if wanted is None:
             return
         if op.change in JOINING:
-            self._store_world.join(sid, old)
+            self.world.join(sid, old)
         client = self.clients.get(MEMBERSHIP_CLIENT)
         if client is None:
-            client = self.clients[MEMBERSHIP_CLIENT] = MembershipClient(self._store_world)
+            client = self.clients[MEMBERSHIP_CLIENT] = MembershipClient(self.world)
         assert isinstance(client, MembershipClient), "no script has so many clients"
         client.change(old, wanted)
 
     def _connect(self, op: Connect) -> None:
-        world = self._store_world
+        world = self.world
         leader = world.leader()
         named = op.server if op.server > LEADER else 1 if leader is None else leader.id
         server = world.servers[min(named, len(world.servers) - 1)]
@@ -74,16 +65,13 @@ class StoreWorkload(Workload):
         self.client(op.client).leave()
 
     def _vanish(self, op: Vanish) -> None:
-        client, world = self.client(op.client), self._store_world
+        client, world = self.client(op.client), self.world
         if client.vanish():
             world.counted("vanish")
-            world.push_fault_end(world.now + op.for_ms * 1_000, self._come_back, client, None)
+            world.push_fault_end(world.now + op.for_ms * 1_000, lambda *_: client.come_back(), None, None)
 
-    @staticmethod
-    def _come_back(client: Client, _: None) -> None:
-        client.come_back()
-
-    _CLIENTS: Final[dict[type, Callable[[Any, Any], None]]] = {
+    PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **Workload.PERFORM,
         Reconfigure: _reconfigure,
         Connect: _connect,
         Ask: _ask,

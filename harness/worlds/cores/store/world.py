@@ -1,112 +1,32 @@
-"""A world of cores that replicate the store, with clients around them."""
+"""The parts of the simulator of the store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Any, ClassVar, Final
 
-from attrs import evolve
-
-from harness.changes import changes_of_batch
-from harness.checkers import ALL, Checker
-from harness.checkers.recovery import MachineIsHistory
-from harness.checkers.store import ended_early, quotas, refusals
-from harness.checkers.store.case import Case
-from harness.checkers.store.judge import Kept, kept
-from harness.faults import ClockDrift, ClockFreeze, Script
-from harness.history import Event, History, Jump
-from harness.outcome import Outcome
-from harness.worlds.cores.liveness import PROMISE
+from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.network import Network
-from harness.worlds.cores.server import Server
-from harness.worlds.cores.store.checks import StoreIsHistory, committed
 from harness.worlds.cores.store.liveness import StoreLiveness
 from harness.worlds.cores.store.server import StoreServer
+from harness.worlds.cores.store.simulator import StoreSimulator
 from harness.worlds.cores.store.workload import StoreWorkload
-from harness.worlds.cores.world import World
-from zab.core.zxid import ServerId, Zxid
-
-INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
-"""Checkers that depend on the machine, with their replacement for the store."""
 
 
 class StoreNetwork(Network):
-    def cut(self, server: Server) -> None:
+    def cut(self, server: Any) -> None:
         """Cut its clients off, too."""
         super().cut(server)
-        if isinstance(server, StoreServer) and server.up:
+        if server.up:
             server.client_port.cut()
 
 
-class StoreWorld(World):
-    servers: list[StoreServer]  # type: ignore[assignment]  # it makes no others
-    workload: StoreWorkload
-
-    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.shown: list[Event] = []
-        self._jumps: list[Jump] = []
-        self._calls = 0
-        self.told_moved: list[tuple[int, int, int]] = []
-        """(session, server, zxid) of each SESSION_MOVED."""
-        self.prepared: dict[int, int] = {}
-        """By zxid of a transaction: the zxid that the leader had applied when it prepared it."""
-        super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
-
-    def make_server(self, sid: ServerId, seed: str) -> StoreServer:
-        return StoreServer(self, sid, self.founders, seed)
-
-    def make_network(self, seed: str) -> StoreNetwork:
-        return StoreNetwork(self, self.script.timing, [*self.servers], seed)
-
-    def make_workload(self) -> StoreWorkload:
-        return StoreWorkload(self)
-
-    def make_liveness(self) -> StoreLiveness:
-        return StoreLiveness(self)
-
-    @property
-    def _one_clock(self) -> bool:
-        """True if all clocks run alike, so that clients' clocks measure a leader's time."""
-        return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
-
-    # -- what clients see ------------------------------------------------------------------------------
-
-    def next_call(self) -> int:
-        self._calls += 1
-        return self._calls
-
-    def saw(self, event: Event) -> None:
-        self.shown.append(event)
-        if self.trace is not None:
-            self.record(0, "client", event.client, event)
-
-    def jumped(self, server: ServerId, zxid: Zxid) -> None:
-        self._jumps.append(Jump(server, zxid))
-
-    def history(self) -> History:
-        changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self.shown), tuple(changes), tuple(self._jumps))
-
-    def outcome(self) -> Outcome:
-        """Judge what the clients saw, at the end and only if nothing else was wrong before.
-
-        A client without progress may be a mere symptom, so an invariant that clients saw violated is reported first.
-        """
-        outcome = super().outcome()
-        if outcome.promise not in (None, PROMISE):
-            return outcome
-        assert outcome.history is not None, "clients of a store see something"
-        case = Case.of(outcome.history)
-        verdict = kept(case)
-        if verdict.held:
-            early = ended_early(case.history) if self._one_clock else ()
-            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
-            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
-        return with_cause(outcome, verdict)
+class StoreWorld(StoreSimulator):
+    servers: list[StoreServer]
+    server_type = StoreServer
+    network_type = StoreNetwork
+    nemesis_type = Nemesis
+    workload_type: ClassVar[Any] = StoreWorkload
+    liveness_type: ClassVar[Any] = StoreLiveness
 
 
-def with_cause(outcome: Outcome, kept: Kept) -> Outcome:
-    if kept.promise is None:
-        return outcome
-    symptom = "" if outcome.promise is None else f"; and then {outcome.promise}: {outcome.what}"
-    return evolve(outcome, promise=kept.promise, what=f"{kept.what}{symptom}", undecided=False)
+SIMULATOR: Final = StoreWorld

@@ -18,7 +18,7 @@ import zab
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.cores.partitions.disk import CALLS
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from harness.worlds.stack.brokers.sockets import PROCESS
 from harness.worlds.stack.controller.broker import EARS_FROM, PAUSE_S, Ear
 from harness.worlds.stack.controller.broker import Broker as Facade

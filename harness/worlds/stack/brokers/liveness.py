@@ -16,7 +16,7 @@ from harness.worlds.brokers.consumer import PAUSE_S
 from harness.worlds.brokers.reader import insist, look_at_all, read_all
 from harness.worlds.brokers.transactions import CommittedReader
 from harness.worlds.controller.ruling import unhinder
-from harness.worlds.cores.controller.liveness import ROUNDS_MS
+from harness.worlds.controller.settling import ROUNDS_MS
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.brokers.workload import PATIENCE_S
 from harness.worlds.stack.store.liveness import StoreLiveness

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.worlds.controller.ruling import unhinder
-from harness.worlds.controller.settling import unsettled
-from harness.worlds.cores.controller.liveness import ROUNDS_MS
+from harness.worlds.controller.settling import ROUNDS_MS, unsettled
 from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.store.liveness import StoreLiveness

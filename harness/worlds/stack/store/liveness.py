@@ -14,9 +14,9 @@ from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.store.checks import exactly_once, owned, same_counts, same_lists
-from harness.worlds.cores.store.client_port import TICKS_MAX
+from harness.worlds.cores.store.client_service import TICKS_MAX
 from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS, ONCE
-from harness.worlds.cores.store.passing import left_over, timely
+from harness.worlds.cores.store.server_deletions import left_over, timely
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
 from zab.core.errors import OutcomeUnknown

@@ -17,8 +17,8 @@ from harness.history import Event, History, Jump
 from harness.outcome import Outcome
 from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.store.checks import committed
+from harness.worlds.cores.store.simulator import INSTEAD, with_cause
 from harness.worlds.cores.store.workload import StoreWorkload as CoreWorkload
-from harness.worlds.cores.store.world import INSTEAD, with_cause
 from harness.worlds.recorded import Tape
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.client import Client
@@ -47,7 +47,7 @@ class StoreWorkload(EveryWorkload, CoreWorkload):
     def client(self, number: int) -> Any:
         client = self.clients.get(number)
         if client is None:
-            same: Any = self._store_world
+            same: Any = self.world
             made: Any = Client(same, number)
             client = self.clients[number] = made
         return client

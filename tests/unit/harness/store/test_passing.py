@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers.ghost import Ghost, Violation
-from harness.worlds.cores.store.passing import left_over, timely
-from harness.worlds.cores.workload import member
+from harness.members import member
+from harness.worlds.cores.store.server_deletions import left_over, timely
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import NOTHING, ServerId, Zxid, make

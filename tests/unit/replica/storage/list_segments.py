@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.partitions.partition_log import AbortedTxn
 from replica.storage.files import Handles
 from replica.storage.log_segments import Candidate

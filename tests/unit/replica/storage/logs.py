@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import Handles

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.partitions.partition_log import EpochEndOffset
 from replica.storage.leader_epochs import LeaderEpochFileCache
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import DamagedLog, Handles
 from replica.storage.log_loader import KnownOffsets, open_log

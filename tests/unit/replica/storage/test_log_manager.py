@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from kraft_controller.wire.broker_identity import META
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.log_config import LogConfig

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import NO_EPOCH

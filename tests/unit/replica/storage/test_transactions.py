@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import AbortedTxn, AppendOrigin
 from replica.storage.compaction import emptied

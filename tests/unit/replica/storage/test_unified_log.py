@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from harness.worlds.losses import log_disk
+from harness.worlds.disks import log_disk
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import (

@@ -25,9 +25,9 @@ TIMELY = "containers and TTL nodes are deleted only when due"
 class _Made:
     owner: int
     since_ms: int
-    """By the clock of who led: when it was written last."""
+    """The time of its last write, by the clock of the leader."""
     used: bool = False
-    """It has had a child."""
+    """Whether it has had a child."""
 
 
 def timely(ghost: Ghost) -> None:
@@ -49,7 +49,7 @@ def timely(ghost: Ghost) -> None:
                 made = nodes.get(txn.body[0])
                 if made is not None:
                     made.since_ms = txn.time
-            case Op.DELETE | Op.DELETE_CONTAINER:  # what goes with a session, no server takes away by itself
+            case Op.DELETE | Op.DELETE_CONTAINER:  # ephemeral nodes go with their session, and not here
                 for path in txn.body:
                     made = nodes.pop(path, None)
                     if made is not None and txn.op == Op.DELETE_CONTAINER:

@@ -1,24 +1,85 @@
-"""The real `ClientService` of a simulated server, with a record of its own: of signs of life, and of leaderless times.
+"""The real `ClientService` of a simulated server: its settings, and a judge of the sessions that it ends or keeps.
 
-By that record it judges every end of a session, and which clients stay. It does not use the session tracker, which may
-be wrong.
+The judge has a record of its own: of signs of life, and of leaderless times. It does not use the session tracker, which
+may be wrong.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from harness.checkers.ghost import Violation
+from harness.faults import Knobs
+from harness.lists import credentials_of
 from harness.worlds.cores.store.checks import ATTACHED, HELD, LEADS, READERS, TIME
 from zab.core.zxid import Epoch
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
 from zab.service.connection.ports import ConnectionPhase
 from zab.service.session_tracker import ALIVE, SLEPT_CHECKS
+from zab.service.throttle import ThrottleSettings
+from zab.store.acl import digest_id
 
 PATIENCE: Final = 3
 """A server without a leader keeps a client for no more than this part of its session's timeout."""
+STALL_MS: Final = 20
+"""Between two attempts of requests that a throttle holds back."""
+FILL_MS: Final = 50
+"""Between two connections that a server admits whose tokens are used up."""
+CONTAINERS_MS: Final = 100
+"""Between two checks for containers and TTL nodes: much more often than in production."""
+LARGE_MAX: Final = 3
+"""Large requests for which a server has room."""
+SUPER: Final = "super"
+"""The name of the user that may change the membership. The simulated clients log in with the name as the password."""
+TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
+"""The longest timeout of a session, in ticks."""
+
+
+class StrictLog:
+    """Raise what a real server would only log: no simulated client breaks the rules, and no connection may fail."""
+
+    def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
+
+    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
+        why = str(fields.get("why"))
+        if event in ("client_failed", "client_protocol_error") and "bytes of large requests are open" not in why:
+            raise AssertionError(f"{event}: {fields.get('why')}")
+
+
+class Unwatched:
+    """The watchdog of a server whose turns take no time."""
+
+    _TURN: Final = nullcontext()
+
+    def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
+        return self._TURN
+
+
+def port_settings(knobs: Knobs) -> ClientPortSettings:
+    throttle = ThrottleSettings(
+        request_max_requests=knobs.open_requests,
+        request_stall_ms=STALL_MS,
+        op_wait_ms=knobs.wait_ms,
+        large_request_threshold=knobs.large_bytes or -1,
+        large_request_max_bytes=LARGE_MAX * max(knobs.large_bytes, 1),
+        connection_tokens=knobs.connection_tokens,
+        connection_fill_ms=FILL_MS,
+    )
+    return ClientPortSettings(
+        tick_ms=knobs.tick_ms,
+        containers_ms=CONTAINERS_MS,
+        local_sessions_enabled=knobs.local_sessions > 0,
+        local_sessions_upgrading_enabled=knobs.local_sessions > 1,
+        reconfig_enabled=True,
+        super_digest=digest_id(credentials_of(SUPER)),
+        read_only_mode_enabled=knobs.read_only_ms > 0,
+        read_only_after_ms=knobs.read_only_ms or ClientPortSettings().read_only_after_ms,
+        throttle=throttle,
+    )
 
 
 class JudgedClientService(ClientService):

@@ -145,7 +145,15 @@ def drawn(seed: int) -> Script:
     return Script(seed, VOTERS, length_ms=LENGTH_MS, ops=(*writes, *snapshots), faults=tuple(faults))
 
 
+class _Later(Liveness):
+    def __init__(self, world: Any) -> None:
+        super().__init__(world)
+        self.bound_ms += 2 * world.settings.veto_retry_ms + 2 * STUCK_MS
+
+
 class WipedWorld(World):
+    liveness_type = _Later
+
     def __init__(self, seed: int) -> None:
         super().__init__(drawn(seed), checkers=(NoCrash, KeepsHistory))
         (self.keeps,) = (each for each in self.judge.checkers if isinstance(each, KeepsHistory))
@@ -229,15 +237,6 @@ class WipedWorld(World):
         elif note.event == "synchronize":
             self.keeps.outlined[server.id] = server.node._log_state.history.outlined
         super().noted(server, note)
-
-    def make_liveness(self) -> Liveness:
-        return _Later(self)
-
-
-class _Later(Liveness):
-    def __init__(self, world: Any) -> None:
-        super().__init__(world)
-        self.bound_ms += 2 * world.settings.veto_retry_ms + 2 * STUCK_MS
 
 
 def random_ms(random: Random, least: int, most: int) -> int:

@@ -1,9 +1,9 @@
-"""The group coordinator of one broker on virtual time: its requests, its appends, and the reads of its topic."""
+"""The real `GroupCoordinator` of a broker on virtual time: its requests, its appends, and the reads of its topic."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.store_requests import Get, Node, StoreRequests
@@ -22,9 +22,6 @@ from replica.wire.coordinator_records import replay_batches
 from replica.wire.record_fields import RecordError
 from replica.wire.records import batch_of
 
-if TYPE_CHECKING:
-    from harness.worlds.cores.partitions.broker import PartitionBroker
-
 SETTINGS: Final = GroupSettings(
     group_min_session_timeout_ms=1, group_initial_rebalance_delay_ms=30, new_member_join_timeout_ms=1_500
 )
@@ -36,16 +33,16 @@ PIECE_US: Final = 2_000
 
 
 class Groups:
-    """Of one life of the broker."""
+    """The coordinator of one life of the broker."""
 
-    def __init__(self, broker: PartitionBroker) -> None:
+    def __init__(self, broker: Any) -> None:
         self._broker = broker
         self._ids = 0
         self._tickets = 0
         self._asked: dict[Ticket, tuple[Ask, Callable[[Reply], None]]] = {}
         self._armed: int | None = None
         self._counting = 0
-        """The session in which the store is asked how many partitions the topic has."""
+        """The session whose request for the number of partitions is under way."""
         self.coordinator = GroupCoordinator(SETTINGS, broker.clock(), self._new_id, group_records.topics_of)
 
     def _new_id(self) -> str:
@@ -60,7 +57,8 @@ class Groups:
         if not topic.is_counted():
             self._broker.turn()
             return None
-        return self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, topic.partition_of(group)))
+        found: BrokerId | None = self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, topic.partition_of(group)))
+        return found
 
     def ask(self, ask: Ask, answer: Callable[[Reply], None]) -> None:
         self._tickets += 1
@@ -91,7 +89,7 @@ class Groups:
     # -- what the coordinator wants ----------------------------------------------------------------------
 
     def act(self) -> bool:
-        """Whether something was written for it, of which more may have come."""
+        """Carry out the effects of the coordinator. Return whether records were appended."""
         ready = self.coordinator.ready()
         world = self._broker.world
         for each in ready.answers:

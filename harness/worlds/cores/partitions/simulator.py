@@ -1,0 +1,186 @@
+"""The simulator of brokers whose partitions are replicated, with their network and their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from random import Random
+from typing import Any, Final, Protocol
+
+from attrs import evolve
+
+from harness.changes import changes_of_batch
+from harness.checkers import ALL, Checker
+from harness.checkers.partitions.keeper import Keeper
+from harness.checkers.partitions.observed import Broker, Replicated
+from harness.checkers.records import members
+from harness.checkers.records.case import prepared
+from harness.faults import Replication, Script
+from harness.history import Change
+from harness.outcome import Outcome
+from harness.recoveries import of_brokers
+from harness.worlds.brokers.tape import Tape
+from harness.worlds.common import Common
+from harness.worlds.cores.controller.nodes import Job
+from harness.worlds.cores.controller.simulator import ControllerSimulator
+from harness.worlds.cores.partitions.disk import Disk
+from harness.worlds.cores.store.checks import committed
+from harness.worlds.disks import Crashed
+from replica.core.partitions.log_config import UNBOUNDED, LogConfig
+from replica.core.replica_settings import ReplicaSettings
+from replica.wire.validation import LONG_MAX
+
+FLUSH_MS: Final = 250
+"""How long written data stays in the cache, unless a request waits for the disk."""
+FETCH_BYTES: Final = 400
+"""A few batches: a follower that is behind needs several fetches."""
+
+
+def replicated(script: Script) -> Replicated:
+    said = [op for op in script.ops if isinstance(op, Replication)]
+    chosen = said[-1] if said else Replication(0)
+    return Replicated(
+        ReplicaSettings(
+            lag_time_max_ms=chosen.lag_ms,
+            min_insync=chosen.in_sync,
+            sync_writes=chosen.durability == "before",
+            follower_reads=chosen.reads == "anybody",
+            fetch_wait_ms=100,
+            fetch_backoff_ms=30,
+            isr_backoff_ms=40,
+            isr_quiet_ms=40,
+            isr_late_ms=400,
+            partition_bytes_max=FETCH_BYTES,
+            fetch_diverges=chosen.truncation == "fetched",
+        ),
+        LogConfig(
+            segment_bytes=script.knobs.segment_bytes,
+            index_interval_bytes=200,
+            flush_ms=FLUSH_MS,
+            flush_messages=1 if chosen.durability == "each" else LONG_MAX,
+            retention_bytes=chosen.retention_bytes or UNBOUNDED,
+            retention_ms=chosen.retention_ms or UNBOUNDED,
+            file_delete_delay_ms=0,
+        ),
+        durable=chosen.durability != "cache",
+        anywhere=chosen.reads == "anybody",
+        timeout_ms=chosen.timeout_ms,
+    )
+
+
+class Wires:
+    """The network of brokers and clients: in order between any two, unless one of them is cut off.
+
+    A client is a number below 0. Messages under way are lost when a link is cut, and the sender is not told.
+    """
+
+    def __init__(self, world: Common[Any]) -> None:
+        self._world = world
+        self._random = Random(f"{world.script.seed}/wires")
+        self.cut: dict[int, int] = {}
+        """By unreachable broker: the number of faults that cut it off."""
+        self.parted: dict[tuple[int, int], int] = {}
+        self.slow: dict[int, int] = {}
+        """The additional delay of a sender's messages, in microseconds."""
+        self._last: dict[tuple[int, int], int] = {}
+
+    def heal(self) -> None:
+        for each in (self.cut, self.parted, self.slow):
+            each.clear()
+
+    def reach(self, source: int, target: int) -> bool:
+        if self.cut and (source in self.cut or target in self.cut):
+            return False
+        return not self.parted or (min(source, target), max(source, target)) not in self.parted
+
+    def send(self, source: int, target: int, act: Callable[[], None]) -> None:
+        if not self.reach(source, target):
+            return
+        timing, world = self._world.script.timing, self._world
+        delay = timing.delay_us_min + int(self._random.random() * max(1, timing.delay_us_max - timing.delay_us_min))
+        link = (source, target)
+        at = max(world.now + delay + self.slow.get(source, 0), self._last.get(link, 0) + 1)
+        self._last[link] = at
+        world.push(at, self._arrive, link, act)
+
+    def _arrive(self, link: tuple[int, int], act: Callable[[], None]) -> None:
+        if self.reach(*link):
+            act()
+
+
+class PartitionsSimulator(ControllerSimulator):
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        self.replication = replicated(script)
+        self.reads_anywhere = self.replication.anywhere
+        self.keeper = Keeper(self)
+        self.tapes: dict[str, Tape] = {}
+        """By group: what its members were told."""
+        self._producers = 0
+        self.acknowledged_at: list[int] = []
+        """The times in microseconds at which producers with acks=all received an acknowledgement."""
+        super().__init__(script, trace=trace, checkers=checkers)
+        self.wires = Wires(self)
+
+    def crashed(self, crash: Crashed) -> None:
+        if crash.server in self.brokers.values():
+            crash.server.crash(crash.loss)
+            self.start_later(crash.server, crash.down_ms)
+        else:
+            super().crashed(crash)
+
+    def send(self, source: int, target: int, act: Callable[[Any], None]) -> None:
+        self.wires.send(source, target, lambda: act(self.brokers[target]))
+
+    def new_producer(self) -> int:
+        self._producers += 1
+        return self._producers
+
+    def outcome(self) -> Outcome:
+        made = super().outcome()
+        brokers = of_brokers(self.availability.beside, self.acknowledged_at, self.liveness.began or self.now)
+        made = evolve(made, recoveries=(*made.recoveries, *brokers))
+        return with_members(made, self.tapes, self.keeper.positions.doubtful)
+
+    # -- for the checkers of replication -----------------------------------------------------------------
+
+    @property
+    def changes_upto(self) -> int:
+        return len(self.ghost.canon)
+
+    def changes_since(self, place: int) -> Iterator[Change]:
+        """Yield what has been committed since then."""
+        for batch in committed(self.ghost, place):
+            yield from changes_of_batch(batch)
+
+
+class ReplicaHost(Broker, Protocol):
+    """A broker, as far as its fetchers, flushes and coordinators know it."""
+
+    world: PartitionsSimulator
+    life: int
+    session: int
+    random: Random
+    disk: Disk
+
+    def later(self, wait_us: int, act: Callable[[], None], /) -> None: ...
+    def do(self, work: Any, done: Callable[[Any], None], /) -> Job: ...
+    def turn(self) -> None:
+        """Carry out what the core wants."""
+
+    def send(self, target: int, act: Callable[[Any], None], /) -> None: ...
+
+
+def with_members(outcome: Outcome, tapes: Mapping[str, Tape], doubtful: Callable[[str], bool]) -> Outcome:
+    """Judge what group members were given and told, except where lost records of a group excuse a step back.
+
+    A violation during the run is reported first.
+    """
+    if outcome.promise is not None:
+        return outcome
+    for group, tape in tapes.items():
+        if doubtful(group):
+            continue
+        case = prepared(tape.history())
+        for broken in chain(members.owned(case), members.onwards(case)):
+            return evolve(outcome, promise=broken.promise, what=broken.what, undecided=False)
+    return outcome

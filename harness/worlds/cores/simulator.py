@@ -1,0 +1,161 @@
+"""The simulator of cores: a heap of virtual time, and servers that are turned by its events.
+
+A run takes events off the heap in the order of time, equal times in the order in which they were put there.
+Nothing else decides an order: no set is iterated, no hash or address is looked at, and every chance comes
+from generators that are seeded by the script, one for each server and purpose.
+
+What is simulated depends on the system under test: its simulator derives from `Simulator`, names the parts that it
+consists of, and adds what these parts share.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from heapq import heappop
+from random import Random
+from typing import Any, ClassVar, Final
+
+from harness.budgets import COMMITTED, MESSAGES, SYNCS
+from harness.checkers import ALL, Checker, Violation
+from harness.checkers.service import NoCrash
+from harness.faults import JOINING, Reconfigure, Script
+from harness.outcome import Outcome
+from harness.watchdog import RunAway
+from harness.worlds.common import Budget, Common, TooLong, unexpected
+from harness.worlds.cores.network import Network
+from harness.worlds.disks import Crashed, lose
+from zab.core.messages import State
+from zab.core.zxid import ServerId
+
+EVENTS_MAX: Final = 300_000
+"""A run that needs more is given up, undecided."""
+
+
+class Simulator(Common[Any]):
+    server_type: ClassVar[Any]
+    network_type: ClassVar[Any] = Network
+    nemesis_type: ClassVar[Any]
+    workload_type: ClassVar[Any]
+    liveness_type: ClassVar[Any]
+    network: Network
+    now: int = 0
+
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
+        total = max([script.servers, *joining])
+        super().__init__(script, total, trace=trace, checkers=checkers)
+        timing = script.timing
+        self.fsync_min = timing.fsync_us_min
+        self.fsync_span = max(1, timing.fsync_us_max - timing.fsync_us_min)
+        self.turn_max = timing.turn_us_max
+        seed = str(script.seed)
+        self.servers = [self.server_type(self, ServerId(sid), self.founders, seed) for sid in range(total + 1)]
+        for server in self.servers[1 : script.servers + 1]:
+            server.founded = True
+        self.network = self.network_type(self, timing, self.servers, seed)
+        self.nemesis = self.nemesis_type(self)
+        self.workload = self.workload_type(self)
+        self.liveness = self.liveness_type(self)
+        self.act = self.nemesis.act
+        self.acknowledged = self.workload.told
+
+    # -- the run ---------------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Run to the end, or to the first violation. The cyclic collector is off: a run makes few cycles."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._prepare()
+            self._loop()
+            return self.outcome()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _prepare(self) -> None:
+        for server in self.servers[1:]:
+            if server.founded:
+                self.push(int(server.random.random() * 5_000), self.start, server, server.life)
+        self.push_script()
+        self.push(self.settings.sync_ms * 1_000, self._observe, None, None)
+
+    def _loop(self) -> None:
+        heap, pop = self.heap, heappop
+        events, budget = 0, Budget(EVENTS_MAX)
+        until = budget.until
+        try:
+            while not self.over:
+                try:
+                    while not self.over:
+                        self.now, _, act, one, other = pop(heap)
+                        events += 1
+                        act(one, other)
+                        if events >= until:
+                            budget.look(events, self.now)
+                            until = budget.until
+                except Crashed as crash:
+                    self.crashed(crash)
+        except RunAway as away:
+            self.violated(Violation(NoCrash.promise, str(away)))
+        except TooLong as spent:
+            self.gave_up(spent)
+        except Violation as violation:
+            self.violated(violation)
+        except Exception as error:
+            self.violated(unexpected(error))
+        self.events, self.messages = events, self.network.messages
+
+    def fsync_us(self, random: Random, times: int = 1) -> int:
+        """Draw the duration of an fsync; `times` is its spread."""
+        return self.fsync_min + int(random.random() * self.fsync_span * times)
+
+    # -- processes -------------------------------------------------------------------------------------
+
+    def crashed(self, crash: Crashed) -> None:
+        """Crash the server whose turn a fault has ended."""
+        if crash.everybody:
+            self.crash_all(crash.loss, crash.down_ms)
+        else:
+            self.crash(crash.server, crash.loss, crash.down_ms)
+
+    def start(self, server: Any, life: int) -> None:
+        if server.up or server.life != life:
+            return
+        try:
+            started, wait_ms = server.start(), 50
+        except Crashed as crash:
+            lose(server.disk, crash.loss, server.random.randrange)
+            started, wait_ms = False, crash.down_ms
+        if not started:
+            self.push(self.now + wait_ms * 1_000, self.start, server, server.life)
+
+    def restart(self, server: Any, down_ms: int) -> None:
+        """End a server in good order, as its operator does, and start it again."""
+        if server.up:
+            self.counted("restart")
+            server.end()
+            self.push(self.now + down_ms * 1_000, self.start, server, server.life)
+
+    # -- observations ----------------------------------------------------------------------------------
+
+    def _observe(self, _: object, __: object) -> None:
+        """Report the servers from which a serving leader has received nothing for longer than it may lead so."""
+        for server in self.servers[1:]:
+            settings = server.settings
+            limit = (settings.init_ms + 2 * settings.sync_ms + 4 * settings.tick_ms) * 1_000
+            if server.up and not server.paused and server.clock.plain and server.node.state is State.LEADING:
+                since = max(server.resumed_at, 0)
+                silent = [
+                    sid
+                    for sid in server.node.ensemble.voters
+                    if sid != server.id and self.now - max(server.heard_at.get(sid, 0), since) > limit
+                ]
+                self.judge.observed(server.id, silent)
+        self.push(self.now + self.settings.sync_ms * 1_000, self._observe, None, None)
+
+    def spent(self) -> dict[str, int]:
+        calls = [server.disk.counts for server in self.servers[1:]]
+        syncs = sum(counts.get("sync", 0) + counts.get("sync_dir", 0) for counts in calls)
+        return {**super().spent(), MESSAGES: self.network.messages, SYNCS: syncs, COMMITTED: len(self.ghost.canon)}

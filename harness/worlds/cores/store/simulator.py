@@ -1,0 +1,84 @@
+"""The simulator of the store: what its clients see, and how that is judged in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attrs import evolve
+
+from harness.changes import changes_of_batch
+from harness.checkers import ALL, Checker
+from harness.checkers.recovery import MachineIsHistory
+from harness.checkers.store import ended_early, quotas, refusals
+from harness.checkers.store.case import Case
+from harness.checkers.store.judge import Kept, kept
+from harness.faults import ClockDrift, ClockFreeze, Script
+from harness.history import Event, History, Jump
+from harness.outcome import Outcome
+from harness.worlds.cores.liveness import PROMISE
+from harness.worlds.cores.simulator import Simulator
+from harness.worlds.cores.store.checks import StoreIsHistory, committed
+from zab.core.zxid import ServerId, Zxid
+
+INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
+"""Checkers that depend on the machine, with their replacement for the store."""
+
+
+class StoreSimulator(Simulator):
+    workload: Any
+
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        self.shown: list[Event] = []
+        self._jumps: list[Jump] = []
+        self._calls = 0
+        self.told_moved: list[tuple[int, int, int]] = []
+        """(session, server, zxid) of each SESSION_MOVED."""
+        self.prepared: dict[int, int] = {}
+        """By zxid of a transaction: the zxid that the leader had applied when it prepared it."""
+        super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
+
+    @property
+    def _one_clock(self) -> bool:
+        """True if all clocks run alike, so that clients' clocks measure a leader's time."""
+        return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
+
+    def next_call(self) -> int:
+        self._calls += 1
+        return self._calls
+
+    def saw(self, event: Event) -> None:
+        self.shown.append(event)
+        if self.trace is not None:
+            self.record(0, "client", event.client, event)
+
+    def jumped(self, server: ServerId, zxid: Zxid) -> None:
+        self._jumps.append(Jump(server, zxid))
+
+    def history(self) -> History:
+        changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
+        return History(tuple(self.shown), tuple(changes), tuple(self._jumps))
+
+    def outcome(self) -> Outcome:
+        """Judge what the clients saw, at the end and only if nothing else was wrong before.
+
+        A client without progress may be a mere symptom, so an invariant that clients saw violated is reported first.
+        """
+        outcome = super().outcome()
+        if outcome.promise not in (None, PROMISE):
+            return outcome
+        assert outcome.history is not None, "clients of a store see something"
+        case = Case.of(outcome.history)
+        verdict = kept(case)
+        if verdict.held:
+            early = ended_early(case.history) if self._one_clock else ()
+            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
+            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
+        return with_cause(outcome, verdict)
+
+
+def with_cause(outcome: Outcome, kept: Kept) -> Outcome:
+    if kept.promise is None:
+        return outcome
+    symptom = "" if outcome.promise is None else f"; and then {outcome.promise}: {outcome.what}"
+    return evolve(outcome, promise=kept.promise, what=f"{kept.what}{symptom}", undecided=False)
