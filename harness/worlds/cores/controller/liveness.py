@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.worlds.controller.ruling import unhinder
-from harness.worlds.controller.settling import unsettled
+from harness.worlds.controller.settled import unhinder, unsettled
 from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.store.liveness import StoreLiveness
 

@@ -8,8 +8,8 @@ from harness.checkers import ALL, Checker
 from harness.checkers.controller.facts import Fact
 from harness.faults import Script
 from harness.outcome import Outcome
-from harness.worlds.controller.people import topic_ids
-from harness.worlds.controller.ruling import ruling, with_rulers
+from harness.worlds.controller.administration import topic_ids
+from harness.worlds.controller.settled import acting_controller, with_controllers_judged
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.liveness import ControllerLiveness
 from harness.worlds.cores.controller.nodes import NodesClient
@@ -56,7 +56,7 @@ class ControllerWorld(StoreWorld):
         return client
 
     def controller(self) -> Broker | None:
-        return ruling(self.brokers.values())
+        return acting_controller(self.brokers.values())
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -65,4 +65,4 @@ class ControllerWorld(StoreWorld):
             self.facts.append(fact)
 
     def outcome(self) -> Outcome:
-        return with_rulers(super().outcome(), self.facts)
+        return with_controllers_judged(super().outcome(), self.facts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkers.controller.facts import Obeyed
 from harness.checkers.partitions.copies import Ident, ident_of
-from harness.worlds.controller.people import NEEDED
+from harness.worlds.controller.administration import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.partitions.coordinating import Groups

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.checkers.controller.settled import Data
 from harness.checkers.partitions.settled import apart, unequal
-from harness.worlds.controller.settling import lacking
+from harness.worlds.controller.settled import lacking
 from harness.worlds.cores.controller.liveness import ControllerLiveness
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from harness.checkers.records.case import prepared
 from harness.checkers.records.history import NOWHERE, Assigned, Committing, Failed, Place, Unknown
 from harness.checkers.records.history import Committed as Told
 from harness.outcome import Outcome
-from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.recorder import Recorder
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import Commit, Committed, GroupIdentity, Reply
@@ -36,7 +36,7 @@ class Teller:
     def __init__(self, world: PartitionsWorld, group: str) -> None:
         self._world = world
         self._group = group
-        self._tape = world.tapes.setdefault(group, Tape(lambda: world.now))
+        self._tape = world.tapes.setdefault(group, Recorder(lambda: world.now))
         self._client = self._tape.producer()
         self._began: tuple[GroupIdentity, TopicPartition] | None = None
 
@@ -69,7 +69,7 @@ class Teller:
         return told
 
 
-def with_members(outcome: Outcome, tapes: Mapping[str, Tape], doubtful: Callable[[str], bool]) -> Outcome:
+def with_members(outcome: Outcome, tapes: Mapping[str, Recorder], doubtful: Callable[[str], bool]) -> Outcome:
     """What was broken while it ran comes first. Of a group to whose positions something happened that may happen,
     nobody promises that it does not go back."""
     if outcome.promise is not None:

@@ -23,7 +23,7 @@ from harness.faults import (
     SlowStore,
     WipeBroker,
 )
-from harness.worlds.controller import people
+from harness.worlds.controller import administration
 from harness.worlds.cores.controller.nodes import NodesClient, Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.crashed import Crashed
@@ -63,14 +63,14 @@ class PartitionsWorkload(ControllerWorkload):
     # -- clients -----------------------------------------------------------------------------------------
 
     def _produce(self, op: Produce) -> None:
-        where = people.where_of(op.topic, op.partition)
+        where = administration.where_of(op.topic, op.partition)
         key = op.client, where, op.acks
         if key not in self.producers:
             self.producers[key] = Producer(self.world, op.client, where, op.acks)
         self.producers[key].give(op.count)
 
     def _consume(self, op: Consume) -> None:
-        where = people.where_of(op.topic, op.partition)
+        where = administration.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where)
 
@@ -82,10 +82,10 @@ class PartitionsWorkload(ControllerWorkload):
         self.committers[key].give(op.count)
 
     def _delete_records(self, op: DeleteRecords) -> None:
-        Deleter(self.world, DELETER, people.where_of(op.topic, op.partition), op.percent)
+        Deleter(self.world, DELETER, administration.where_of(op.topic, op.partition), op.percent)
 
     def _allow(self, op: AllowUnclean) -> None:
-        self._ask(_set_unclean(people.name_of(op.topic), op.unclean == "allowed"))
+        self._ask(_set_unclean(administration.name_of(op.topic), op.unclean == "allowed"))
 
     # -- brokers -----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from harness.faults import Replication, Script
 from harness.history import Change
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
-from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.recorder import Recorder
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.world import ControllerWorld
 from harness.worlds.cores.crashed import Crashed
@@ -93,7 +93,7 @@ class PartitionsWorld(ControllerWorld):
         self.keeper = Keeper(self)
         self.positions = Positions(self)
         self.shares = Shares()
-        self.tapes: dict[str, Tape] = {}
+        self.tapes: dict[str, Recorder] = {}
         """Of each group what its members were told."""
         self._producers = 0
         self.acknowledged_at: list[int] = []
