@@ -24,7 +24,6 @@ from harness.embed.world import run
 from harness.faults import CrashAll, Invoke, Knobs, Script, Write
 from harness.outcome import Outcome
 from harness.scripts import describe, from_json, loads
-from harness.worlds.stack import world as stack
 from tests.simulation import embedded
 from tests.simulation.embedded import (
     Bank,
