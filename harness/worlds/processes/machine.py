@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -27,6 +28,12 @@ from typing import Any, Final
 from attrs import astuple, evolve, frozen
 
 _STATE: Final = Struct("<IIIq")
+PROGRAMS: Final = {
+    "zab": ("zab.cli", ("serve", "{config}", "--log-format", "json")),
+    "zab-broker": ("replica.cli", ("serve", "{config}")),
+    "broker-without-data": ("harness.worlds.processes.controllers.broker", ()),
+}
+"""The module of each program, and its arguments."""
 FAILURES: Final = {"": 0, "write": 1, "fsync": 2, "full": 3, "read": 4}
 
 
@@ -165,16 +172,11 @@ def main(under: str, config: str) -> None:
             from harness.mutants.table import BY_NAME
 
             stack.enter_context(planted(BY_NAME[what["mutant"]].edits))
-        # Imported after a mutant was planted.
-        if what["program"] == "zab-broker":
-            from replica.cli import main as broker_command
-
-            sys.argv = ["zab-broker", "serve", config]
-            sys.exit(broker_command())
-        from zab.cli import main as command
-
-        sys.argv = ["zab", "serve", config, "--log-format", "json"]
-        command()
+        module, arguments = PROGRAMS[what["program"]]
+        sys.argv = [what["program"], *(each.format(config=config) for each in arguments)]
+        if what["program"] == "broker-without-data":
+            sys.argv += Path(config).read_text().split()
+        sys.exit(import_module(module).main())  # imported after a mutant was planted
 
 
 if __name__ == "__main__":
