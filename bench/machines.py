@@ -1,9 +1,8 @@
-"""The state machines under measurement: as little as possible of their own, so that the library is measured."""
+"""The state machine under measurement: as little as possible of their own, so that the library is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import Final
 
 import msgpack
@@ -11,7 +10,6 @@ import msgpack
 import zab
 
 SLOTS: Final = 4096
-CHUNK_VALUES: Final = 10_000
 
 
 class Counter(zab.Passive):
@@ -32,30 +30,3 @@ class Counter(zab.Passive):
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         self.count, self._slots = msgpack.unpackb(b"".join(chunks))
-
-
-class Tape(zab.Passive):
-    """Keeps everything, in order; the answer to a write is its place. What two servers hold can be compared."""
-
-    def __init__(self) -> None:
-        self.values: list[bytes] = []
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
-
-    def apply(self, zxid: zab.Zxid, txn: bytes) -> int:
-        self.values.append(txn)
-        return len(self.values) - 1
-
-    def snapshot(self) -> Iterable[bytes]:
-        return _chunks(self.values, len(self.values))
-
-    def restore(self, chunks: Iterable[bytes]) -> None:
-        self.values = [value for chunk in chunks for value in msgpack.unpackb(chunk)]
-
-
-def _chunks(values: list[bytes], count: int) -> Iterator[bytes]:
-    """The list only grows, so its first `count` values are a snapshot without a copy."""
-    for start in range(0, count, CHUNK_VALUES):
-        yield msgpack.packb(list(islice(values, start, min(start + CHUNK_VALUES, count))))

@@ -71,8 +71,8 @@ class Members:
 
 
 @contextmanager
-def members(directory: Path, count: int = 3, machine: str = "counter") -> Iterator[Members]:
-    ensemble = Members(directory, count, "bench.worker", "--machine", machine)
+def members(directory: Path, count: int = 3) -> Iterator[Members]:
+    ensemble = Members(directory, count, "bench.worker")
     with closing(ensemble.workers):
         ensemble.start_all()
         yield ensemble

@@ -7,7 +7,6 @@ what is measured is the library.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import resource
 import time
@@ -18,7 +17,7 @@ from attrs import asdict
 
 import zab
 from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
-from bench.machines import Counter, Tape
+from bench.machines import Counter
 
 
 class Clients:
@@ -101,7 +100,7 @@ class Clients:
 class Bench(Profiled):
     """The commands of a worker."""
 
-    def __init__(self, member: zab.Member, machine: Counter | Tape, nursery: trio.Nursery) -> None:
+    def __init__(self, member: zab.Member, machine: Counter, nursery: trio.Nursery) -> None:
         super().__init__()
         self._member = member
         self._machine = machine
@@ -195,18 +194,9 @@ class Bench(Profiled):
         told = {"acknowledged": clients.acknowledged, "unknown": clients.unknown, "errors": clients.errors}
         return {"left": left, **told}
 
-    async def dump(self, path: str) -> Answer:
-        """Everything that this server's machine holds, to a file."""
-        assert isinstance(self._machine, Tape)
-        content = b"\n".join(self._machine.values)
-        Path(path).write_bytes(content)
-        status = self._member.status()
-        digest = hashlib.sha256(content).hexdigest()
-        return {"count": self._machine.count, "sha256": digest, "applied": status.applied}
-
 
 async def serve(arguments: argparse.Namespace) -> None:
-    machine: Counter | Tape = Tape() if arguments.machine == "tape" else Counter()
+    machine = Counter()
     ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
     opened = zab.open_member(machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble)
     async with opened as member, trio.open_nursery() as nursery:
@@ -220,7 +210,6 @@ def main() -> None:
     parser.add_argument("--id", type=int, required=True)
     parser.add_argument("--ensemble", required=True, help="a file of server.N lines")
     parser.add_argument("--data", required=True)
-    parser.add_argument("--machine", choices=["counter", "tape"], default="counter")
     arguments = parser.parse_args()
     log_to_stderr()
     trio.run(serve, arguments)

@@ -19,7 +19,14 @@ class Brokers:
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, ident: int) -> None:
-        command = [sys.executable, "-m", "bench.controller.broker", str(ident), self._store, str(self._folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "harness.worlds.processes.controllers.broker",
+            str(ident),
+            self._store,
+            str(self._folder),
+        ]
         with (self._folder / f"broker-{ident}.log").open("ab") as log:
             self._processes[ident] = subprocess.Popen(
                 command,

@@ -22,8 +22,10 @@ from harness.worlds import World as WorldOfCommands
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.machine import ToldMachine
+from harness.worlds.stack.members import EveryWorkload, World
 from harness.worlds.stack.server import Life, Server
-from harness.worlds.stack.world import WORLD, EveryWorkload, World
+from harness.worlds.stack.simulation import as_core
+from harness.worlds.stack.world import WORLD
 from zab.core.errors import LeadersLost, Refused
 from zab.core.ready import Note
 from zab.core.zxid import ServerId, Zxid
@@ -164,7 +166,7 @@ class EmbedWorld(World):
         call = self.calls[number_of(request)]
         if isinstance(result, Answer):
             call.returned, call.result = self.now, result.result
-            self.workload.told(self.as_core(server), result.zxid)
+            self.workload.told(as_core(server), result.zxid)
         elif isinstance(error, LeadersLost):
             call.returned, call.given_up = self.now, True
             self.workload.acknowledged += 1  # the library refused it, and the machine never saw it

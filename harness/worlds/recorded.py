@@ -1,7 +1,7 @@
-"""Sessions of `zab.connect`, as they are shipped, that write down all they ask and are told.
+"""Sessions of `zab.connect` as shipped, which record all that they ask and are told.
 
-The record is made where replies are put to requests, below everything that the library does for its callers: a
-request is asked when it is put on the wire, and told when its reply comes off it.
+The record is made where replies are matched to requests, below everything that the library does for its callers: a
+request is invoked when it is put on the wire, and ok or failed when its reply comes off it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.sasl import DigestClient
 
 SETTINGS: Final = ClientSettings(connect_ms=1_000, pause_ms_min=20, pause_ms_max=200, tries_max=1, close_ms=1_000)
-"""A read that is lost is not asked again: the history says that it was lost."""
+"""A lost read is not repeated: the history says that it was lost."""
 
 
-class Tape:
-    """The events of a run, in the order in which they were seen."""
+class Recorder:
+    """The events of a run, in the order in which its clients saw them."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.events: list[Event] = []
         self.calls = 0
         self.acknowledged = 0
         self.unasked = 0
-        """What a script has somebody ask who has no session."""
+        """Operations of clients that had no session."""
         self.now_us = now_us
 
     def add(self, event: Event) -> None:
@@ -49,7 +49,7 @@ class Tape:
 
 
 class Recorded(Call):
-    """A request of the history on its way."""
+    """A request of the history in flight."""
 
     __slots__ = ("number", "request")
 
@@ -62,40 +62,40 @@ class Recorded(Call):
         self.number = number
 
 
-class Seen(Protocol):
-    """Whose session it is."""
+class Owner(Protocol):
+    """The client of a session."""
 
     id: int
     server: int
     """Where it is connected, was last, or is about to be."""
 
     @property
-    def tape(self) -> Tape: ...
+    def recorder(self) -> Recorder: ...
 
 
 class RecordingMachine(ClientProtocol):
-    """The client's end of the protocol, with a tape running."""
+    """The client's end of the protocol, with a recorder."""
 
     def __init__(
-        self, client: Seen, owner: RecordedSession, book: WatchManager, settings: ClientSettings, timeout_ms: int
+        self, client: Owner, owner: RecordedSession, book: WatchManager, settings: ClientSettings, timeout_ms: int
     ) -> None:
         super().__init__(owner, book, settings, timeout_ms)
         self._client = client
-        self._tape = client.tape
+        self._recorder = client.recorder
         self._zxids: deque[int] = deque()
         self.says_goodbye = False
-        """It has asked to be closed: if it is over now, that was its own wish."""
+        """It has sent closeSession: an end of the session after that is no expiry."""
         self.said_goodbye = False
-        """A server has answered that the session is closed, because it was asked to."""
+        """A server has acknowledged closeSession."""
         self.user = ""
-        """Who it proves to be on each connection, before anything else."""
+        """The user that it authenticates as on each connection, before anything else."""
 
     def _became(self, state: str) -> None:
         client = self._client
-        at = self._tape.now_us()
+        at = self._recorder.now_us()
         watches = self.watches() if state == "connected" else None
         user = self.user if state == "connected" else ""
-        self._tape.add(
+        self._recorder.add(
             Became(at, client.id, self.granted.id, state, client.server, self.granted.timeout_ms, watches, user)
         )
 
@@ -105,7 +105,7 @@ class RecordingMachine(ClientProtocol):
         super().connected(response, sasl)
 
     def known(self, call: Call) -> tuple[int, Request] | None:
-        """Its number and what it asks, if the tape has it."""
+        """Return its number and request, if the history has it."""
         return (call.number, call.request) if isinstance(call, Recorded) else None
 
     def lost(self, why: str) -> None:
@@ -120,10 +120,10 @@ class RecordingMachine(ClientProtocol):
     def _lost(self, call: Call) -> None:
         known = self.known(call)
         if known is not None:
-            self._tape.add(Lost(self._tape.now_us(), self._client.id, self.granted.id, known[0]))
+            self._recorder.add(Lost(self._recorder.now_us(), self._client.id, self.granted.id, known[0]))
 
     def cancel(self, call: Call) -> None:
-        """Whoever asked does not wait any more: what the reply says, nobody hears."""
+        """The caller does not wait any more, so the outcome is unknown."""
         if call.xid and call.done is not None:
             self._lost(call)
         super().cancel(call)
@@ -131,8 +131,8 @@ class RecordingMachine(ClientProtocol):
     def ended(self, state: str) -> None:
         self._became(state)
 
-    def is_of(self, user: str) -> None:
-        """Before its first connection: who it is, it says in front of all that it asks."""
+    def authenticate_as(self, user: str) -> None:
+        """Authenticate as this user on each connection. Called before the first."""
         self.user = user
         self.add_auth("digest", credentials_of(user), _unheard)
 
@@ -141,8 +141,8 @@ class RecordingMachine(ClientProtocol):
         self.says_goodbye |= call.op == Op.CLOSE_SESSION
         if known is not None:
             client = self._client
-            at, request = self._tape.now_us(), asked_by(known[1], self.user)
-            self._tape.add(Asked(at, client.id, self.granted.id, known[0], client.server, request))
+            at, request = self._recorder.now_us(), asked_by(known[1], self.user)
+            self._recorder.add(Asked(at, client.id, self.granted.id, known[0], client.server, request))
         super()._send(call)
 
     def _read(self, data: bytes | bytearray) -> list[Frame]:
@@ -163,9 +163,9 @@ class RecordingMachine(ClientProtocol):
                     reply = reply_of(request, call.op, zxid, decode_body(call.op, body))
                 except WireError:
                     return super()._answer(call, error_code, body)
-            self._tape.add(Told(self._tape.now_us(), self._client.id, self.granted.id, number, reply))
+            self._recorder.add(Told(self._recorder.now_us(), self._client.id, self.granted.id, number, reply))
             if call.changes and not reply.error:
-                self._tape.acknowledged += 1
+                self._recorder.acknowledged += 1
         return super()._answer(call, error_code, body)
 
     def _on_special(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
@@ -173,30 +173,30 @@ class RecordingMachine(ClientProtocol):
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
             if name is not None and self.hears(event, path):
-                self._tape.add(Fired(self._tape.now_us(), self._client.id, self.granted.id, name, path, zxid))
+                self._recorder.add(Fired(self._recorder.now_us(), self._client.id, self.granted.id, name, path, zxid))
         super()._on_special(xid, zxid, error_code, body)
 
     def watches(self) -> tuple[tuple[str, str], ...] | None:
-        """What it names to its next server. None: all that it was told it watches."""
+        """Return the watches that it sets again on its next connection; None: all that the history knows."""
         return None
 
     def hears(self, event: int, path: str) -> bool:
-        """Somebody wants to know."""
+        """Return whether an event concerns a watch that the history knows."""
         return True
 
 
 def _unheard(value: Any, error: Exception | None) -> None:
-    """Who is not believed is told so in another way."""
+    """A failed authentication shows in the end of the connection."""
 
 
 class RecordedSession(RemoteSession):
-    """What `zab.connect` makes, with another machine in it."""
+    """The session that `zab.connect` makes, with a recording protocol in it."""
 
     machine_type: type[RecordingMachine] = RecordingMachine
 
     def __init__(
         self,
-        client: Seen,
+        client: Owner,
         host: str,
         timeout_ms: int,
         outside: Outside = OUTSIDE,
@@ -207,7 +207,7 @@ class RecordedSession(RemoteSession):
         super().__init__(hosts, timeout_ms, settings=settings)
         self._protocol = self.machine = self.machine_type(client, self, self._watch_manager, settings, timeout_ms)
         if user:
-            self.machine.is_of(user)
+            self.machine.authenticate_as(user)
         self.connector = Connector(
             self, self._protocol, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
         )
@@ -217,7 +217,7 @@ class RecordedSession(RemoteSession):
         self.machine.ended("closed" if self.machine.says_goodbye else "expired")
 
     @property
-    def book(self) -> WatchManager:
+    def watch_manager(self) -> WatchManager:
         return self._watch_manager
 
     @property
@@ -229,10 +229,10 @@ class RecordedSession(RemoteSession):
         return self.over is None
 
 
-class Hearing:
-    """Who wants to be told of watches: nobody. That they fired is on the tape."""
+class Ignored:
+    """A watcher that does nothing: the recorder has the event."""
 
     over = False
 
     def notify(self, event: object) -> None:
-        """Seen already."""
+        """Do nothing."""

@@ -1,59 +1,41 @@
-"""`kill -9` of real processes: no acknowledged write is lost, none happens twice, no two members differ."""
+"""`kill -9` of real servers: no acknowledged write is lost, none happens twice, no two servers differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from bench.kill9 import Campaign, Claims, fight, judge, read_claims
+from harness.worlds.processes.kill_rounds import Rounds, fight, judge
 
-HISTORY = ["1.1.0.1", "2.1.0.1", "1.1.0.2", "2.1.0.2", "1.1.0.3"]
-TOLD = Claims({"1.1.0.1": 0, "2.1.0.1": 1, "1.1.0.2": 2, "2.1.0.2": 3}, frozenset())
-
-
-def thrice(history: list[str]) -> Mapping[int, list[str]]:
-    return {1: history, 2: history, 3: history}
+HISTORY = [(10, "101.1"), (11, "201.1"), (12, "101.2"), (13, "201.2"), (14, "101.3")]
+PLACES = {"101.1": 10, "201.1": 11, "101.2": 12, "201.2": 13}
 
 
 def test_outstanding_writes_may_have_happened() -> None:
-    assert judge(thrice(HISTORY), TOLD) == []
+    assert judge(HISTORY, PLACES, kills=1) == []
 
 
 @pytest.mark.parametrize(
-    ("history", "claims", "complaint"),
+    ("history", "places", "complaint"),
     [
-        (HISTORY[:3], TOLD, "1 acknowledged values lost: 2.1.0.2"),
-        ([*HISTORY, "1.1.0.1"], TOLD, "1 values doubled: 1.1.0.1"),
-        ([HISTORY[2], HISTORY[1], HISTORY[0], *HISTORY[3:]], TOLD, "1 values out of order: 1.1.0.1"),
-        (HISTORY, Claims({**TOLD.places, "2.1.0.2": 4}, frozenset()), "1 acknowledged values elsewhere than told"),
-        ([*HISTORY, "1.1.0.4"], TOLD, "1 values that nobody wrote: 1.1.0.4"),
+        (HISTORY[:3], PLACES, "1 acknowledged values lost: 201.2"),
+        ([*HISTORY, (15, "101.1")], PLACES, "1 values doubled: 101.1"),
+        ([HISTORY[2], HISTORY[1], HISTORY[0], *HISTORY[3:]], PLACES, "1 values out of order: 101.1"),
+        (HISTORY, {**PLACES, "201.2": 14}, "1 acknowledged values elsewhere than told: 201.2"),
+        ([*HISTORY, (15, "101.4")], PLACES, "1 writers with more values in flight than kills: 101"),
     ],
 )
-def test_the_judge_sees(history: list[str], claims: Claims, complaint: str) -> None:
-    found = judge(thrice(history), claims)
+def test_the_judge_sees(history: list[tuple[int, str]], places: dict[str, int], complaint: str) -> None:
+    found = judge(history, places, kills=1)
     assert any(each.startswith(complaint) for each in found), found
-
-
-def test_the_judge_sees_that_servers_differ() -> None:
-    found = judge({1: HISTORY, 2: HISTORY[:-1], 3: HISTORY}, TOLD)
-    assert found == ["servers 1 and 2 differ, 5 and 4 values, first at None"]
-
-
-def test_unfinished_line_of_a_killed_writer_is_ignored(tmp_path: Path) -> None:
-    path = tmp_path / "claims"
-    path.write_text("1.1.0.1 0\n1.1.0.2 ?\n1.1.0.3 1")
-    assert read_claims([path]) == Claims({"1.1.0.1": 0}, frozenset({"1.1.0.2"}))
 
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_leaders_and_followers_are_killed(tmp_path: Path) -> None:
-    campaign = Campaign(
-        rounds=4, seed=7, victims=("leader", "leader", "follower"), load_s=(0.1, 0.3), down_s=(0.0, 0.3)
-    )
-    outcome = fight(campaign, tmp_path)
-    assert outcome.wrong == []
-    assert outcome.errors == []
-    assert sum(outcome.kills.values()) == 4
-    assert outcome.acknowledged > 0
+    rounds = Rounds(4, 7, ("leader", "leader", "follower"), load_s=(0.1, 0.3), down_s=(0.0, 0.3))
+    found = fight(rounds, tmp_path / "kill9")
+    assert found.wrong == []
+    assert found.errors == set()
+    assert sum(found.kills.values()) == 4
+    assert len(found.places) > 0

@@ -28,8 +28,9 @@ from harness.history import Became, Fired, Told
 from harness.outcome import Outcome
 from harness.scripts import dumps
 from harness.worlds.processes import netns
-from harness.worlds.processes.places import Loopback
-from harness.worlds.processes.run import NO_DEATH, World
+from harness.worlds.processes.addresses import Loopback
+from harness.worlds.processes.cluster import NO_DEATH
+from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import DURABLE, outcome_of
 from harness.worlds.processes.world import run
 

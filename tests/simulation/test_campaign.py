@@ -11,7 +11,7 @@ import trio
 from harness.cli import fuzz, main
 from harness.many import Plan, Tally, campaign, run_some
 from harness.scripts import describe
-from harness.worlds.stack import world as stack
+from harness.worlds.stack import members
 
 SITUATIONS = (
     "sync diff", "sync trunc", "sync snap", "log", "crash", "disk failed", "readmitted", "learner_dropped",
@@ -77,15 +77,15 @@ class _Ends(trio.abc.Instrument):
 def test_a_world_of_trio_that_is_told_to_end_says_what_it_came_to(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], keyboard: signal.Handlers
 ) -> None:
-    main_of_world = stack.World._main
+    main_of_world = members.World._main
 
-    async def ended(self: stack.World) -> None:
+    async def ended(self: members.World) -> None:
         trio.lowlevel.add_instrument(_Ends())
         await main_of_world(self)
 
     before = signal.signal(signal.SIGINT, keyboard)
     try:
-        monkeypatch.setattr(stack.World, "_main", ended)
+        monkeypatch.setattr(members.World, "_main", ended)
         assert main(["fuzz", "--world", "stack", "--runs", "2", "--jobs", "1"]) == 143
         assert signal.getsignal(signal.SIGINT) == keyboard
     finally:

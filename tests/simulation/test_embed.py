@@ -24,7 +24,6 @@ from harness.embed.world import run
 from harness.faults import CrashAll, Invoke, Knobs, Script, Write
 from harness.outcome import Outcome
 from harness.scripts import describe, from_json, loads
-from harness.worlds.stack import world as stack
 from tests.simulation import embedded
 from tests.simulation.embedded import (
     Bank,
@@ -296,7 +295,7 @@ def test_interrupted_campaign_prints_the_report_so_far(
 
 
 def test_a_run_that_is_given_up_has_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack, "STEPS_MAX", 100)
+    monkeypatch.setattr("harness.worlds.stack.simulation.STEPS_MAX", 100)
     report = harness.campaign(Bank, model=Ledger, runs=2, seed=5, operations=10, length_ms=400)
     assert (report.runs, report.failure, report.held) == (2, None, False)
     assert [each.seed for each in report.undecided] == [5, 6]

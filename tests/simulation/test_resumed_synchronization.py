@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.faults import LoseDisk, Script, Write
+from harness.worlds.stack.members import World
 from harness.worlds.stack.node import ToldNode
-from harness.worlds.stack.world import World
 from zab.core.ensemble import Ensemble
 from zab.core.leader.leader import Leader
 from zab.core.learner.learner import Learner

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from harness.faults import LoseDisk, Script, Write
+from harness.worlds.stack.members import World
 from harness.worlds.stack.server import Life
-from harness.worlds.stack.world import World
 
 LOST_MS = 1_500
 LATE = 1

@@ -33,7 +33,7 @@ from harness.faults import (
 from harness.mutants.edit import Edit, planted
 from harness.mutants.table import BY_NAME
 from harness.worlds.stack import scheduler
-from harness.worlds.stack.requests import ONCE, ORDER, Requests
+from harness.worlds.stack.machine import ONCE, ORDER, Requests
 from harness.worlds.stack.world import CAN, WORLD, run
 from tests.simulation.elsewhere import printed
 from tests.simulation.test_determinism import every_kind

@@ -53,7 +53,7 @@ def test_a_run_that_takes_too_many_events_is_undecided(
 
 
 def test_so_it_is_with_real_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack, "STEPS_MAX", 100)
+    monkeypatch.setattr("harness.worlds.stack.simulation.STEPS_MAX", 100)
     outcome = stack.run(Script(1, length_ms=400))
     assert outcome.undecided
     assert "100 events in " in outcome.what

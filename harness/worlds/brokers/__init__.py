@@ -1,8 +1,8 @@
-"""Clients of brokers that write down what they ask and are told, over whatever network a world has.
+"""Clients of brokers that record what they ask and are told, over the network of any world.
 
-`tape`       the record that `harness.checkers.records` judges
-`producer`   sends values one batch after the other, idempotent or not, and tries until its patience is at its end
-`consumer`   reads a partition from its beginning, on and on; commits where it is, and looks whether that is remembered
-`reader`     reads everything when all is healed
-`verdict`    what it adds up to
+`recorder`      the history that `harness.checkers.records` judges
+`requests`      the requests, one function each
+`producer`, `consumer`, `transactions`  the clients
+`workload`      all clients of a script, and what they write and read when all is healed
+`verdict`       what their history adds to the outcome of a run
 """

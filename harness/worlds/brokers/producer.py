@@ -1,7 +1,7 @@
-"""A producer of one partition: one batch under way at a time, sent again for as long as nobody knows of it.
+"""A producer of one partition: one batch in flight at a time, sent again while its outcome is unknown.
 
-With acks of all it is idempotent, and a batch bears the same sequence however often it is sent. When it does not know
-what became of a batch it begins anew under another id: what it sends then has no order with what may still arrive.
+With acks=all it is idempotent, and a batch bears the same sequence however often it is sent. If the outcome of a batch
+stays unknown, the producer begins anew under another id: what it sends then has no order with what may still arrive.
 """
 
 from __future__ import annotations
@@ -14,28 +14,18 @@ import trio
 from attrs import frozen
 
 from harness.checkers.records.history import ALL, Acked, Failed, Sent, Unknown
-from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.recorder import Recorder
+from harness.worlds.brokers.requests import PAUSE_MAX_S, PAUSE_S, leader_of, produce
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import Unreachable, raise_for
 from replica.wire.records import Record, build
-from replica.wire.schemas.data_schemas import (
-    INIT_PRODUCER_ID,
-    PRODUCE,
-    InitProducerIdRequest,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from replica.wire.schemas.data_schemas import INIT_PRODUCER_ID, InitProducerIdRequest, PartitionProduceResponse
 
 BATCH_MAX: Final = 3
-PAUSE_S: Final = 0.05
-PAUSE_MAX_S: Final = 0.5
-DUPLICATE: Final = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 IN_DOUBT: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""It may have been written all the same."""
+"""Errors after which the batch may have been written all the same."""
 
 
 @frozen
@@ -46,36 +36,44 @@ class Identity:
     """As in the history."""
 
 
+@frozen
+class Failure:
+    why: str
+    certain: bool
+    """Nothing was written."""
+
+
 class Producer:
-    """patience_s   for one batch; then its fate is unknown"""
+    """`patience_s`: for one batch; then its outcome is unknown."""
 
     def __init__(
-        self, tape: Tape, client: Client, number: int, where: TopicPartition, acks: int, patience_s: float
+        self, recorder: Recorder, client: Client, number: int, where: TopicPartition, acks: int, patience_s: float
     ) -> None:
         self.where = where
         self.open = 0
-        """Values that it has yet to hear of."""
-        self._tape = tape
+        """Values whose outcome is still to come."""
+        self._recorder = recorder
         self._client = client
         self._number = number
         self._acks = acks
         self._patience_s = patience_s
         self._waiting: deque[int] = deque()
         self._arrived = trio.Event()
-        self._heard = trio.Event()
+        self._progress = trio.Event()
         self._identity: Identity | None = None
         self._sequence = 0
         self._leader: int | None = None
 
     def give(self, count: int) -> None:
+        """Send so many more values."""
         self._waiting.append(count)
         self.open += count
         self._arrived.set()
 
     async def answered(self) -> None:
-        """Until it has heard of everything."""
+        """Wait until nothing is open."""
         while self.open:
-            await self._heard.wait()
+            await self._progress.wait()
 
     async def run(self) -> None:
         while True:
@@ -88,43 +86,34 @@ class Producer:
                 await self._send(size)
                 count -= size
                 self.open -= size
-                self._heard.set()
-                self._heard = trio.Event()
-
-    # -- one batch -----------------------------------------------------------------------------------
+                self._progress.set()
+                self._progress = trio.Event()
 
     async def _send(self, size: int) -> None:
         identity = await self._identified()
-        tape, now = self._tape, self._tape.now_us
-        calls = [tape.call() for _ in range(size)]
+        recorder, now = self._recorder, self._recorder.now_us
+        calls = [recorder.call() for _ in range(size)]
         values = [f"v{call}" for call in calls]
         for call, value in zip(calls, values, strict=True):
-            tape.add(Sent(now(), self._number, call, str(self.where), value, self._acks, identity.number))
-        batch = self._batch(values, identity)
-        error, offset = await self._written(batch)
+            recorder.add(Sent(now(), self._number, call, str(self.where), value, self._acks, identity.number))
+        failure, offset = await self._written(self._batch(values, identity))
         for place, call in enumerate(calls):
-            if error is None:
-                told = offset + place if offset >= 0 else -1
-                tape.add(Acked(now(), self._number, call, told))
-            elif error.certain:
-                tape.add(Failed(now(), self._number, call, error.why))
+            if failure is None:
+                recorder.add(Acked(now(), self._number, call, offset + place if offset >= 0 else -1))
             else:
-                tape.add(Unknown(now(), self._number, call, error.why))
-        if error is None:
+                outcome = Failed if failure.certain else Unknown
+                recorder.add(outcome(now(), self._number, call, failure.why))
+        if failure is None:
             self._sequence += size
         else:
             self._identity = None
 
     def _batch(self, values: list[str], identity: Identity) -> bytes:
-        # Of today: who has not been heard of for a day, by the stamps of his records, is forgotten with his sequences.
+        # Stamped now: brokers forget the sequences of a producer whose newest record is a day old.
         stamp = time.time_ns() // 1_000_000
         records = [Record(place, stamp, None, value.encode()) for place, value in enumerate(values)]
-        return build(
-            records,
-            producer_id=identity.id,
-            producer_epoch=identity.epoch,
-            base_sequence=self._sequence if identity.id >= 0 else -1,
-        )
+        sequence = self._sequence if identity.id >= 0 else -1
+        return build(records, producer_id=identity.id, producer_epoch=identity.epoch, base_sequence=sequence)
 
     async def _identified(self) -> Identity:
         if self._acks != ALL:
@@ -138,52 +127,35 @@ class Producer:
                 await trio.sleep(pause)
                 pause = min(2 * pause, PAUSE_MAX_S)
             else:
-                self._identity = Identity(reply.producer_id, reply.producer_epoch, self._tape.producer())
+                self._identity = Identity(reply.producer_id, reply.producer_epoch, self._recorder.producer())
                 self._sequence = 0
         return self._identity
 
-    async def _written(self, batch: bytes) -> tuple[Trouble | None, int]:
-        """Where it stands, or what went wrong in the end."""
+    async def _written(self, batch: bytes) -> tuple[Failure | None, int]:
+        """Return the offset of the batch, or why it failed in the end."""
         until = trio.current_time() + self._patience_s
         pause, in_doubt = PAUSE_S, False
         while True:
             try:
                 answer = await self._try(batch)
-                if answer.error_code == DUPLICATE:
+                if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                     return None, -1
                 raise_for(answer.error_code, str(self.where))
                 return None, answer.base_offset
             except KafkaError as error:
                 in_doubt = in_doubt or error.code in IN_DOUBT
                 if not error.code.retriable:
-                    return Trouble(error.code.name, certain=not in_doubt), -1
+                    return Failure(error.code.name, certain=not in_doubt), -1
                 why = error.code.name
             except (Unreachable, WireError) as error:
                 in_doubt, why = True, str(error)
             self._leader = None
             if trio.current_time() > until:
-                return Trouble(why, certain=not in_doubt), -1
+                return Failure(why, certain=not in_doubt), -1
             await trio.sleep(pause)
             pause = min(2 * pause, PAUSE_MAX_S)
 
     async def _try(self, batch: bytes) -> PartitionProduceResponse:
         if self._leader is None:
-            leaders = await self._client.leaders([self.where.topic])
-            if self.where not in leaders:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {self.where}")
-            self._leader = leaders[self.where]
-        part = PartitionProduceData(index=self.where.partition, records=batch)
-        body = ProduceRequest(
-            acks=self._acks,
-            timeout_ms=int(self._client.settings.request_s * 500),
-            topic_data=[TopicProduceData(name=self.where.topic, partition_data=[part])],
-        )
-        reply = await self._client.ask_broker(self._leader, PRODUCE, body)
-        return reply.responses[0].partition_responses[0]
-
-
-@frozen
-class Trouble:
-    why: str
-    certain: bool
-    """That nothing was written."""
+            self._leader = await leader_of(self._client, self.where)
+        return await produce(self._client, self._leader, self.where, batch, self._acks)

@@ -1,25 +1,29 @@
-"""What the clients of brokers saw, as a part of what became of a run."""
+"""The outcome of a run with what clients of brokers saw in it, and the partitions of which nothing can be demanded."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from attrs import asdict, evolve
+from attrs import asdict, evolve, frozen
 
 from harness.checkers import transactions
+from harness.checkers.controller.case import Case
 from harness.checkers.records import judge
 from harness.checkers.records.history import NOBODY, Undone
+from harness.history import History
 from harness.outcome import Outcome
-from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.recorder import Recorder
+from kraft_controller.core.names import NOBODY as NO_LEADER
 from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.state import PartitionState
 
 LIVENESS: Final = "liveness"
 
 
 def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcome:
-    """Where nobody has led who lacked what others had had."""
+    """Judge transactions. No partition may have lost records, see `undone`."""
     if not journal.transactions:
         return outcome
     ends = Counter(f"transactions {each.end.name.lower()}" for each in journal.transactions)
@@ -31,14 +35,14 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
     return evolve(made, promise=broken.promise, what=broken.what, undecided=False)
 
 
-def with_records(outcome: Outcome, tape: Tape, gone: Iterable[TopicPartition] = ()) -> Outcome:
-    """What was broken while it ran comes first; but that something never came to pass may have its cause in here.
+def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicPartition] = ()) -> Outcome:
+    """Judge records. A violation during the run takes precedence; a liveness violation may have its cause in here.
 
-    `gone`: somebody led them who lacked something. Nobody promises anything of what was seen before all was settled.
+    `gone`: partitions that may have lost records, see `undone`. What was seen of them before all was settled is void.
     """
     for where in gone:
-        tape.add_late(Undone(tape.settled_us(), NOBODY, str(where)))
-    history = tape.history()
+        recorder.add_late(Undone(recorder.settled_us(), NOBODY, str(where)))
+    history = recorder.history()
     verdict = judge(history)
     counts = {f"records {name}": count for name, count in asdict(verdict.counts).items()}
     made = evolve(
@@ -51,3 +55,45 @@ def with_records(outcome: Outcome, tape: Tape, gone: Iterable[TopicPartition] = 
     if verdict.held or outcome.promise not in (None, LIVENESS):
         return made
     return evolve(made, promise=verdict.promise, what=verdict.broken[0].what, undecided=False)
+
+
+@frozen
+class Loss:
+    """The disk of a broker was lost when the store had come to this zxid."""
+
+    zxid: int
+    broker: int
+
+
+def undone(history: History, losses: Sequence[Loss]) -> list[TopicPartition]:
+    """Return the partitions that were led by a replica which lacked committed records, by the history of the store.
+
+    Two cases are allowed. An unclean election chooses a replica out of sync if the topic permits it. A replica whose
+    disk was lost stays in the ISR until the controller notices, and may be elected before that. A replica that has
+    left the ISR since then is as good as any other: it comes back only with everything.
+    """
+    known: dict[TopicPartition, PartitionState] = {}
+    lacking: dict[TopicPartition, set[int]] = {}
+    found: dict[TopicPartition, None] = {}
+    waiting = sorted(losses, key=lambda loss: loss.zxid)
+
+    def lost_upto(zxid: int | None) -> None:
+        while waiting and (zxid is None or waiting[0].zxid < zxid):
+            loss = waiting.pop(0)
+            for where, state in known.items():
+                if loss.broker in state.isr:
+                    lacking.setdefault(where, set()).add(loss.broker)
+
+    for write, where, state, before in Case.of(history, ()).states():
+        lost_upto(write.zxid)
+        lack = lacking.get(where, set())
+        lack.intersection_update(state.isr)
+        unclean = before is not None and state.leader != NO_LEADER and state.leader not in before.isr and write.free
+        if state.leader in lack or unclean:
+            found[where] = None
+        known[where] = state
+    lost_upto(None)
+    for where, lack in lacking.items():
+        if known[where].leader in lack:
+            found[where] = None
+    return list(found)

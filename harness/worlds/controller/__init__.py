@@ -1,1 +1,1 @@
-"""What brokers are in every world where there are some: replicas without data, and what becomes of commands."""
+"""Parts of every world with controllers: replicas without data, administration through nodes, the end of a run."""

@@ -1,4 +1,4 @@
-"""The clients of a script, each behind a proxy of its own."""
+"""The clients of a script, each with one session at a time, and a proxy of its own before the servers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
 from harness.worlds.processes.proxy import Address, Proxy
-from harness.worlds.recorded import SETTINGS, Hearing, Recorded, RecordedSession, Tape
+from harness.worlds.recorded import SETTINGS, Ignored, Recorded, RecordedSession, Recorder
 from zab.client.dialing import OUTSIDE
 
 
 class Client:
-    """One client of a script: a session at a time, and a proxy of its own in front of the servers."""
-
-    def __init__(self, number: int, tape: Tape, proxy: Proxy, host: str, nursery: trio.Nursery) -> None:
+    def __init__(self, number: int, recorder: Recorder, proxy: Proxy, host: str, nursery: trio.Nursery) -> None:
         self.id = number
-        self.tape = tape
+        self.recorder = recorder
         self.server = 0
-        """Where its proxy leads to."""
+        """The target of its proxy."""
         self.session: RecordedSession | None = None
         self._proxy = proxy
         self._host = host
@@ -33,7 +31,7 @@ class Client:
         self._user = ""
 
     def connect(self, server: int, address: Address, timeout_ms: int, user: int = 0) -> None:
-        """Begin a session there, or go there with the one that it has, which stays who it was."""
+        """Begin a session there, or move the one that it has, which keeps its user."""
         self._user = user_name(user) or self._user
         moved = server != self.server
         self.server, self._address = server, address
@@ -44,14 +42,14 @@ class Client:
             self._nursery.start_soon(self.session.connector.run)
 
     def ask(self, steps: Sequence[Step]) -> bool:
-        return self.request(request_of(steps, self.tape.calls + 1))
+        return self.request(request_of(steps, self.recorder.calls + 1))
 
     def request(self, request: Request) -> bool:
-        """Whether it could ask at all. What cannot leave now leaves when the session is connected again."""
+        """Return whether it has a session. The request leaves when the session is connected."""
         return self._submit(request, _unheard) is not None
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
-        """Ask, and wait until it is known what became of it."""
+        """Ask, and wait for the outcome."""
         done = trio.Event()
         found: list[tuple[Any, Exception | None]] = []
 
@@ -67,12 +65,12 @@ class Client:
     def _submit(self, request: Request, done: Callable[[Any, Exception | None], None]) -> Recorded | None:
         session = self.session
         if session is None or not session.alive or self._vanished:
-            self.tape.unasked += 1
+            self.recorder.unasked += 1
             return None
-        self.tape.calls += 1
+        self.recorder.calls += 1
         reads = request.op in ("get", "exists", "children") and request.watch
-        watch = Hearing() if reads or request.op == "watch" else None
-        call = Recorded(request, self.tape.calls, done, watch)
+        watch = Ignored() if reads or request.op == "watch" else None
+        call = Recorded(request, self.recorder.calls, done, watch)
         session.machine.submit(call)
         return call
 
@@ -80,7 +78,7 @@ class Client:
         session, self.session = self.session, None
         if session is not None and session.alive:
             await session.close()
-            if session.machine.granted.id:  # it may have said so, and nobody has answered
+            if session.machine.granted.id:  # its closeSession may be unanswered
                 session.machine.ended("closed" if session.machine.said_goodbye else "disconnected")
 
     async def vanish(self, for_s: float) -> None:
@@ -96,4 +94,4 @@ class Client:
 
 
 def _unheard(value: Any, error: Exception | None) -> None:
-    """The tape has it."""
+    """The recorder has the outcome."""

@@ -1,4 +1,4 @@
-"""From a script to the `zoo.cfg` of a real server."""
+"""The `zoo.cfg` of a real server, by the knobs of a script."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from attrs import frozen
 
 from harness.faults import Script
 from harness.script.checks import grouped
-from harness.worlds.processes.places import ADMIN_PORT, CLIENT_PORT, Places
+from harness.worlds.processes.addresses import ADMIN_PORT, CLIENT_PORT, Addresses
 from zab.core.ensemble import Server as Member
 from zab.store.acl import digest_id
 
 SUPER: Final = "super:secret"
 TICK_MS_MIN: Final = 200
-"""A tick of a script may be shorter than what a busy machine needs to run three interpreters for a turn."""
+"""A tick of a script may be shorter than what a busy machine needs to give three interpreters a turn."""
 INIT_LIMIT_MIN: Final = 10
 SYNC_LIMIT_MIN: Final = 5
 
 
 @frozen
 class Pace:
-    """The settings of servers that are real: the script's, but for what a real machine needs."""
+    """The timing of real servers: the script's, but not shorter than a real machine needs."""
 
     tick_ms: int
     init_limit: int
@@ -44,12 +44,12 @@ class Pace:
 
     @property
     def settled_ms(self) -> int:
-        """Within which servers that all run and hear each other find a leader and are brought up to date."""
+        """The time within which connected servers elect a leader and synchronize."""
         return 4 * self.tick_ms * (self.init_limit + self.sync_limit) + 4 * self.notification_ms_max + 20 * self.tick_ms
 
 
 def configuration(
-    data: Path, places: Places, sid: int, members: Sequence[Member], script: Script, pace: Pace, *, founds: bool
+    data: Path, addresses: Addresses, sid: int, members: Sequence[Member], script: Script, pace: Pace, *, founds: bool
 ) -> str:
     knobs = script.knobs
     lines = {
@@ -64,8 +64,8 @@ def configuration(
         "maxClientCnxns": 0,
         "dataDir": data,
         "clientPort": CLIENT_PORT,
-        "clientPortAddress": places.own(sid),
-        "admin.serverAddress": places.own(sid),
+        "clientPortAddress": addresses.own(sid),
+        "admin.serverAddress": addresses.own(sid),
         "admin.serverPort": ADMIN_PORT,
         "admin.rateLimiterIntervalInMS": 0,
         "snapCount": max(2, knobs.snapshot_every),
@@ -81,8 +81,8 @@ def configuration(
         "4lw.commands.whitelist": "*",
     }
     groups, weights = grouped(script)
-    told = [f"{key}={value}" for key, value in lines.items()]
-    told += [each.text() for each in members]
-    told += [f"group.{group.id}=" + ":".join(map(str, group.members)) for group in groups]
-    told += [f"weight.{voter}={weight}" for voter, weight in weights.items()]
-    return "".join(f"{line}\n" for line in told)
+    text = [f"{key}={value}" for key, value in lines.items()]
+    text += [each.text() for each in members]
+    text += [f"group.{group.id}=" + ":".join(map(str, group.members)) for group in groups]
+    text += [f"weight.{voter}={weight}" for voter, weight in weights.items()]
+    return "".join(f"{line}\n" for line in text)

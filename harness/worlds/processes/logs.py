@@ -1,8 +1,8 @@
-"""What the servers leave behind: the one history that was committed, and whether all of them have it.
+"""The committed history in the directories that servers leave behind, and whether all of them have it.
 
 A log file says which zxid lies before its first, and a record which lies before it. So the history is followed back
 from its end, through whatever files there are: also those that a server has deleted since, of which a copy was kept.
-What was logged once and never committed hangs on no such chain.
+Records that were logged and never committed are on no such chain.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from harness.changes import changes_of, changes_of_batch
+from harness.changes import changes_of_batch
 from harness.history import Change
 from zab.cli.data_files.state_reader import read_ours
 from zab.core.batch import Batch, pack
@@ -21,8 +21,6 @@ from zab.core.errors import DamagedError
 from zab.core.zxid import NOTHING, Zxid, show
 from zab.storage.inspection import ReadOnlyDisk, history, log_files
 from zab.storage.segment import decode_segment
-
-__all__ = ["Canon", "Left", "changes_of", "committed", "differences", "left_behind"]
 
 _SHOWN: Final = 5
 
@@ -35,13 +33,13 @@ class Entry:
 
 @define
 class Left:
-    """What one directory holds. `before` maps the first zxid of each record to the one that lies before it."""
+    """The records of one directory. `before` maps the zxid of each to the one before it."""
 
     entries: dict[Zxid, Entry] = field(factory=dict)
     before: dict[Zxid, Zxid] = field(factory=dict)
     last: Zxid = NOTHING
     digest: int | None = None
-    """Of the store that the directory makes."""
+    """The digest of the store in the directory."""
     damage: tuple[str, ...] = ()
 
 
@@ -62,7 +60,7 @@ class Canon:
 
 
 def left_behind(path: Path) -> Left:
-    """A server's data directory. Its server has ended."""
+    """Read the data directory of a server that has ended."""
     found = _logged(path)
     disk = ReadOnlyDisk(path)
     looked = history(disk)
@@ -76,7 +74,7 @@ def left_behind(path: Path) -> Left:
 
 
 def _logged(path: Path) -> Left:
-    """Record by record, whatever hangs together within each file."""
+    """Read the records of each log file as far as they are whole."""
     found = Left()
     disk = ReadOnlyDisk(path)
     for file in log_files(disk):
@@ -100,7 +98,7 @@ def _add(found: Left, batch: Batch, previous: Zxid) -> None:
 
 
 def committed(lefts: Iterable[Left], kept: Iterable[Path], last: Zxid) -> Canon:
-    """The history that ends at `last`."""
+    """Return the history that ends at `last`."""
     sources = [*lefts, *(_logged(path) for path in sorted(kept))]
     chain: list[tuple[Zxid, Entry]] = []
     zxid = last
@@ -114,7 +112,7 @@ def committed(lefts: Iterable[Left], kept: Iterable[Path], last: Zxid) -> Canon:
 
 
 def differences(lefts: Mapping[int, Left], canon: Canon) -> Iterator[str]:
-    """Everything in which a server is not where all the others are, or holds what was not decided."""
+    """Yield the servers that are behind the others, or hold what was not committed."""
     decided = dict(canon.entries)
     first = canon.entries[0][0] if canon.entries else NOTHING
     last = canon.entries[-1][0] if canon.entries else NOTHING

@@ -1,10 +1,10 @@
-"""The machine under one server: `python -m harness.worlds.processes.machine UNDER.json zoo.cfg` is `zab serve zoo.cfg`.
+"""The machine under one server: `python -m harness.worlds.processes.machine UNDER.json CONFIG`.
 
-The program is the one that is shipped; what it finds below it is arranged. Names of servers have addresses of this
-run, another set for each server, so that every link leads through a proxy of its own while all configurations are
-the same. The disk is slow, fails or is full when the run says so, through a few bytes of shared memory. What is
-deleted of a log is kept elsewhere. A known bug is put back, if one is asked for. And when whoever started it is gone,
-so is the server.
+It runs the shipped `zab serve CONFIG` or `zab-broker serve CONFIG`, and replaces what that finds below it. Names of
+servers have addresses of this run, another set for each server, so that every link leads through a proxy of its own
+while all configurations are the same. The disk is slow, fails or is full when the run says so, through a few bytes of
+shared memory. Deleted files of a log are kept elsewhere. A mutant is planted, if one is asked for. The server ends
+when the process that started it does.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -27,25 +28,31 @@ from typing import Any, Final
 from attrs import astuple, evolve, frozen
 
 _STATE: Final = Struct("<IIIq")
+PROGRAMS: Final = {
+    "zab": ("zab.cli", ("serve", "{config}", "--log-format", "json")),
+    "zab-broker": ("replica.cli", ("serve", "{config}")),
+    "broker-without-data": ("harness.worlds.processes.controllers.broker", ()),
+}
+"""The module of each program, and its arguments."""
 FAILURES: Final = {"": 0, "write": 1, "fsync": 2, "full": 3, "read": 4}
 
 
 @frozen
-class Ways:
+class Behaviour:
     """How the machine behaves from now on."""
 
     slow_us: int = 0
-    """Each sync takes so much longer."""
+    """The delay of each sync."""
     failure: int = 0
-    """Which calls fail: of `FAILURES`."""
+    """The calls that fail: of `FAILURES`."""
     left: int = 0
-    """So many of them do not fail yet."""
+    """The number of calls before the first that fails."""
     wall_ms: int = 0
-    """The wall clock is wrong by so much."""
+    """The error of the wall clock."""
 
 
 class Lever:
-    """The run's hand on the machine under a server."""
+    """Shared memory through which a run controls the machine under a server."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -53,11 +60,11 @@ class Lever:
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _STATE.size)
 
-    def read(self) -> Ways:
-        return Ways(*_STATE.unpack(self._memory))
+    def read(self) -> Behaviour:
+        return Behaviour(*_STATE.unpack(self._memory))
 
-    def write(self, ways: Ways) -> None:
-        self._memory[:] = _STATE.pack(*astuple(ways))
+    def write(self, behaviour: Behaviour) -> None:
+        self._memory[:] = _STATE.pack(*astuple(behaviour))
 
     def change(self, **what: int) -> None:
         self.write(evolve(self.read(), **what))
@@ -83,12 +90,12 @@ class Disk:
         system.unlink = self._keeping(os.unlink)
 
     def _fail(self, failures: tuple[str, ...]) -> None:
-        ways = self._lever.read()
-        if ways.failure not in [FAILURES[each] for each in failures]:
+        behaviour = self._lever.read()
+        if behaviour.failure not in [FAILURES[each] for each in failures]:
             return
-        if ways.left > 0:
-            self._lever.change(left=ways.left - 1)
-        elif ways.failure == FAILURES["full"]:
+        if behaviour.left > 0:
+            self._lever.change(left=behaviour.left - 1)
+        elif behaviour.failure == FAILURES["full"]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         else:
             self._lever.change(failure=0)
@@ -123,8 +130,8 @@ class Disk:
         return called
 
 
-def know_names(addresses: dict[str, str]) -> None:
-    """As a hosts file of this process alone would."""
+def replace_names(addresses: dict[str, str]) -> None:
+    """Resolve these names as a hosts file of this process alone would."""
     ask: Callable[..., Any] = socket.getaddrinfo
 
     def asked(host: Any, *arguments: Any, **options: Any) -> Any:
@@ -134,8 +141,8 @@ def know_names(addresses: dict[str, str]) -> None:
     system.getaddrinfo = asked
 
 
-def look_at_wall(lever: Lever) -> None:
-    """The wall clock shows what the run says; the monotonic one, by which timeouts go, stays true."""
+def replace_wall_clock(lever: Lever) -> None:
+    """Let the wall clock be wrong as the run says. The monotonic one, by which timeouts go, stays true."""
     now, now_ns = time.time, time.time_ns
     system: Any = time
     system.time = lambda: now() + lever.read().wall_ms / 1e3
@@ -143,7 +150,7 @@ def look_at_wall(lever: Lever) -> None:
 
 
 def die_with_parent() -> None:
-    """Whoever started this holds the other end of stdin, and lets go of it however it ends."""
+    """Wait in a thread for the end of stdin: the parent holds the other end, and lets go of it however it ends."""
 
     def wait() -> None:
         os.read(sys.stdin.fileno(), 1)
@@ -152,29 +159,24 @@ def die_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-@contextmanager
-def arranged(under: str) -> Iterator[None]:
-    told = json.loads(Path(under).read_text())
+def main(under: str, config: str) -> None:
+    what = json.loads(Path(under).read_text())
     die_with_parent()
-    know_names(told["names"])
-    lever = Lever(Path(told["lever"]))
-    look_at_wall(lever)
-    Disk(lever, Path(told["kept"])).install()
+    replace_names(what["names"])
+    lever = Lever(Path(what["lever"]))
+    replace_wall_clock(lever)
+    Disk(lever, Path(what["kept"])).install()
     with ExitStack() as stack:
-        if told["mutant"]:
+        if what["mutant"]:
             from harness.mutants.edit import planted
             from harness.mutants.table import BY_NAME
 
-            stack.enter_context(planted(BY_NAME[told["mutant"]].edits))
-        yield
-
-
-def main(under: str, config: str) -> None:
-    with arranged(under):
-        from zab.cli import main as command
-
-        sys.argv = ["zab", "serve", config, "--log-format", "json"]
-        command()
+            stack.enter_context(planted(BY_NAME[what["mutant"]].edits))
+        module, arguments = PROGRAMS[what["program"]]
+        sys.argv = [what["program"], *(each.format(config=config) for each in arguments)]
+        if what["program"] == "broker-without-data":
+            sys.argv += Path(config).read_text().split()
+        sys.exit(import_module(module).main())  # imported after a mutant was planted
 
 
 if __name__ == "__main__":

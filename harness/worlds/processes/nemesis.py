@@ -1,44 +1,147 @@
-"""Lets the faults of a script happen to real processes, and ends each when its time is over.
+"""Injects the faults of a script into real processes, and ends each when its time is over.
 
-It takes disks away from no more servers than the ensemble can spare, counting those that have not served since.
-A process that is killed keeps what it has written: the machine under it goes on. So what a script says of the loss
-of what was not synced has no effect here. What it does stands in `strikes_network`, `strikes_process` and
-`strikes_disk`; here is whom it strikes, and what several faults have in common.
+It damages the disks of no more servers than the ensemble can spare, counting those that have not served since. A
+process that is killed keeps what it has written, as the machine goes on: so the loss of unsynced writes, which a script
+may ask for, has no effect here.
+
+`Injector` holds what faults of all kinds of processes are made of; `Nemesis` the faults of servers of the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import trio
 
-from harness.faults import FOLLOWER, LEADER, Fault, Op, Setting
-from harness.worlds.processes import strikes_disk, strikes_network, strikes_process
-from harness.worlds.processes.server import Server
+from harness.faults import (
+    FOLLOWER,
+    LEADER,
+    Apart,
+    ClockSkew,
+    ClockStep,
+    ClockStrobe,
+    Clog,
+    Crash,
+    CrashAll,
+    CutLinks,
+    Deaf,
+    Delay,
+    FailDisk,
+    Fault,
+    Flaky,
+    FlipBit,
+    FullDisk,
+    Isolate,
+    LoseDisk,
+    OldDisk,
+    OneWay,
+    Op,
+    Partition,
+    Pause,
+    Restart,
+    RollingRestart,
+    Setting,
+    SlowDisk,
+    Split,
+    Swizzle,
+)
+from harness.history import Request
+from harness.worlds.cores.inject_network import shape
+from harness.worlds.processes.cluster import ADMIN, END_S, NO_HANG, Cluster
+from harness.worlds.processes.server import Server, ServerProcess
+from zab.core.zxid import ServerId
 
-if TYPE_CHECKING:
-    from harness.worlds.processes.run import World
+Way = tuple[int, int]
+"""From one end of the network to another."""
+PROBE_S: Final = 3
+"""The time that a majority without a server has to acknowledge a write."""
+KEYS: Final = {
+    "tick_ms": "tickTime",
+    "init_limit": "initLimit",
+    "sync_limit": "syncLimit",
+    "notification_ms_min": "fastleader.minNotificationInterval",
+    "notification_ms_max": "fastleader.maxNotificationInterval",
+    "snapshot_every": "snapCount",
+}
+"""The keys of a configuration file, by the knobs of a script."""
+_LEAST: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
 
-END_S: Final = 20
-"""Within which a server that is told to end has ended."""
+
+def both_ways(one: int, others: Iterable[int]) -> list[Way]:
+    return [way for other in others if other != one for way in ((one, other), (other, one))]
 
 
-class Nemesis:
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.excused: set[int] = set()
-        """Servers whose disk was told to fail: they may stop, and need not be able to start."""
+class Injector:
+    """The parts of faults."""
 
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def down(self, server: ServerProcess, down_ms: float) -> None:
+        """Wait for its end, and start it again after so long."""
+        await server.gone()
+        await self.cluster.sleep(down_ms)
+        self.cluster.revive(server)
+
+    async def kill(self, server: ServerProcess, down_ms: float) -> None:
+        server.kill()
+        await self.down(server, down_ms)
+
+    async def stop(self, server: ServerProcess, within_s: float = END_S) -> None:
+        """Stop it in good order."""
+        server.terminate()
+        with trio.move_on_after(within_s) as patience:
+            await server.gone()
+        if patience.cancelled_caught:
+            self.cluster.broken(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+
+    async def pause(self, server: ServerProcess, for_ms: float) -> None:
+        life = server.starts
+        server.pause()
+        try:
+            await self.cluster.sleep(for_ms)
+        finally:
+            if server.starts == life:
+                server.resume()
+
+    async def block(self, ways: Iterable[Way], for_ms: float) -> None:
+        blocked = list(ways)
+        self.cluster.network.block(blocked)
+        try:
+            await self.cluster.sleep(for_ms)
+        finally:
+            self.cluster.network.unblock(blocked)
+
+    async def slow(self, ways: list[Way], more_ms: int, for_ms: int) -> None:
+        more_s = more_ms * self.cluster.scale / 1000
+        for way in ways:
+            self.cluster.network.slow(*way, more_s)
+        try:
+            await self.cluster.sleep(for_ms)
+        finally:
+            for way in ways:
+                self.cluster.network.slow(*way, -more_s)
+
+
+class Nemesis(Injector):
     async def strike(self, fault: Fault) -> None:
-        await STRIKES[type(fault)](self, fault)
+        await _STRIKES[type(fault)](self, fault)
 
-    def who(self, sid: int) -> Server | None:
-        servers = self.world.servers
+    def heal(self) -> None:
+        """End all faults."""
+        self.cluster.network.heal()
+        for server in self.cluster.processes():
+            server.heal()
+            server.resume()
+
+    def _target(self, sid: int) -> Server | None:
+        servers = self.cluster.servers
         if sid > 0:
             found = servers.get(sid)
             return found if found is not None and found.founded else None
-        leader = self.world.leader()
+        leader = self.cluster.leader()
         if sid == LEADER or leader is None:
             return leader
         assert sid == FOLLOWER
@@ -47,46 +150,287 @@ class Nemesis:
                 return server
         return None
 
-    def others(self, server: Server) -> list[int]:
-        return [sid for sid in self.world.servers if sid != server.sid]
+    def _running(self, sid: int) -> Server | None:
+        server = self._target(sid)
+        return server if server is not None and server.up else None
 
-    async def sleep(self, ms: float) -> None:
-        await trio.sleep(ms * self.world.scale / 1000)
+    # -- processes -------------------------------------------------------------------------------------
 
-    async def down(self, server: Server, down_ms: float) -> None:
-        await server.gone()
-        await self.sleep(down_ms)
-        self.world.revive(server)
+    async def _crash(self, fault: Crash) -> None:
+        if server := self._running(fault.server):
+            await self.kill(server, fault.down_ms)
 
-    async def end(self, server: Server, manner: str) -> None:
-        if manner == "kill":
-            server.kill()
-            await server.gone()
+    async def _crash_all(self, fault: CrashAll) -> None:
+        async with trio.open_nursery() as nursery:
+            for server in self.cluster.servers.values():
+                if server.up:
+                    nursery.start_soon(self.kill, server, fault.down_ms + self.cluster.random.random() * 50)
+
+    async def _pause(self, fault: Pause) -> None:
+        if server := self._running(fault.server):
+            await self.pause(server, fault.for_ms)
+
+    async def _restart(self, fault: Restart) -> None:
+        if server := self._running(fault.server):
+            await self.stop(server)
+            await self.down(server, fault.down_ms)
+
+    async def _rolling_restart(self, fault: RollingRestart) -> None:
+        for server in list(self.cluster.servers.values()):
+            if server.up:
+                if fault.manner == "kill":
+                    server.kill()
+                else:
+                    await self.stop(server)
+                await self.down(server, fault.down_ms)
+                await self.cluster.until(lambda server=server: server.serves)  # type: ignore[misc]
+                await self.cluster.sleep(fault.wait_ms)
+
+    async def _setting(self, fault: Setting) -> None:
+        server = self._running(fault.server)
+        if server is None:
             return
-        server.terminate()
-        with trio.move_on_after(END_S) as patience:
-            await server.gone()
-        if patience.cancelled_caught:
-            self.world.broken("no server hangs", f"server {server.sid} was told to end, and runs {END_S} s later")
+        key = KEYS[fault.knob]
+        usual = server.setting(key)
+        server.set(key, max(_LEAST.get(key, 1), fault.value))
+        try:
+            await self.stop(server)
+            await self.down(server, 0)
+            await self.cluster.sleep(fault.for_ms)
+        finally:
+            server.set(key, usual)
+        if server.up:
+            await self.stop(server)
+            await self.down(server, 0)
 
-    # -- the end ---------------------------------------------------------------------------------------
+    async def _clock_step(self, fault: ClockStep) -> None:
+        if server := self._target(fault.server):
+            server.lever.change(wall_ms=fault.by_ms)
 
-    def rest(self) -> None:
-        """Whatever is under way is over."""
-        self.world.network.heal()
-        for server in self.world.servers.values():
-            server.is_well()
-            server.resume()
+    async def _clock_skew(self, fault: ClockSkew) -> None:
+        if server := self._target(fault.server):
+            server.lever.change(wall_ms=fault.by_ms)
+            await self.cluster.sleep(fault.for_ms)
+            server.lever.change(wall_ms=0)
+
+    async def _clock_strobe(self, fault: ClockStrobe) -> None:
+        if server := self._target(fault.server):
+            for beat in range(max(1, fault.for_ms // fault.every_ms)):
+                server.lever.change(wall_ms=fault.by_ms if beat % 2 == 0 else 0)
+                await self.cluster.sleep(fault.every_ms)
+            server.lever.change(wall_ms=0)
+
+    # -- the network -----------------------------------------------------------------------------------
+
+    def _others(self, server: Server) -> list[int]:
+        return [sid for sid in self.cluster.servers if sid != server.sid]
+
+    def _two(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
+        """Return the way between the two targets; nothing if they are not two."""
+        source, target = self._target(fault.source), self._target(fault.target)
+        return [] if source is None or target is None or source is target else [(source.sid, target.sid)]
+
+    async def _partition(self, fault: Partition) -> None:
+        targets = [[self._target(sid) for sid in group] for group in fault.groups]
+        groups = [{server.sid for server in group if server is not None} for group in targets]
+        ids = list(self.cluster.servers)
+        ways = [(one, other) for one in ids for other in ids if one != other]
+        await self.block([way for way in ways if not any(group.issuperset(way) for group in groups)], fault.for_ms)
+
+    async def _split(self, fault: Split) -> None:
+        if first := self._target(fault.server):
+            founded = [ServerId(sid) for sid, server in self.cluster.servers.items() if server.founded]
+            at = founded.index(ServerId(first.sid))
+            await self.block(shape(fault.shape, [*founded[at:], *founded[:at]]), fault.for_ms)
+
+    async def _isolate(self, fault: Isolate) -> None:
+        if server := self._target(fault.server):
+            await self.block(both_ways(server.sid, self.cluster.servers), fault.for_ms)
+
+    async def _apart(self, fault: Apart) -> None:
+        for one, other in self._two(fault):
+            await self.block(both_ways(one, [other]), fault.for_ms)
+
+    async def _one_way(self, fault: OneWay | Clog) -> None:
+        if ways := self._two(fault):
+            await self.block(ways, fault.for_ms)
+
+    async def _deaf(self, fault: Deaf) -> None:
+        if server := self._target(fault.server):
+            await self.block([(sid, server.sid) for sid in self._others(server)], fault.for_ms)
+
+    async def _swizzle(self, fault: Swizzle) -> None:
+        """Clog each of a half in turn in the first third of the time, and free it in the last, in another order."""
+        ids, random = list(self.cluster.servers), self.cluster.random
+        some = random.sample(ids, max(1, len(ids) // 2))
+        step_ms = fault.for_ms / (3 * len(some))
+
+        async def clog(sid: int, from_ms: float, until_ms: float) -> None:
+            await self.cluster.sleep(from_ms)
+            await self.block([(sid, other) for other in ids if other != sid], until_ms - from_ms)
+
+        async with trio.open_nursery() as nursery:
+            for place, sid in enumerate(some):
+                back = random.randrange(len(some))
+                nursery.start_soon(clog, sid, place * step_ms, fault.for_ms * 2 / 3 + back * step_ms)
+
+    async def _delay(self, fault: Delay) -> None:
+        if ways := self._two(fault):
+            await self.slow(ways, fault.more_ms, fault.for_ms)
+
+    async def _flaky(self, fault: Flaky) -> None:
+        """Slow down everything. A lost piece on the election channel breaks its connection."""
+        network, timing = self.cluster.network, self.cluster.script.timing
+        slow_s = fault.slower * timing.delay_us_max * self.cluster.scale / 1e6
+        loss = fault.loss_percent / 100
+        network.delay_s += slow_s
+        network.loss += loss
+        try:
+            await self.cluster.sleep(fault.for_ms)
+        finally:
+            network.delay_s = max(0.0, network.delay_s - slow_s)
+            network.loss = max(0.0, network.loss - loss)
+
+    async def _cut_links(self, fault: CutLinks) -> None:
+        if server := self._target(fault.server):
+            self.cluster.network.cut(server.sid)
+
+    # -- disks -----------------------------------------------------------------------------------------
+
+    def _can_spare(self, server: Server) -> bool:
+        """Return whether the other servers with whole disks are a quorum of every membership that a server knows."""
+        servers = self.cluster.servers
+        whole = {sid for sid, each in servers.items() if each.founded and not each.impaired and each is not server}
+        views = [self.cluster.members.voters, *(each.voters for each in servers.values() if each.voters)]
+        return all(self.cluster.is_quorum(whole, view) for view in views)
+
+    def _all_whole(self) -> bool:
+        return not any(server.impaired for server in self.cluster.servers.values() if server.founded)
+
+    async def _damage(self, sid: int, down_ms: int, damage: Callable[[Server], str]) -> None:
+        server = self._target(sid)
+        if server is None:
+            return
+        if not self._can_spare(server):
+            self.cluster.counted("disk that cannot be spared")
+            return
+        server.impaired = True
+        server.kill()
+        await server.gone()
+        self.cluster.record(server.sid, "is damaged", 0, damage(server))
+        await self.down(server, down_ms)
+
+    async def _lose_disk(self, fault: LoseDisk) -> None:
+        def lose(server: Server) -> str:
+            server.lose_disk()
+            return "all of it"
+
+        await self._damage(fault.server, fault.down_ms, lose)
+
+    async def _flip_bit(self, fault: FlipBit) -> None:
+        def flip(server: Server) -> str:
+            files = [path for path in server.files() if path.stat().st_size]
+            if not files:
+                return "nothing there"
+            path = files[fault.where % len(files)]
+            data = bytearray(path.read_bytes())
+            at = len(data) * fault.where // 1_000
+            data[at] ^= 1 << fault.where % 8
+            path.write_bytes(data)
+            return f"{path.name} at {at} of {len(data)}"
+
+        await self._damage(fault.server, fault.down_ms, flip)
+
+    async def _old_disk(self, fault: OldDisk) -> None:
+        """Put back an older copy of a disk, if a majority without the server has promised and stored all since.
+
+        It has if it acknowledges a write while the server is down. Without that the copy would be a disk that forgets
+        promises, and no server may do that.
+        """
+        server = self._running(fault.server)
+        if server is None or not self._all_whole():
+            return
+        members = self.cluster.members
+        copy = server.copy_disk()
+        await self.cluster.sleep(fault.for_ms)
+        if not self._can_spare(server) or not self._all_whole():
+            return
+        server.impaired = True
+        server.kill()
+        await server.gone()
+        with trio.move_on_after(PROBE_S) as patience:
+            await self.cluster.until(self.cluster.uptime.quorum)
+            leader = self.cluster.leader()
+            assert leader is not None
+            probe = Request("create", f"/probe-{self.cluster.recorder.calls}", b"")
+            await self.cluster.insist(leader.sid, probe, ADMIN)
+        if not patience.cancelled_caught and self.cluster.members is members:
+            server.put_back(copy)
+            self.cluster.counted("disk put back")
+        await self.down(server, fault.down_ms)
+
+    @contextmanager
+    def _excused(self, server: Server, error: str, after: int) -> Iterator[None]:
+        self.cluster.excused.add(server)
+        server.fail_disk(error, after)
+        yield
+        server.heal()
+
+    async def _fail_disk(self, fault: FailDisk) -> None:
+        if server := self._running(fault.server):
+            with self._excused(server, fault.error, fault.nth - 1):
+                await server.gone()
+                self.cluster.counted("disk failed")
+                await self.cluster.sleep(fault.down_ms)
+            self.cluster.revive(server)
+
+    async def _full_disk(self, fault: FullDisk) -> None:
+        if server := self._target(fault.server):
+            with self._excused(server, "full", 0):
+                await self.cluster.sleep(fault.for_ms)
+            if not server.up:
+                self.cluster.counted("disk full")
+                self.cluster.revive(server)
+
+    async def _slow_disk(self, fault: SlowDisk) -> None:
+        if server := self._target(fault.server):
+            more_us = fault.slower * self.cluster.script.timing.fsync_us_max
+            server.lever.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
+            await self.cluster.sleep(fault.for_ms)
+            server.lever.change(slow_us=0)
 
 
-STRIKES: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
-    **strikes_network.STRIKES,
-    **strikes_process.STRIKES,
-    **strikes_disk.STRIKES,
+_STRIKES: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
+    Crash: Nemesis._crash,
+    CrashAll: Nemesis._crash_all,
+    Pause: Nemesis._pause,
+    Restart: Nemesis._restart,
+    RollingRestart: Nemesis._rolling_restart,
+    Setting: Nemesis._setting,
+    ClockStep: Nemesis._clock_step,
+    ClockSkew: Nemesis._clock_skew,
+    ClockStrobe: Nemesis._clock_strobe,
+    Partition: Nemesis._partition,
+    Split: Nemesis._split,
+    Isolate: Nemesis._isolate,
+    Apart: Nemesis._apart,
+    OneWay: Nemesis._one_way,
+    Clog: Nemesis._one_way,
+    Deaf: Nemesis._deaf,
+    Swizzle: Nemesis._swizzle,
+    Delay: Nemesis._delay,
+    Flaky: Nemesis._flaky,
+    CutLinks: Nemesis._cut_links,
+    LoseDisk: Nemesis._lose_disk,
+    OldDisk: Nemesis._old_disk,
+    FlipBit: Nemesis._flip_bit,
+    FailDisk: Nemesis._fail_disk,
+    FullDisk: Nemesis._full_disk,
+    SlowDisk: Nemesis._slow_disk,
 }
 
 
 def can(item: Fault | Op) -> bool:
     if isinstance(item, Setting):
-        return item.knob in strikes_process.KEYS
-    return type(item) in STRIKES
+        return item.knob in KEYS
+    return type(item) in _STRIKES

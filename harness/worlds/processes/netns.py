@@ -1,4 +1,4 @@
-"""Servers in network namespaces of their own, where root may make them: partitions drop packets, not streams.
+"""Servers in network namespaces of their own, if root may make them: partitions drop packets, not streams.
 
 A bridge, and for each server a namespace with one end of a pair of virtual cables. What one server sends to another
 is dropped where it arrives, by a rule of the receiver's routing; TCP does what it does when packets are lost. No
@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from harness.faults import CutLinks, Delay, Fault, Flaky, Op
-from harness.worlds.processes.places import Loopback, name_of
+from harness.worlds.processes.addresses import Loopback, name_of
 from harness.worlds.processes.proxy import Fabric
 
 CANNOT: Final = (CutLinks, Delay, Flaky)
@@ -26,7 +26,7 @@ _DROP_PREF: Final = 50
 
 
 def can_make() -> str | None:
-    """Why namespaces cannot be made here; None where they can."""
+    """Return why namespaces cannot be made here; None if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:
@@ -91,7 +91,7 @@ class Namespaces:
         return self._address(sid)
 
     def seen(self, by: int, sid: int) -> None:
-        """No proxy is needed."""
+        """There are no proxies between servers."""
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
         return {name_of(each): self.own(each) for each in servers}

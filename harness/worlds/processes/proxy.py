@@ -1,8 +1,8 @@
 """A TCP proxy for every direction of every link. Partitions, delays and cuts are made here.
 
 A blocked direction loses nothing, as TCP loses nothing: what is sent waits, in the proxy and behind it, and arrives
-when the direction is open again, unless one end has given the connection up meanwhile. So does the news that the
-other end has closed. A new connection needs both directions.
+when the direction is open again, unless one end has given the connection up meanwhile. So does the close of the other
+end. A new connection needs both directions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Fabric:
-    """Which directions are open, how slow everything is, and which connections there are. Ends are numbers."""
+    """The open directions, the delays, and the connections of all proxies. Ends are numbers."""
 
     def __init__(self, random: Random) -> None:
         self.delay_s = 0.0
@@ -44,7 +44,7 @@ class Fabric:
             self._blocked[pair] = self._blocked.get(pair, 0) + 1
 
     def unblock(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """As often as it was blocked: faults overlap."""
+        """Undo one block of each. Faults overlap, so a direction may stay blocked."""
         for pair in pairs:
             left = self._blocked.get(pair, 0) - 1
             if left > 0:
@@ -83,7 +83,7 @@ class Fabric:
     # -- connections -------------------------------------------------------------------------------
 
     def cut(self, end: int) -> int:
-        """Every connection of this end breaks, at both ends at once. Returns how many did."""
+        """Break every connection of this end, at both ends at once. Return their number."""
         found = [each for each in self._connections if end in (each.source, each.target)]
         for connection in found:
             connection.cut()
@@ -112,7 +112,7 @@ class Connection:
 
     def cut(self) -> None:
         for stream in self._streams:
-            with suppress(OSError):  # no farewell: the other end hears a reset
+            with suppress(OSError):  # send a reset
                 stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER.pack(1, 0))
         self._scope.cancel()
 
@@ -162,7 +162,7 @@ class Connection:
 
 
 class Proxy:
-    """Listens at one address for one end, and leads to an address of the other. `target` None: nobody is there."""
+    """Listens at one address for one end, and leads to an address of the other. `address` None: to nothing."""
 
     def __init__(
         self, fabric: Fabric, source: int, target: int, address: Address | None, *, lossy: bool = False
@@ -175,7 +175,7 @@ class Proxy:
         self._listeners: Sequence[trio.SocketListener] = ()
 
     def leads_to(self, target: int, address: Address | None) -> None:
-        """From now on somewhere else. What leads elsewhere breaks."""
+        """Lead somewhere else from now on. Connections break."""
         self.target, self.address = target, address
         self._fabric.cut(self.source)
 
@@ -201,7 +201,7 @@ class Proxy:
 
 
 def _has_closed(stream: trio.SocketStream) -> bool:
-    """Whoever dialled has given up before anybody was reached."""
+    """Return whether the client has given up before the other end was reached."""
     if not hasattr(select, "POLLRDHUP"):
         return False
     look = select.poll()

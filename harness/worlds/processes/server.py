@@ -1,4 +1,4 @@
-"""One real server: its configuration, its process, its signals, and what it says of itself in its log."""
+"""A real server in its own process: its signals, its disk, and its log; and a server of the store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,54 +17,55 @@ import trio
 from attrs import frozen
 
 from harness.faults import Script
+from harness.worlds.processes.addresses import Addresses
 from harness.worlds.processes.configuration import Pace, configuration
-from harness.worlds.processes.machine import FAILURES, Lever, Ways
-from harness.worlds.processes.places import Places
+from harness.worlds.processes.machine import FAILURES, Behaviour, Lever
 from zab.core.ensemble import Server as Member
 
 ROOT: Final = Path(__file__).resolve().parents[3]
+PROGRAM: Final = "harness.worlds.processes.machine"
 _LINES_KEPT: Final = 12
+Notify = Callable[[Any, dict[str, Any]], None]
+"""Called with the server and each structured line of its log."""
 
 
-@frozen
-class RoleSeen:
-    """The last that a server said of its part in the ensemble."""
-
-    state: str
-    epoch: int
-    leader: int | None
-    serving: bool
-
-    @property
-    def leads(self) -> bool:
-        return self.state == "LEADING"
+async def open_process(command: Sequence[str], **options: Any) -> trio.Process:
+    """Start a process that finds this tree, in a group of its own: Ctrl-C ends the run, which ends its processes."""
+    return await trio.lowlevel.open_process(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, process_group=0, **options
+    )
 
 
-class Server:
-    """By id. `up`: its process is meant to be there, and is."""
+async def end_process(process: trio.Process) -> None:
+    """Kill it if it runs, also when cancelled."""
+    with trio.CancelScope(shield=True):
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
-    program = "harness.worlds.processes.machine"
 
-    def __init__(self, sid: int, folder: Path, places: Places, spoke: Callable[[Server, dict[str, Any]], None]) -> None:
+class ServerProcess(ABC):
+    """The process of one server, started again and again, and the folder that outlives it."""
+
+    kind = "server"
+
+    def __init__(self, sid: int, folder: Path, config: str, addresses: Addresses, notify: Notify) -> None:
         self.sid = sid
         self.folder = folder
         self.data = folder / "data"
-        self.config = folder / "zoo.cfg"
+        self.config = folder / config
         self.founded = False
+        """It has a configuration and a data directory."""
         self.up = False
+        """Its process is meant to run."""
         self.paused = False
         self.asked_to_end = ""
-        """How: `kill` or `terminate`."""
-        self.role: RoleSeen | None = None
-        self.impaired = False
-        """Its disk was damaged or is new, and it has not been seen to follow anybody since."""
-        self.voters: tuple[int, ...] = ()
-        """As it last said that they are."""
+        """`kill` or `terminate` if it was asked."""
         self.starts = 0
         self.tracebacks: list[str] = []
         self.last_lines: list[str] = []
-        self._places = places
-        self._spoke = spoke
+        self._addresses = addresses
+        self._notify = notify
         self._process: trio.Process | None = None
         self._lives = 0
         self._gone = trio.Event()
@@ -71,23 +73,14 @@ class Server:
         folder.mkdir()
         self.lever = Lever(folder / "lever")
 
-    def found(
-        self,
-        script: Script,
-        pace: Pace,
-        members: Sequence[Member],
-        servers: range,
-        *,
-        founds: bool,
-        mutant: str | None = None,
-    ) -> None:
-        """Everything that it needs to be started for the first time."""
+    def _prepare(self, program: str, configuration: str, names: dict[str, str], mutant: str | None) -> None:
+        """Write everything that it needs to start for the first time."""
         self.founded = True
-        self.impaired = not founds
         self._empty()
-        self.config.write_text(configuration(self.data, self._places, self.sid, members, script, pace, founds=founds))
+        self.config.write_text(configuration)
         under = {
-            "names": self._places.names(self.sid, servers),
+            "program": program,
+            "names": names,
             "lever": str(self.folder / "lever"),
             "kept": str(self.folder / "kept"),
             "mutant": mutant,
@@ -96,18 +89,32 @@ class Server:
 
     def _empty(self) -> None:
         self.data.mkdir()
-        (self.data / "myid").write_text(f"{self.sid}\n")
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget what the process said of itself: it has ended."""
+
+    @abstractmethod
+    def _read(self, line: str) -> None:
+        """Read a line of its log."""
+
+    @abstractmethod
+    def state(self) -> str:
+        """Describe it for a message."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.sid}"
 
     # -- its process -----------------------------------------------------------------------------------
 
     def wanted(self) -> int:
-        """Its process is to be there from now on. Returns which life of it that is."""
+        """Let its process run from now on. Return the number of its life, for `live`."""
         self.up = True
         self._lives += 1
         return self._lives
 
     async def live(self, life: int) -> int | None:
-        """From the start of its process to its end. Returns the exit code; None: it was killed before it was started.
+        """Run its process from start to end. Return the exit code; None if it was killed before it was started.
 
         Nothing is left when cancelled.
         """
@@ -116,94 +123,63 @@ class Server:
         if not self.up or life != self._lives:
             return None
         self._gone = trio.Event()
-        self.asked_to_end, self.paused, self.role = "", False, None
+        self.asked_to_end, self.paused = "", False
+        self._forget()
         self.starts += 1
-        # In a process group of its own, so that Ctrl-C ends the run, and the run ends the servers.
-        command = [*self._places.command(self.sid), sys.executable, "-m", self.program]
-        process = await trio.lowlevel.open_process(
+        command = [*self._addresses.command(self.sid), sys.executable, "-m", PROGRAM]
+        process = await open_process(
             [*command, str(self.folder / "under.json"), str(self.config)],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            process_group=0,
         )
         self._process = process
         try:
             if self.asked_to_end:  # before it was there
                 process.kill()
-            await self._listen(process)
+            await self._read_log(process)
             return await process.wait()
         finally:
-            with trio.CancelScope(shield=True):
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
+            await end_process(process)
             if life == self._lives:
                 self.up = False
-            self.role, self._process = None, None
+            self._forget()
+            self._process = None
             self._gone.set()
 
-    async def _listen(self, process: trio.Process) -> None:
+    async def _read_log(self, process: trio.Process) -> None:
         assert process.stdout is not None
         rest = b""
         with (self.folder / "log").open("ab") as log:
             async for data in process.stdout:
                 log.write(data)
                 *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    self._heard(line.decode(errors="replace"))
-
-    def _heard(self, line: str) -> None:
-        self.last_lines = [*self.last_lines[1 - _LINES_KEPT :], line]
-        try:
-            said = json.loads(line)
-        except ValueError:
-            said = None
-        if not isinstance(said, dict):
-            if line.startswith("Traceback"):
-                self.tracebacks.append(line)
-            return
-        if "traceback" in said:
-            self.tracebacks.append(f"{said.get('event')}: {str(said['traceback']).splitlines()[-1]}")
-        if said.get("event") == "role" and self.up:
-            leader = said.get("leader")
-            self.role = RoleSeen(
-                str(said["state"]),
-                int(said["epoch"]),
-                int(str(leader)) if str(leader).isdigit() else None,
-                str(said["serving"]) == "True",
-            )
-            if self.role.serving and not self.role.leads:
-                self.impaired = False  # a leader has brought it up to date
-        elif said.get("event") == "membership" and self.up:
-            self.voters = tuple(json.loads(str(said.get("voters"))))
-        self._spoke(self, said)
+                for each in lines:
+                    line = each.decode(errors="replace")
+                    self.last_lines = [*self.last_lines[1 - _LINES_KEPT :], line]
+                    self._read(line)
 
     def kill(self) -> None:
-        """As a power failure would, as far as the process is concerned."""
-        self._end("kill", signal.SIGKILL)
+        """Kill it: to the process the same as a power failure, but the machine keeps what was written."""
+        self.asked_to_end = "kill"
+        self.up = False
+        self._forget()
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """As an operator would."""
+        """Stop it as an operator does."""
         self.resume()
-        self._end("terminate", signal.SIGTERM)
-
-    def _end(self, how: str, number: int) -> None:
-        self.asked_to_end = how
-        if how == "kill":
-            self.up, self.role = False, None
+        self.asked_to_end = "terminate"
         if self._process is not None:
-            self._process.send_signal(number)
+            self._process.send_signal(signal.SIGTERM)
 
     @property
     def pid(self) -> int:
-        """0: there is none."""
+        """0 if there is none."""
         return 0 if self._process is None else self._process.pid
 
-    def said(self) -> str:
-        """The last that it said, for who wants to know why it ended."""
+    def last_words(self) -> str:
         return " | ".join(line for line in self.last_lines[-3:] if line)
 
     async def gone(self) -> None:
@@ -224,53 +200,98 @@ class Server:
     def fail_disk(self, error: str, after: int) -> None:
         self.lever.change(failure=FAILURES[error], left=after)
 
-    def is_well(self) -> None:
-        """Its disk does what it should at its usual speed, and its clock is right."""
-        self.lever.write(Ways())
+    def heal(self) -> None:
+        """End the faults of its disk and its clock."""
+        self.lever.write(Behaviour())
 
     def lose_disk(self) -> None:
-        """While it is down. What was there is kept elsewhere: it may explain something."""
+        """Empty its disk while it is down. The files are kept elsewhere: they may explain something."""
         kept = self.folder / "kept" / f"lost-{self.starts}"
         kept.parent.mkdir(exist_ok=True)
         shutil.move(self.data, kept)
         self._empty()
-        self.set("db.autocreate", "false")
 
-    def copy_disk(self) -> Path:
-        """As it is at one moment."""
-        copy = self.folder / "kept" / f"copy-{self.starts}-{len(self.last_lines)}"
-        process = self._process
-        if process is not None and not self.paused:
-            process.send_signal(signal.SIGSTOP)
+
+@frozen
+class RoleSeen:
+    """The role of a server by its last log line about it."""
+
+    state: str
+    epoch: int
+    leader: int | None
+    serving: bool
+
+    @property
+    def leads(self) -> bool:
+        return self.state == "LEADING"
+
+
+class Server(ServerProcess):
+    """A server of the store."""
+
+    def __init__(self, sid: int, folder: Path, addresses: Addresses, notify: Notify) -> None:
+        super().__init__(sid, folder, "zoo.cfg", addresses, notify)
+        self.role: RoleSeen | None = None
+        self.impaired = False
+        """Its disk was damaged or is new, and it has not been seen to follow a leader since."""
+        self.voters: tuple[int, ...] = ()
+        """The voters by its last log line about them."""
+
+    def found(
+        self,
+        script: Script,
+        pace: Pace,
+        members: Sequence[Member],
+        servers: range,
+        *,
+        founds: bool,
+        mutant: str | None = None,
+    ) -> None:
+        """`founds`: it is a founder of the ensemble, whose data directory may be empty."""
+        self.impaired = not founds
+        text = configuration(self.data, self._addresses, self.sid, members, script, pace, founds=founds)
+        self._prepare("zab", text, self._addresses.names(self.sid, servers), mutant)
+
+    def _empty(self) -> None:
+        super()._empty()
+        (self.data / "myid").write_text(f"{self.sid}\n")
+
+    def _forget(self) -> None:
+        self.role = None
+
+    def _read(self, line: str) -> None:
         try:
-            shutil.copytree(self.data, copy, dirs_exist_ok=True)
-        finally:
-            if process is not None and not self.paused:
-                process.send_signal(signal.SIGCONT)
-        return copy
+            said = json.loads(line)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            if line.startswith("Traceback"):
+                self.tracebacks.append(line)
+            return
+        if "traceback" in said:
+            self.tracebacks.append(f"{said.get('event')}: {str(said['traceback']).splitlines()[-1]}")
+        if said.get("event") == "role" and self.up:
+            leader = str(said.get("leader"))
+            self.role = RoleSeen(
+                str(said["state"]),
+                int(said["epoch"]),
+                int(leader) if leader.isdigit() else None,
+                str(said["serving"]) == "True",
+            )
+            if self.role.serving and not self.role.leads:
+                self.impaired = False  # a leader has synchronized it
+        elif said.get("event") == "membership" and self.up:
+            self.voters = tuple(json.loads(str(said.get("voters"))))
+        self._notify(self, said)
 
-    def put_back(self, copy: Path) -> None:
-        """While it is down."""
-        kept = self.folder / "kept" / f"lost-{self.starts}"
-        shutil.move(self.data, kept)
-        shutil.move(copy, self.data)
-
-    def set(self, key: str, value: object) -> None:
-        """Another value in its configuration, for its next start."""
-        lines = [f"{key}={value}" if line.startswith(f"{key}=") else line for line in self._lines()]
-        self.config.write_text("\n".join(lines) + "\n")
-
-    def setting(self, key: str) -> str:
-        return next(line.partition("=")[2] for line in self._lines() if line.startswith(f"{key}="))
-
-    def _lines(self) -> list[str]:
-        return self.config.read_text().splitlines()
-
-    def files(self) -> list[Path]:
-        """What it has stored, without what says who it is."""
-        return sorted(
-            path for path in self.data.iterdir() if path.is_file() and path.name not in ("lock", "myid", "identity")
-        )
+    def state(self) -> str:
+        role = self.role
+        if not self.up:
+            return f"{self.sid} down"
+        if role is None:
+            return f"{self.sid} starting"
+        whom = f" {role.leader}" if role.leader not in (None, self.sid) else ""
+        return f"{self.sid} {role.state.lower()}{whom} in epoch {role.epoch}, serving {role.serving}"
 
     @property
     def leads(self) -> bool:
@@ -279,3 +300,47 @@ class Server:
     @property
     def serves(self) -> bool:
         return self.up and not self.paused and self.role is not None and self.role.serving
+
+    def serves_under(self, leader: int) -> bool:
+        return self.serves and self.role is not None and self.role.leader == leader
+
+    # -- its disk and its configuration ----------------------------------------------------------------
+
+    def lose_disk(self) -> None:
+        super().lose_disk()
+        self.set("db.autocreate", "false")
+
+    def copy_disk(self) -> Path:
+        """Copy its disk as it is at one moment."""
+        copy = self.folder / "kept" / f"copy-{self.starts}-{len(self.last_lines)}"
+        process = None if self.paused else self._process
+        if process is not None:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            shutil.copytree(self.data, copy, dirs_exist_ok=True)
+        finally:
+            if process is not None:
+                process.send_signal(signal.SIGCONT)
+        return copy
+
+    def put_back(self, copy: Path) -> None:
+        """Replace its disk by the copy while it is down."""
+        shutil.move(self.data, self.folder / "kept" / f"lost-{self.starts}")
+        shutil.move(copy, self.data)
+
+    def files(self) -> list[Path]:
+        """Return the files of the store, without those of its identity."""
+        return sorted(
+            path for path in self.data.iterdir() if path.is_file() and path.name not in ("lock", "myid", "identity")
+        )
+
+    def set(self, key: str, value: object) -> None:
+        """Change a value in its configuration, for its next start."""
+        lines = [f"{key}={value}" if line.startswith(f"{key}=") else line for line in self._lines()]
+        self.config.write_text("\n".join(lines) + "\n")
+
+    def setting(self, key: str) -> str:
+        return next(line.partition("=")[2] for line in self._lines() if line.startswith(f"{key}="))
+
+    def _lines(self) -> list[str]:
+        return self.config.read_text().splitlines()

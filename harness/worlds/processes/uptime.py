@@ -1,7 +1,8 @@
-"""Whether a quorum serves, by what the servers say of themselves; and how long after a fault things went on."""
+"""The times at which a quorum serves, by the logs of the servers, and how soon after a fault it served again."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from attrs import frozen
@@ -31,11 +32,9 @@ class Uptime:
         self._blamed = NOTHING_YET
         self._outages: list[Outage] = []
         self._struck: list[_Struck] = []
-        self._leaders: list[int] = []
-        """When a quorum began to serve."""
 
     def leader(self) -> Server | None:
-        """Who leads, of several that believe so the one of the newest epoch, and rather one that serves."""
+        """Return the leader. If several servers lead, prefer one that serves, and the newest epoch."""
         best, best_rank = None, (False, -1)
         for server in self._servers.values():
             if server.leads and server.role is not None:
@@ -48,13 +47,7 @@ class Uptime:
         leader = self.leader()
         if leader is None or not leader.serves:
             return False
-        return self._is_quorum(
-            [
-                sid
-                for sid, server in self._servers.items()
-                if server.serves and server.role is not None and server.role.leader == leader.sid
-            ]
-        )
+        return self._is_quorum([sid for sid, server in self._servers.items() if server.serves_under(leader.sid)])
 
     def struck(self, kind: str) -> None:
         leader = self.leader()
@@ -69,22 +62,17 @@ class Uptime:
         self._served = serves
         now = self._now()
         if serves:
-            self._leaders.append(now)
             if self._since is not None:
                 self._outages.append(Outage(self._since // 1_000, (now - self._since) // 1_000, self._blamed))
         else:
             self._since = now
             self._blamed = self._struck[-1].kind if self._struck else NOTHING_YET
 
-    # -- what it adds up to ----------------------------------------------------------------------------
-
     def outages(self) -> tuple[Outage, ...]:
         return tuple(self._outages)
 
     def strikes(self) -> tuple[Strike, ...]:
-        counted: dict[tuple[str, str], int] = {}
-        for each in self._struck:
-            counted[each.kind, each.phase] = counted.get((each.kind, each.phase), 0) + 1
+        counted = Counter((each.kind, each.phase) for each in self._struck)
         return tuple(Strike(kind, phase, times) for (kind, phase), times in sorted(counted.items()))
 
     def recoveries(self, events: Iterable[Event], writes: frozenset[int]) -> tuple[Recovery, ...]:

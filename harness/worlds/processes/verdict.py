@@ -1,4 +1,4 @@
-"""What a run with real servers adds up to: what clients saw and what the disks hold, held against the promises."""
+"""The outcome of a run with real servers: the history of the clients and the disks, held against the invariants."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final
 
 from harness.history import Asked, History, Request, Told
 from harness.outcome import Outcome
+from harness.worlds.processes.cluster import Cluster
 from harness.worlds.processes.logs import Canon, Left, committed, differences, left_behind
-from harness.worlds.processes.run import World
 from zab.core.zxid import NOTHING, Zxid, show
 
 NO_TRACEBACK: Final = "no traceback in a log"
@@ -17,21 +17,21 @@ DURABLE: Final = "no acknowledged record disappears"
 CHANGES: Final = ("create", "set", "delete")
 
 
-def outcome_of(world: World, *, clients: bool = True) -> Outcome:
-    """All servers have ended. `clients`: the tape has all that used the store, so their promises can be judged."""
+def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
+    """Judge a run whose servers have ended. `clients`: the recorder has all clients that used the store."""
     lefts = {sid: left_behind(server.data) for sid, server in world.servers.items() if server.founded}
     canon = _canon(world, lefts)
-    events = tuple(world.tape.events)
+    events = tuple(world.recorder.events)
     history = History(events, tuple(canon.changes()))
-    for server in world.servers.values():
+    for server in world.processes():
         for line in server.tracebacks[:1]:
-            world.broken(NO_TRACEBACK, f"server {server.sid}: {line}")
+            world.broken(NO_TRACEBACK, f"{server}: {line}")
     if world.promise is None:
         _judge(world, lefts, canon, history, clients=clients)
     if not canon.whole:
         world.counted(WITHOUT_BEGINNING)
-    if world.tape.unasked:
-        world.counts["asked without a session"] = world.tape.unasked
+    if world.recorder.unasked:
+        world.counts["asked without a session"] = world.recorder.unasked
     script = world.script
     return Outcome(
         script=script,
@@ -41,7 +41,7 @@ def outcome_of(world: World, *, clients: bool = True) -> Outcome:
         events=len(events) + sum(world.counts.values()),
         simulated_ms=world.now_ms_at_end,
         committed=len(canon.entries),
-        acknowledged=world.tape.acknowledged,
+        acknowledged=world.recorder.acknowledged,
         elections=len(world.epochs),
         recovered_ms=world.recovered_ms,
         counts=tuple(sorted(world.counts.items())),
@@ -53,8 +53,8 @@ def outcome_of(world: World, *, clients: bool = True) -> Outcome:
     )
 
 
-def _canon(world: World, lefts: dict[int, Left]) -> Canon:
-    """Up to what a quorum holds: all of it is committed, or can never be taken back."""
+def _canon(world: Cluster, lefts: dict[int, Left]) -> Canon:
+    """Return the history up to what a quorum holds: all of it is committed, or can never be taken back."""
     ends = {sid: lefts[sid].last for sid in world.voters if sid in lefts}
     held = [zxid for zxid in ends.values() if world.is_quorum([sid for sid, end in ends.items() if end >= zxid])]
     last = max(held, default=NOTHING)
@@ -62,7 +62,7 @@ def _canon(world: World, lefts: dict[int, Left]) -> Canon:
     return committed(lefts.values(), kept, Zxid(last))
 
 
-def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History, *, clients: bool) -> None:
+def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: History, *, clients: bool) -> None:
     members = {int(sid): lefts[sid] for sid in world.members.by_id}
     for difference in differences(members, canon):
         world.broken(EQUAL, difference)

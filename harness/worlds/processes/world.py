@@ -20,10 +20,11 @@ from harness.exceptions import interrupts_bare
 from harness.faults import Fault, Op, Script
 from harness.outcome import Outcome
 from harness.worlds.processes import nemesis, netns, workload
+from harness.worlds.processes.addresses import Addresses, Loopback
 from harness.worlds.processes.brokers import workload as brokers
-from harness.worlds.processes.places import Loopback, Places
+from harness.worlds.processes.cluster import Options, Tell, servers_of
 from harness.worlds.processes.proxy import Fabric
-from harness.worlds.processes.run import Tell, World, servers_of
+from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import outcome_of
 
 
@@ -45,23 +46,23 @@ def run(
     mutant: str | None = None,
     tell: Tell = tell_on_stderr,
 ) -> Outcome:
-    """A millisecond of the script takes `scale` real ones. What this world cannot do is left out of the script.
+    """Run a script without the items that this world cannot carry out. A millisecond of it takes `scale` real ones.
 
-    With `spaces`, each server is in a network namespace of its own. `mutant` is a bug that is put back in the servers.
+    With `spaces`, each server is in a network namespace of its own. `mutant` is a bug that is planted in the servers.
     """
     script = (WITH_SPACES if spaces else WORLD).playable(script).script
     folder = Path(tempfile.mkdtemp(prefix="zab-processes-"))
-    places, network = _network(script, spaces=spaces)
+    addresses, network = _network(script, spaces=spaces)
     logger = logging.getLogger("zab.client")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
         make, verdict = _of_machine(script)
-        world = make(script, folder, places, trace=trace, scale=scale, tell=tell, network=network, mutant=mutant)
+        world = make(script, folder, addresses, Options(trace, scale, tell, network, mutant))
         with interrupts_bare():
             trio.run(world.main)
         outcome = verdict(world)
-    except KeyboardInterrupt:  # nobody wants to look at it
+    except KeyboardInterrupt:
         shutil.rmtree(folder)
         raise
     except BaseException as error:
@@ -69,7 +70,7 @@ def run(
         raise
     finally:
         tell("")
-        places.close()
+        addresses.close()
         logger.setLevel(level)
         gc.collect()
     if outcome.held:
@@ -81,13 +82,12 @@ def run(
 def _of_machine(script: Script) -> tuple[Callable[..., World], Callable[[Any], Outcome]]:
     if script.machine != "partitions":
         return World, outcome_of
-    from harness.worlds.processes.brokers.verdict import outcome_of_brokers
-    from harness.worlds.processes.brokers.world import BrokersWorld
+    from harness.worlds.processes.brokers.world import BrokersWorld, outcome_of_brokers
 
     return BrokersWorld, outcome_of_brokers
 
 
-def _network(script: Script, *, spaces: bool) -> tuple[Places, Fabric]:
+def _network(script: Script, *, spaces: bool) -> tuple[Addresses, Fabric]:
     random = Random(f"network/{script.seed}")
     if not spaces:
         return Loopback(), Fabric(random)

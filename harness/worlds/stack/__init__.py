@@ -1,4 +1,4 @@
-"""The world of real drivers: the Trio runtime as it is shipped, on virtual time, in one process, deterministic.
+"""The simulated runtime: the Trio runtime as shipped, on virtual time, in one process, deterministic.
 
 What a run depends on, and how each of it is made a function of the script:
 
@@ -11,8 +11,9 @@ Threads          There are none. `Environment.in_thread` runs the job in the loo
                  writer is a task that sleeps for as long as an fsync takes (`writer`).
 Chance           `Environment.random_bytes` and everything here is drawn from generators that the script seeds.
 Network, disk    Streams in memory behind `zab.net.network.Network` (`network`), and `MemoryDisk`.
-What happens     `world` keeps one heap of everything that is not a member's own: deliveries, faults, workload.
+Events           `simulation` keeps one heap of everything that is not a member's own: deliveries, faults, workload.
 
-The checkers are told by a node that tells (`node`), by the writer, and by the machine; a crash takes everything
-from a member at one instant, and only then cancels its tasks.
+The checkers are told by the node (`node`), by the writer, and by the machine; a crash takes everything from a server
+(`server`) at one instant, and only then cancels its tasks. `members`, `store`, `controller` and `brokers` are the
+clusters that a script can ask for, and `world` is all this as the commands see it.
 """

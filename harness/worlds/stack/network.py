@@ -1,6 +1,6 @@
 """Streams in memory: in order, or broken. Directions between servers can be blocked (a partition) or clogged.
 
-What is said into a blocked direction waits, as with TCP, and the connection breaks if that lasts. Nothing bounds
+What is sent into a blocked direction waits, as with TCP, and the connection breaks if that lasts. Nothing bounds
 what is under way, so senders here never wait for a slow receiver, unless `Net.limit` gave a direction a rate: then a
 sender waits while more than a window of it is under way.
 """
@@ -10,35 +10,41 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
+from harness.faults import Timing
 from zab.net.wakeup import Wakeup
-
-if TYPE_CHECKING:
-    from harness.faults import Timing
-    from harness.worlds.stack.world import World
 
 SYN_AGAIN_S: Final = 0.05
 WINDOW_US: Final = 100_000
 """So much transmission time may be under way in a direction with a rate before its sender has to wait."""
 SEGMENT_BYTES: Final = 1_460
 SAID_AGAIN_US: Final = 200_000
-"""How long it takes until something that was lost on its way is said again."""
+"""The time until something that was lost on its way is sent again."""
 _EOF: Final = b""
 
 
-class Somebody(Protocol):
+class Events(Protocol):
+    """The heap of a simulation, and its trace."""
+
+    @property
+    def now(self) -> int: ...
+    def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None: ...
+    def record(self, server: int, verb: str, other: int, what: object) -> None: ...
+
+
+class Numbered(Protocol):
     @property
     def id(self) -> int: ...
 
 
 class Party(Protocol):
-    """Who has an end: one life of a server, or somebody beside the servers, whose number is negative."""
+    """The owner of an end: one life of a server, or a client, whose number is negative."""
 
     @property
-    def server(self) -> Somebody: ...
+    def server(self) -> Numbered: ...
     @property
     def dead(self) -> bool: ...
 
@@ -53,9 +59,9 @@ class End(trio.abc.HalfCloseableStream):
         self.life = life
         self.closed = self.broken = self.said_all = self.heard_all = False
         self.unheard = False
-        """There is nobody who could say that there is nobody: what arrives here is lost without a word."""
+        """What arrives here is lost, and no reset is sent."""
         self.free_at = 0
-        """Nothing may arrive here before this time, because something said earlier arrives then."""
+        """Nothing may arrive here before this time, because something sent earlier arrives then."""
         self.held: list[bytes] = []
         """What arrived while the direction towards this end was blocked or clogged."""
         self._heard: deque[bytes] = deque()
@@ -132,7 +138,7 @@ class End(trio.abc.HalfCloseableStream):
     def hear(self, data: bytes) -> None:
         if self.closed or self.broken:
             if data and not self.unheard:
-                self.net.reset(self.other)  # as TCP does, when nobody is there to read it
+                self.net.reset(self.other)  # as TCP does
             return
         if data:
             self._heard.append(data)
@@ -196,26 +202,26 @@ class LifeNetwork:
 class Net:
     """The whole of it. `block`, `clog`, `cut` and so on are what `harness.worlds.cores.nemesis` asks of a network."""
 
-    def __init__(self, world: World, timing: Timing, servers: int, seed: str) -> None:
+    def __init__(self, world: Events, timing: Timing, servers: int, seed: str) -> None:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.slower = 1
         self.places: dict[str, int] = {}
-        """Of hosts that are no servers: their numbers."""
+        """The numbers of hosts that are not servers."""
         self._world = world
         self._seed = seed
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
         self._blocked: dict[tuple[int, int], int] = {}
         self._clogged: dict[tuple[int, int], int] = {}
         self.later = [[0] * (servers + 1) for _ in range(servers + 1)]
-        """Microseconds that words in a direction take longer."""
+        """Microseconds by which a direction is slower."""
         self.rates: dict[tuple[int, int], int] = {}
         """Bytes a second of a connection in a direction. Without an entry it is unlimited."""
         self.lossy = [[0] * (servers + 1) for _ in range(servers + 1)]
-        """Percent of the words in a direction that are lost, and said again."""
+        """Percent of what is sent in a direction that is lost, and sent again."""
         self._still: dict[int, list[tuple[End, bytes]]] = {}
-        """Of servers that stand still: what their tasks say nevertheless."""
+        """What tasks of paused servers send nevertheless."""
         self._ends: dict[End, None] = {}
-        """Of every connection that is not closed or broken, in the order of their making."""
+        """The ends of every open connection, in the order of their making."""
         self._delay_min = timing.delay_us_min
         self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
         self._spike = timing.spike_percent / 100
@@ -227,7 +233,7 @@ class Net:
         return self._world.now
 
     def _chance(self, source: int) -> Callable[[], float]:
-        """Of who is no server, made when it is asked for."""
+        """Generators of chance of hosts that are not servers are made when they are needed."""
         found = self._random.get(source)
         if found is None:
             found = self._random[source] = Random(f"{self._seed}/network/{source}").random
@@ -353,25 +359,25 @@ class Net:
             end.break_off()
 
     def gone(self, client: Party) -> None:
-        """It can neither be reached nor reach anybody; the servers learn it when the network tells them."""
+        """Cut a client off. The servers learn it when the network tells them."""
         for end in [end for end in self._ends if end.life is client]:
             end.break_off()
             self.reset(end.other)
 
     def left(self, client: Party, after_us: int) -> None:
-        """It has another way to the servers, and the one it had is gone: that, they are told only after so long."""
+        """Break the connections of a client that has another way to the servers. The servers learn it after so long."""
         for end in [end for end in self._ends if end.life is client]:
             end.unheard = True
             end.break_off()
             self._world.push(self._world.now + after_us, self._break, end.other, None)
 
     def open_of(self, life: Party) -> int:
-        """So many ends and listeners it has."""
+        """Return the number of its ends and listeners."""
         listeners = [each for each in self.listeners.values() if each.life is life]
         return len(listeners) + sum(end.life is life for end in self._ends)
 
     def crashed(self, life: Party) -> None:
-        """Nobody is there any more. The far ends learn it when the network tells them."""
+        """Take a party away. The far ends learn it when the network tells them."""
         self._still.pop(life.server.id, None)
         for place, listener in list(self.listeners.items()):
             if listener.life is life:

@@ -1,11 +1,14 @@
-"""A node that tells the checkers what goes in and what comes out. Otherwise it is the node that is shipped."""
+"""The node as shipped, which reports to the checkers what goes in and what comes out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from harness.worlds.disks import Crashed, judge_purge
+from harness.worlds.stack.machine import Fed
+from harness.worlds.stack.simulation import as_core
+from harness.worlds.stack.writer import TaskWriter, WritingProcess
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
@@ -25,14 +28,22 @@ from zab.core.ready import (
 )
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
-if TYPE_CHECKING:
-    from harness.worlds.stack.server import Life
+
+class NodeProcess(WritingProcess, Protocol):
+    """The parts of one life of a server that its node uses."""
+
+    @property
+    def ending(self) -> bool: ...
+    @property
+    def fed(self) -> Fed: ...
+    @property
+    def writer(self) -> TaskWriter | None: ...
 
 
 class ToldNode(Node):
     def __init__(
         self,
-        life: Life,
+        life: NodeProcess,
         me: ServerId,
         ensemble: Ensemble,
         recovered: Recovered,
@@ -76,7 +87,7 @@ class ToldNode(Node):
         self._performed()
         for write in self._out.save:
             if type(write) is Append and write.batch.config:
-                self._tell_change(write.batch)  # it waits to be written, in front of what is proposed now
+                self._tell_change(write.batch)  # it waits to be written, before what is proposed now
         first = super().propose(payloads, now)
         self._judge.proposed(self.me, first, payloads)
         self._judge.broadcasts(self.me, self.epoch)
@@ -96,7 +107,7 @@ class ToldNode(Node):
         self._world.step()
         self._performed()
         ready = super().ready()
-        for write in ready.save:  # also of what a fault now comes before: what is said of it may be heard
+        for write in ready.save:  # also writes that a fault now precedes: messages about them may arrive
             self._tell_write(write)
         if self._server.watched:
             ready = self._as_far_as(ready)
@@ -119,9 +130,9 @@ class ToldNode(Node):
         return ready
 
     def _as_far_as(self, ready: Ready) -> Ready:
-        """A fault waits for one of this server's acts, and one of these may be it. What comes behind it is not done."""
+        """Cut the ready at the act, if it is among these, at which a fault of this server waits."""
         world, server = self._world, self._server
-        nemesis, same = world.nemesis, world.as_core(server)
+        nemesis, same = world.nemesis, as_core(server)
         sent = 0
         try:
             reached = self._reached()
@@ -136,7 +147,7 @@ class ToldNode(Node):
                 if heard:
                     nemesis.act(same, "after sending", name)
         except Crashed as crash:
-            # What was said before has left when the driver's links have had their turn: then it is gone.
+            # The messages before the act leave when the driver's links have had their turn. Then the server crashes.
             self._life.ends()
             world.push(world.now + 1, world.crash_by, crash, None)
             return Ready(send=ready.send[:sent])
@@ -152,7 +163,7 @@ class ToldNode(Node):
         return "acked" if self.serving and self.committed > self._told_committed else None
 
     def _performed(self) -> None:
-        """The driver is done with what it was handed last: who serves has applied it, and so has who proposed."""
+        """Report what is true when the driver has performed the last ready: serving, and broadcasting."""
         if self._broadcasts:
             self._broadcasts = False
             self._judge.broadcasts(self.me, self.epoch)
@@ -181,13 +192,13 @@ class ToldNode(Node):
                 judge.remembers(sid, write.ensemble.version)
 
     def _tell_change(self, batch: Batch) -> None:
-        """The node itself proposes it."""
+        """Report a proposal of the node itself."""
         if batch.first > self._told_change:
             self._told_change = batch.first
             self._judge.proposed(self.me, batch.first, batch.payloads())
 
     def _tell_state(self) -> None:
-        """First what it committed, while it is still taken for what it was: a leader may end by committing."""
+        """Report commits before the role: a leader may end by committing."""
         judge, committed = self._judge, self.committed
         if committed != self._told_committed:
             self._told_committed = committed

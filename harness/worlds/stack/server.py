@@ -1,10 +1,11 @@
-"""One server over all its lives: what outlives a process, and the real member that runs in each life."""
+"""One server: what outlives a process, and the real member that runs in each life."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import trio
 
@@ -16,10 +17,11 @@ from harness.worlds.stack.machine import Fed, Holds, ToldMachine
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.scheduler import WHOSE
+from harness.worlds.stack.simulation import Simulation, as_core
 from harness.worlds.stack.writer import Speed, TaskWriter
 from zab import Member
 from zab.core.ensemble import Ensemble
-from zab.core.errors import StorageError, ZabError
+from zab.core.errors import Stopped, StorageError, ZabError
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId
@@ -31,17 +33,10 @@ from zab.service.replicated_machine import Machine
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
-if TYPE_CHECKING:
-    from harness.worlds.stack.world import World
-
 T = TypeVar("T")
 IN_ORDER: Final = "a stopped server ends and leaves no task behind"
 STOP_MAX_US: Final = 5_000_000
 """Linger, goodbyes and a slow disk all together take less."""
-
-
-def _nothing() -> None:
-    """Nobody waits for its end."""
 
 
 class Life:
@@ -50,8 +45,6 @@ class Life:
     member: Member
     fed: Fed
     holds: Holds
-    again: Callable[[], None] = staticmethod(_nothing)
-    """What is to be done when it has ended."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -59,6 +52,8 @@ class Life:
         self.node: ToldNode | None = None
         self.writer: TaskWriter | None = None
         self.stopping = self.ending = False
+        self.again: Callable[[], None] = lambda: None
+        """Called when it has ended."""
         self._crashed = False
         self._open()
 
@@ -123,7 +118,7 @@ class Life:
         return self._crashed or self.server.world.over
 
     def ends(self) -> None:
-        """In this very instant, as soon as what it has said before has left."""
+        """Do nothing any more: the server crashes as soon as its messages so far have left."""
         self.ending = True
 
     def crash(self) -> None:
@@ -152,7 +147,7 @@ class Life:
         return self.writer
 
     def restored(self) -> None:
-        """The machine became what a snapshot says, while the member runs; at the start `found` sees to it."""
+        """Report that the machine took a snapshot while the member runs. `found` reports the start."""
         if self.node is not None and not self.dead:
             server, holds = self.server, self.holds
             server.world.record(server.id, "restores", 0, None)
@@ -164,7 +159,7 @@ class Life:
 class Server:
     node: Node
 
-    def __init__(self, world: World, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+    def __init__(self, world: Simulation, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
         self.world = world
         self.id = sid
         self.ensemble = ensemble
@@ -178,7 +173,7 @@ class Server:
         self.life = 0
         self.up = self.paused = self.watched = False
         self.stood: list[tuple[int, int]] = []
-        """From when to when it has stood still, in milliseconds."""
+        """Begin and end of each pause, in milliseconds."""
         self._stands_since = 0
         self.now: Life | None = None
         self.acts = 0
@@ -208,14 +203,10 @@ class Server:
                 self._ended(life, error)
             else:
                 if life.stopping and not life.dead:
-                    self._stopped(life)
-
-    def _stopped(self, life: Life) -> None:
-        """It has ended in good order, and left nothing."""
-        left = self.world.network.open_of(life)
-        if left:
-            self.world.violated(Violation(IN_ORDER, f"server {self.id} has ended, and {left} of its streams are open"))
-        self._take_away(life, "keep")
+                    if left := self.world.network.open_of(life):
+                        what = f"server {self.id} has ended, and {left} of its streams are open"
+                        self.world.violated(Violation(IN_ORDER, what))
+                    self._take_away(life, "keep")
 
     def _ended(self, life: Life, error: Exception) -> None:
         if life.dead:
@@ -229,7 +220,7 @@ class Server:
         try:
             if isinstance(error, StorageError) and self.up:
                 world.disk_failed(self, error)
-            elif isinstance(error, StorageError) and world.nemesis.excuses(world.as_core(self)):
+            elif isinstance(error, StorageError) and world.nemesis.excuses(as_core(self)):
                 world.push(world.now + 50_000, world.start, self, self.life)
             else:
                 world.fell(self, "runs", error)
@@ -237,8 +228,7 @@ class Server:
             world.violated(violation)
 
     def start(self) -> None:
-        same: Any = self
-        self.world.nemesis.starts(same)
+        self.world.nemesis.starts(as_core(self))
         self._starting = True
         self._wakeup.ring()
 
@@ -259,13 +249,13 @@ class Server:
         judge.machine(self.id, holds.zxid, holds.digest, recovered.digest)
 
     def crash(self, loss: str) -> None:
-        """At one instant: nothing that its tasks still do on their way out counts."""
+        """End it at one instant: nothing that its tasks still do on their way out counts."""
         assert self.now is not None
         self.world.record(self.id, "crashes", 0, loss)
         self._take_away(self.now, loss)
 
     def stop(self, again: Callable[[], None]) -> None:
-        """It is told to end, as an application does it: its scope is cancelled, and it closes what it has."""
+        """Stop it as an application does: cancel its scope, and let it close what it has."""
         life = self.now
         assert life is not None
         if life.stopping:
@@ -286,15 +276,14 @@ class Server:
         self.up = self.paused = False
         self.world.still.go_on(self)
         self.life += 1
-        same: Any = self
-        self.world.nemesis.power_fails(same, loss)
+        self.world.nemesis.power_fails(as_core(self), loss)
         unfinished = life.writer.crash() if life.writer is not None else []
         lose(self.disk, loss, self.random.randrange)
         self.world.network.crashed(life)
         self.world.judge.crashed(self.id, unfinished)
 
     def pause(self) -> None:
-        """Nothing reaches it, nothing leaves it, and none of its tasks has a turn."""
+        """Let nothing reach it or leave it, and give none of its tasks a turn."""
         if self.up and not self.paused:
             self.paused, self._stands_since = True, self.world.now_ms
             self.world.record(self.id, "pauses", 0, None)
@@ -360,11 +349,16 @@ class Server:
     def snapshot(self) -> None:
         life = self.now
         if self.up and life is not None and life.member.stopped is None:
-            self.world.spawn(life)
+            self.world.beside(self._take_snapshot, life)
+
+    @staticmethod
+    async def _take_snapshot(life: Life) -> None:
+        with suppress(Stopped, StorageError):  # what it has to store waits for the healing of its disk
+            await life.member.take_snapshot()
 
 
 def _at_once(job: Callable[[], object]) -> None:
-    """There are no threads here: whoever is in one is in the loop."""
+    """Run a job of a thread in the loop: there are no threads here."""
     job()
 
 

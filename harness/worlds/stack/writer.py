@@ -1,43 +1,73 @@
-"""The writing thread as a task: takes whatever gathered, sleeps for as long as an fsync takes, then performs it."""
+"""The writing thread as a task: it takes what has gathered, sleeps for as long as an fsync takes, and performs it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from random import Random
+from typing import Any, Protocol, TypeVar
 
 import trio
 
 from harness.worlds.disks import Crashed
+from harness.worlds.stack.simulation import Simulation, as_core
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
-from zab.core.zxid import Ticket, Zxid
+from zab.core.zxid import ServerId, Ticket, Zxid
 from zab.net.wakeup import Wakeup
 from zab.runtime.writer import Writer
 from zab.storage.memory_disk import Crash as DiskCrash
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage
-
-if TYPE_CHECKING:
-    from harness.worlds.stack.server import Life
 
 T = TypeVar("T")
 
 
 class Speed:
-    """Of one server's disk. It outlives the process."""
+    """The speed of one server's disk. It outlives the process."""
 
     def __init__(self) -> None:
         self.slower = 1
         self.sleeping = trio.CancelScope()
 
     def usual_speed(self) -> None:
-        """Be as quick as at first, also with what has been under way slowly."""
+        """End the fault, also for a write that is under way."""
         self.slower = 1
         self.sleeping.cancel()
 
 
+class DiskOwner(Protocol):
+    """The parts of a server that its writer uses."""
+
+    @property
+    def id(self) -> ServerId: ...
+    @property
+    def world(self) -> Simulation: ...
+    @property
+    def disk(self) -> MemoryDisk: ...
+    @property
+    def random(self) -> Random: ...
+    @property
+    def watched(self) -> bool: ...
+    @property
+    def writer(self) -> Speed: ...
+    def fsync_s(self) -> float: ...
+
+
+class WritingProcess(Protocol):
+    """The parts of one life of a server that its writer uses."""
+
+    @property
+    def server(self) -> DiskOwner: ...
+    @property
+    def stopping(self) -> bool: ...
+    @property
+    def dead(self) -> bool: ...
+    def ends(self) -> None: ...
+
+
 class TaskWriter(Writer):
-    def __init__(self, life: Life, storage: Storage) -> None:
+    def __init__(self, life: WritingProcess, storage: Storage) -> None:
         super().__init__(storage, 0, lambda: life.server.world.now * 1_000)
         self._life = life
         self._waiting: list[tuple[Sequence[Write], int, Callable[[], None] | None]] = []
@@ -110,7 +140,7 @@ class TaskWriter(Writer):
                 job()
 
     def _write_down(self, writes: list[Write], size: int) -> None:
-        """If a fault waits for one of this server's acts: one by one, so that it can come between any two."""
+        """Perform writes; one by one if a fault waits for an act of this server, which may come between any two."""
         server = self._life.server
         if not server.watched:
             self._perform(writes, size)
@@ -119,14 +149,14 @@ class TaskWriter(Writer):
         world = server.world
         for number, write in enumerate(writes):
             name = type(write).__name__
-            world.nemesis.act(world.as_core(server), "before writing", name)
+            world.nemesis.act(as_core(server), "before writing", name)
             self._perform([write], size)
             self._tell_durable([write])
             self._writing = writes[number + 1 :]
-            world.nemesis.act(world.as_core(server), "after writing", name)
+            world.nemesis.act(as_core(server), "after writing", name)
 
     def finish(self) -> None:
-        """Its member ends in good order: all that was handed over is written, as by the thread. Nobody is told."""
+        """Write all that was handed over, as the thread does when its member ends in good order. Report nothing."""
         writes = [*self._writing, *(write for group, _, _ in self._waiting for write in group)]
         self._writing = []
         self._waiting.clear()
@@ -145,7 +175,7 @@ class TaskWriter(Writer):
                 judge.durable_end(sid, write.zxid)
 
     def crash(self) -> list[Write]:
-        """The process is gone in the middle of what it wrote. Returns that; what only waited never happened."""
+        """End the process in the middle of a write. Return that write; those that waited never happened."""
         writing, self._writing = self._writing, []
         self._waiting.clear()
         server = self._life.server

@@ -19,10 +19,10 @@ from harness.faults import Crash, CrashIn, Script, Setting
 from harness.history import Asked, Became, Reply, Request, Told
 from harness.quorums import in_words
 from harness.worlds.processes import netns, verdict
+from harness.worlds.processes.addresses import Loopback, member, name_of
 from harness.worlds.processes.configuration import Pace, configuration
 from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
-from harness.worlds.processes.machine import FAILURES, Disk, Lever, Ways
-from harness.worlds.processes.places import Loopback, member, name_of
+from harness.worlds.processes.machine import FAILURES, Behaviour, Disk, Lever
 from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
@@ -59,7 +59,7 @@ def test_the_nth_call_fails(lever: Lever, tmp_path: Path, failure: str, number: 
         call()
         with pytest.raises(OSError, match=os.strerror(number)):
             call()
-        lever.write(Ways())
+        lever.write(Behaviour())
         call()
     finally:
         os.close(fd)
@@ -95,7 +95,7 @@ def test_a_part_of_the_log_that_is_deleted_is_kept(lever: Lever, tmp_path: Path)
 def test_two_hands_on_one_lever(lever: Lever, tmp_path: Path) -> None:
     other = Lever(tmp_path / "lever")
     other.change(wall_ms=-60_000, slow_us=7)
-    assert lever.read() == Ways(slow_us=7, wall_ms=-60_000)
+    assert lever.read() == Behaviour(slow_us=7, wall_ms=-60_000)
     other.close()
 
 
@@ -285,9 +285,9 @@ def ran(tmp_path: Path, written: Path) -> Iterator[World]:
 def told(world: World, zxid: int) -> None:
     """A client was told that it has written."""
     request = Request("create", "/a", b"one")
-    world.tape.add(Became(0, 1, 5, "connected", 1, 1_000))
-    world.tape.add(Asked(1, 1, 5, 1, 1, request))
-    world.tape.add(Told(2, 1, 5, 1, Reply(zxid=zxid, path="/a")))
+    world.recorder.add(Became(0, 1, 5, "connected", 1, 1_000))
+    world.recorder.add(Asked(1, 1, 5, 1, 1, request))
+    world.recorder.add(Told(2, 1, 5, 1, Reply(zxid=zxid, path="/a")))
 
 
 def test_an_acknowledged_write_that_no_server_has_is_noticed(ran: World) -> None:

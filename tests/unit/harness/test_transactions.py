@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers.transactions import Seen, judge
-from harness.worlds.brokers.transactions import committed
+from harness.worlds.brokers.requests import records_in
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.records import ControlType, Record, build, control_batch
 from replica.wire.schemas.data_schemas import AbortedTransaction
@@ -24,5 +24,5 @@ def test_what_was_aborted_is_left_out_up_to_its_end() -> None:
             data += control_batch(ControlType.ABORT, 7, 0, 0, 0, base_offset=2)
         record = Record(offset, 0, None, value)
         data += build([record], producer_id=producer, producer_epoch=0, base_sequence=0, flags=TRANSACTIONAL)
-    assert committed(data, 0, [AbortedTransaction(7, 0)]) == ([Seen(1, "b"), Seen(3, "c")], 4)
-    assert committed(data, 2, []) == ([Seen(3, "c")], 4)
+    assert records_in(data, 0, [AbortedTransaction(7, 0)]) == ([Seen(1, "b"), Seen(3, "c")], 4)
+    assert records_in(data, 2, []) == ([Seen(3, "c")], 4)

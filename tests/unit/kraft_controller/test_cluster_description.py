@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
 
 import pytest
 
-from bench.controller.look import NotThere, Wanted, _look_at_state, _stays
-from bench.controller.processes import Brokers
+from harness.worlds.processes.controllers.settled import Unsettled, Wanted, _look_at_state, _stays
 from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 
@@ -27,20 +26,15 @@ MOVING = Assignment(ids(3, 1), ids(3), ids(1))
 REFUSED = "reassignment_refused partition=t-0 why=brokers [3] are not alive, and would have to begin\n"
 
 
-class Logs:
-    def __init__(self, said: str) -> None:
-        self._said = said
-
-    def log(self, ident: int) -> str:
-        return f"of before {self._said}" if ident == 2 else ""
+def logs(said: str) -> Callable[[int], str]:
+    return lambda ident: f"of before {said}" if ident == 2 else ""
 
 
 def look(
     held: Assignment, *, away: int | None = None, led: int = 1, said: str = "", dead: tuple[int, ...] = (3,)
 ) -> bool:
     wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, set(dead), {2: len("of before ")})
-    fakes = cast(Brokers, cast(Any, Logs(said)))
-    return _stays(wanted, fakes, T0, held, state(led, 1), away)
+    return _stays(wanted, logs(said), T0, held, state(led, 1), away)
 
 
 def test_move_to_an_offline_broker_stays() -> None:
@@ -53,7 +47,7 @@ def test_move_stays_while_the_only_source_is_offline() -> None:
 
 @pytest.mark.parametrize("away", [None, 2, 1])
 def test_any_other_move_must_end(away: int | None) -> None:
-    with pytest.raises(NotThere, match="on the move"):
+    with pytest.raises(Unsettled, match="on the move"):
         look(MOVING, away=away)
 
 
@@ -71,14 +65,14 @@ def test_refusal_because_of_a_killed_broker_is_valid() -> None:
     ids=["nothing was said", "another was killed", "of another", "for another reason"],
 )
 def test_unmoved_replica_without_a_reason_is_invalid(said: str, dead: tuple[int, ...]) -> None:
-    with pytest.raises(NotThere, match="were asked for"):
+    with pytest.raises(Unsettled, match="were asked for"):
         look(Assignment(ids(1)), said=said, dead=dead)
 
 
 def test_reports_of_an_earlier_round_are_ignored() -> None:
     wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, {3}, {2: 1_000})
-    with pytest.raises(NotThere):
-        _stays(wanted, cast(Brokers, cast(Any, Logs(REFUSED))), T0, Assignment(ids(1)), state(1, 1), None)
+    with pytest.raises(Unsettled):
+        _stays(wanted, logs(REFUSED), T0, Assignment(ids(1)), state(1, 1), None)
 
 
 @pytest.mark.parametrize(
@@ -99,5 +93,5 @@ def test_leader_and_isr_are_read(
     if right:
         _look_at_state(T0, Assignment(held), found, away)
     else:
-        with pytest.raises(NotThere):
+        with pytest.raises(Unsettled):
             _look_at_state(T0, Assignment(held), found, away)

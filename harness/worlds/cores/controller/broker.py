@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.checkers.controller.facts import Obeyed, Registered
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
-from harness.worlds.controller.people import NEEDED, prepare
+from harness.worlds.controller.administration import NEEDED, prepare
 from harness.worlds.controller.replicas import Replicas
 from harness.worlds.cores.controller.candidate import Candidate
 from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause

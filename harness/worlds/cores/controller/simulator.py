@@ -9,8 +9,8 @@ from harness.checkers import ALL, Checker
 from harness.checkers.controller.facts import Fact
 from harness.faults import Script
 from harness.outcome import Outcome
-from harness.worlds.controller.people import topic_ids
-from harness.worlds.controller.ruling import ruling, with_rulers
+from harness.worlds.controller.administration import topic_ids
+from harness.worlds.controller.settled import acting_controller, with_controllers_judged
 from harness.worlds.cores.controller.nodes import NodesClient
 from harness.worlds.cores.store.simulator import StoreSimulator
 
@@ -45,11 +45,11 @@ class ControllerSimulator(StoreSimulator):
         return client
 
     def controller(self) -> Any:
-        return ruling(self.brokers.values())
+        return acting_controller(self.brokers.values())
 
     def fact(self, fact: Fact) -> None:
         if not self.over:
             self.facts.append(fact)
 
     def outcome(self) -> Outcome:
-        return with_rulers(super().outcome(), self.facts)
+        return with_controllers_judged(super().outcome(), self.facts)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from harness import faults
-from harness.worlds.controller import people
+from harness.worlds.controller import administration
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Job, NodesClient
 from harness.worlds.cores.controller.simulator import ControllerSimulator
@@ -42,29 +42,31 @@ class ControllerWorkload(StoreWorkload):
         raise error
 
     def _create(self, op: faults.CreateTopic) -> None:
-        self._ask(people.create_topic(op, self.world.script.brokers, self.world.new_id()))
+        self._ask(administration.create_topic(op, self.world.script.brokers, self.world.new_id()))
 
     def _grow(self, op: faults.GrowTopic) -> None:
-        self._ask(people.grow_topic(op))
+        self._ask(administration.grow_topic(op))
 
     def _delete(self, op: faults.DeleteTopic) -> None:
-        self._ask(people.delete_topic(op))
+        self._ask(administration.delete_topic(op))
 
     def _reassign(self, op: faults.Reassign) -> None:
         if op.way == "node":
-            self._ask(people.reassign(op, self.world.script.brokers))
+            self._ask(administration.reassign(op, self.world.script.brokers))
         else:
-            where = people.where_of(op.topic, op.partition)
-            self._call(events.AlterReassignmentsRequested({where: people.wanted_by(op, self.world.script.brokers)}))
+            where = administration.where_of(op.topic, op.partition)
+            self._call(
+                events.AlterReassignmentsRequested({where: administration.wanted_by(op, self.world.script.brokers)})
+            )
 
     def _cancel(self, op: faults.CancelMove) -> None:
-        self._call(events.AlterReassignmentsRequested({people.where_of(op.topic, op.partition): None}))
+        self._call(events.AlterReassignmentsRequested({administration.where_of(op.topic, op.partition): None}))
 
     def _elect(self, op: faults.ElectPreferred) -> None:
         if op.way == "node":
-            self._ask(people.elect_preferred(op))
+            self._ask(administration.elect_preferred(op))
         else:
-            self._call(events.ElectLeadersRequested((people.where_of(op.topic, op.partition),)))
+            self._call(events.ElectLeadersRequested((administration.where_of(op.topic, op.partition),)))
 
     def _balance(self, _: faults.Balance) -> None:
         controller = self.world.controller()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from harness.worlds.controller.ruling import unhinder
-from harness.worlds.controller.settling import ROUNDS_MS, unsettled
+from harness.worlds.controller.settled import ROUNDS_MS, unhinder, unsettled
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.controller.workload import ControllerWorkload

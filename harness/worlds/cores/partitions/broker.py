@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from harness.checkers.partitions.copies import Ident, ident_of
-from harness.worlds.controller.people import NEEDED
+from harness.worlds.controller.administration import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.partitions.disk import Disk

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from attrs import evolve
 
 from harness.checkers.records import history as records
-from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.recorder import Recorder
 from harness.worlds.cores.partitions.clients import ANSWER_US, RETRY_US, Party
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.names import TopicPartition
@@ -48,7 +48,7 @@ class Teller:
     def __init__(self, world: PartitionsSimulator, group: str) -> None:
         self._world = world
         self._group = group
-        self._tape = world.tapes.setdefault(group, Tape(lambda: world.now))
+        self._tape = world.tapes.setdefault(group, Recorder(lambda: world.now))
         self._client = self._tape.producer()
         self._began: tuple[messages.GroupIdentity, TopicPartition] | None = None
 

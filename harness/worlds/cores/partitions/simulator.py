@@ -19,7 +19,7 @@ from harness.faults import Replication, Script
 from harness.history import Change
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
-from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.recorder import Recorder
 from harness.worlds.common import Common
 from harness.worlds.cores.controller.nodes import Job
 from harness.worlds.cores.controller.simulator import ControllerSimulator
@@ -113,7 +113,7 @@ class PartitionsSimulator(ControllerSimulator):
         self.replication = replicated(script)
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
-        self.tapes: dict[str, Tape] = {}
+        self.tapes: dict[str, Recorder] = {}
         """By group: what its members were told."""
         self._producers = 0
         self.acknowledged_at: list[int] = []
@@ -170,7 +170,7 @@ class ReplicaHost(Broker, Protocol):
     def send(self, target: int, act: Callable[[Any], None], /) -> None: ...
 
 
-def with_members(outcome: Outcome, tapes: Mapping[str, Tape], doubtful: Callable[[str], bool]) -> Outcome:
+def with_members(outcome: Outcome, tapes: Mapping[str, Recorder], doubtful: Callable[[str], bool]) -> Outcome:
     """Judge what group members were given and told, except where lost records of a group excuse a step back.
 
     A violation during the run is reported first.

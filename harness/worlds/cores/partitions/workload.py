@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from harness import faults
-from harness.worlds.controller import people
+from harness.worlds.controller import administration
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -37,14 +37,14 @@ class PartitionsWorkload(ControllerWorkload):
     # -- clients -----------------------------------------------------------------------------------------
 
     def _produce(self, op: faults.Produce) -> None:
-        where = people.where_of(op.topic, op.partition)
+        where = administration.where_of(op.topic, op.partition)
         key = op.client, where, op.acks
         if key not in self.producers:
             self.producers[key] = Producer(self.world, op.client, where, op.acks)
         self.producers[key].give(op.count)
 
     def _consume(self, op: faults.Consume) -> None:
-        where = people.where_of(op.topic, op.partition)
+        where = administration.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where)
 
@@ -55,10 +55,10 @@ class PartitionsWorkload(ControllerWorkload):
         self.committers[key].give(op.count)
 
     def _delete_records(self, op: faults.DeleteRecords) -> None:
-        Deleter(self.world, DELETER, people.where_of(op.topic, op.partition), op.percent)
+        Deleter(self.world, DELETER, administration.where_of(op.topic, op.partition), op.percent)
 
     def _allow(self, op: faults.AllowUnclean) -> None:
-        self._ask(_set_unclean(people.name_of(op.topic), op.unclean == "allowed"))
+        self._ask(_set_unclean(administration.name_of(op.topic), op.unclean == "allowed"))
 
     # -- brokers -----------------------------------------------------------------------------------------
 

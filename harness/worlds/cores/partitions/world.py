@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from harness.checkers.controller.settled import Data
 from harness.checkers.partitions.settled import apart, unequal
-from harness.worlds.controller.settling import lacking
+from harness.worlds.controller.settled import lacking
 from harness.worlds.cores.controller.world import ControllerLiveness, ControllerWorld
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator

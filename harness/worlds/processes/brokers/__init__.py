@@ -1,10 +1,10 @@
-"""Brokers as processes of their own, on a store of real servers: where the machine of a script is the partitions.
+"""Brokers as processes of their own, on a store of real servers: where the script replicates partitions.
 
-`machine`     what runs under `zab-broker serve` in each of these processes
-`broker`      a process, its server.properties, and what it says of itself in its log
-`wires`       a proxy for every way: from broker to broker, from controller to broker, from clients, to the store
-`workload`    what a script asks of brokers, and does to them; the clients of `harness.worlds.brokers`
-`members`     members of groups that are other people's clients, `member` the process of one
-`healing`     what is waited for when all is healed
-`world`       a run
+`broker`    a process, its server.properties, and its log
+`links`     a proxy for every link: between brokers, from clients, to the store
+`fleet`     the brokers of a cluster, and connections to them
+`nemesis`   the faults of brokers
+`workload`  what a script asks of brokers; the clients of `harness.worlds.brokers`
+`members`   members of groups that are clients from other projects; `member` is the process of one
+`world`     a run, and its outcome
 """

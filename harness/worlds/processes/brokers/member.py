@@ -1,9 +1,9 @@
-"""`python -m harness.worlds.processes.brokers.member JSON` is a member of a group, and tells what it sees.
+"""`python -m harness.worlds.processes.brokers.member JSON` is a member of a group, and prints what it sees as events.
 
-It is a client that nobody here has written, and is told as little as possible: to subscribe, to read on, and to commit
-where it is, now and then and before something is taken from it. When it is given a partition it looks where its group
-is in it, and has to go on there; where its library lets nobody ask at that moment it looks a little later, and may go
-on anywhere.
+It is a client from another project, and does as little as possible: it subscribes, reads on, and commits its positions
+now and then and before a partition is revoked. When it is assigned a partition it looks up the position of its group,
+and has to go on there. If its library does not allow a lookup at that moment, it looks a little later, and may go on
+anywhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from harness.checkers.records.history import (
 from harness.json_lines import to_json
 
 SESSION_MS: Final = 6_000
-"""The least that brokers allow."""
+"""The minimum of brokers."""
 BEAT_MS: Final = 500
 POLL_S: Final = 0.1
 PAUSE_S: Final = 0.05
@@ -45,12 +45,12 @@ LOOK_S: Final = 20.0
 COMMIT_EVERY: Final = 10
 """Records."""
 CALLS: Final = 1_000_000
-"""Of one client: its numbers of calls begin at so many times its own."""
+"""Each client has so many numbers of calls."""
 
 
 @frozen
-class Told:
-    """All that a member is told, as the harness writes it."""
+class Orders:
+    """What a member has to do."""
 
     library: str
     number: int
@@ -58,35 +58,35 @@ class Told:
     topic: str
     group: str
     began: float
-    """By the monotonic clock: when the run did."""
+    """The begin of the run by the monotonic clock."""
     scale: float
     seconds: float
-    """So long it stays, from when it has read something; without `upto`."""
+    """The time that it stays after it has read something, without `upto`."""
     upto: Mapping[str, int] | None = None
-    """It stays until its group is there, by partition."""
+    """The offsets by partition that its group must reach before it leaves."""
 
 
 class Member(ABC):
-    def __init__(self, told: Told) -> None:
-        self.told = told
-        self.topic = told.topic
-        self._calls = told.number * CALLS
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+        self.topic = orders.topic
+        self._calls = orders.number * CALLS
         self._positions: dict[int, int] = {}
-        """Where it is in what it has read, since it was given that."""
+        """Its positions in the partitions that it has, as far as it has read."""
         self._reached: dict[int, int] = {}
-        """Where its group has come to, as far as it knows."""
+        """The positions of its group, as far as it knows."""
         self._since = 0
         self._until: float | None = None
         self._leaves = False
 
     def live(self) -> None:
-        signal.signal(signal.SIGTERM, self._told_to_leave)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         self._join()
         try:
             while not self._has_enough():
                 try:
                     self._poll(self.now_us())
-                except Exception as error:  # what is passing is tried again, as applications do
+                except Exception as error:  # retry, as applications do
                     print(f"a poll: {error!r}", file=sys.stderr, flush=True)
                     time.sleep(PAUSE_S)
                 if self._since >= COMMIT_EVERY:
@@ -94,22 +94,22 @@ class Member(ABC):
             self.commit()
         finally:
             self._leave()
-        self.tell(Ended(self.now_us(), self.told.number))
+        self.report(Ended(self.now_us(), self.orders.number))
 
-    def _told_to_leave(self, *_: object) -> None:
+    def _on_sigterm(self, *_: object) -> None:
         self._leaves = True
 
     def _has_enough(self) -> bool:
-        if self.told.upto is not None:
-            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.told.upto.items())
+        if self.orders.upto is not None:
+            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.orders.upto.items())
         return self._leaves or (self._until is not None and time.monotonic() > self._until)
 
-    # -- what it sees ----------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------
 
     def now_us(self) -> int:
-        return round((time.monotonic() - self.told.began) * 1e6 / self.told.scale)
+        return round((time.monotonic() - self.orders.began) * 1e6 / self.orders.scale)
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         print(json.dumps(to_json(event)), flush=True)
 
     def _call(self) -> int:
@@ -122,59 +122,59 @@ class Member(ABC):
     def seen(self, asked: int, partition: int, offset: int, value: bytes | None) -> None:
         text = (value or b"").decode(errors="backslashreplace")
         record = Record(self._named(partition), offset, text)
-        self.tell(Polled(self.now_us(), self.told.number, asked, (record,)))
+        self.report(Polled(self.now_us(), self.orders.number, asked, (record,)))
         if self._until is None:
-            self._until = time.monotonic() + self.told.seconds
+            self._until = time.monotonic() + self.orders.seconds
         self._positions[partition] = self._reached[partition] = offset + 1
         self._since += 1
 
-    def given(self, partitions: Iterable[int], *, looks: bool = True) -> None:
-        """All that it has from now on. Its group may be somewhere in them."""
+    def assigned(self, partitions: Iterable[int], *, looks: bool = True) -> None:
+        """Report the partitions that it has from now on."""
         chosen = sorted(partitions)
         begins = self.look(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
         self._positions.clear()
-        self.tell(
-            Assigned(self.now_us(), self.told.number, tuple(begins), (), self.told.group, self._generation())
+        self.report(
+            Assigned(self.now_us(), self.orders.number, tuple(begins), (), self.orders.group, self._generation())
         )  # fmt: skip
 
     def look(self, partitions: Iterable[int]) -> list[Place]:
-        """Where its group is in them, and goes on."""
-        number, call = self.told.number, self._call()
+        """Look up the positions of the group, and return where it goes on."""
+        number, call = self.orders.number, self._call()
         names = {partition: self._named(partition) for partition in partitions}
-        self.tell(Looking(self.now_us(), number, call, self.told.group, tuple(names.values())))
+        self.report(Looking(self.now_us(), number, call, self.orders.group, tuple(names.values())))
         try:
             found = self._committed(names)
-        except Exception as error:  # each library has its own, and none of them says what is committed
-            self.tell(Unknown(self.now_us(), number, call, repr(error)))
+        except Exception as error:  # each library has its own
+            self.report(Unknown(self.now_us(), number, call, repr(error)))
             return [Place(name, NOWHERE) for name in names.values()]
         places = [Place(name, found.get(partition, NOWHERE)) for partition, name in names.items()]
-        self.tell(Found(self.now_us(), number, call, tuple(places)))
+        self.report(Found(self.now_us(), number, call, tuple(places)))
         for partition, offset in found.items():
             self._reached[partition] = max(offset, self._reached.get(partition, 0))
         return [Place(name, max(offset, 0)) for name, offset in places]
 
-    def taken(self, *, commit: bool = True) -> None:
-        """All that it had; if it is `commit`, in good order."""
+    def revoked(self, *, commit: bool = True) -> None:
+        """Report the loss of all partitions; `commit` if they are revoked in good order."""
         if commit:
             self.commit()
         self._positions.clear()
-        self.tell(Assigned(self.now_us(), self.told.number))
+        self.report(Assigned(self.now_us(), self.orders.number))
 
     def commit(self) -> None:
         positions, self._since = dict(self._positions), 0
         if not positions:
             return
-        number, call = self.told.number, self._call()
+        number, call = self.orders.number, self._call()
         places = tuple(Place(self._named(partition), offset) for partition, offset in sorted(positions.items()))
-        self.tell(Committing(self.now_us(), number, call, self.told.group, places))
+        self.report(Committing(self.now_us(), number, call, self.orders.group, places))
         try:
             self._commit(positions)
         except Exception as error:  # it may have been written all the same
-            self.tell(Unknown(self.now_us(), number, call, repr(error)))
+            self.report(Unknown(self.now_us(), number, call, repr(error)))
         else:
-            self.tell(Committed(self.now_us(), number, call))
+            self.report(Committed(self.now_us(), number, call))
 
-    # -- left to the library ---------------------------------------------------------------------------
+    # -- of each library -------------------------------------------------------------------------------
 
     @abstractmethod
     def _join(self) -> None: ...
@@ -187,7 +187,7 @@ class Member(ABC):
 
     @abstractmethod
     def _committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        """Of those of which something is."""
+        """Return the committed positions of these partitions."""
 
     @abstractmethod
     def _commit(self, positions: Mapping[int, int]) -> None: ...
@@ -203,8 +203,8 @@ class Confluent(Member):
         self._at = confluent_kafka.TopicPartition
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": self.told.hosts,
-                "group.id": self.told.group,
+                "bootstrap.servers": self.orders.hosts,
+                "group.id": self.orders.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "session.timeout.ms": SESSION_MS,
@@ -214,9 +214,9 @@ class Confluent(Member):
         )
         self._consumer.subscribe(
             [self.topic],
-            on_assign=lambda _, parts: self.given([part.partition for part in parts]),
-            on_revoke=lambda _, __: self.taken(),
-            on_lost=lambda _, __: self.taken(commit=False),
+            on_assign=lambda _, parts: self.assigned([part.partition for part in parts]),
+            on_revoke=lambda _, __: self.revoked(),
+            on_lost=lambda _, __: self.revoked(commit=False),
         )
 
     def _poll(self, asked: int) -> None:
@@ -228,7 +228,7 @@ class Confluent(Member):
             self.seen(asked, partition, offset, message.value())
 
     def _generation(self) -> int:
-        """As its library writes it down for transactions: a word, the number, the group, itself."""
+        """Read it from the opaque metadata of the library: a word, the generation, the group, the member."""
         written = bytes(self._consumer.consumer_group_metadata() or b"")
         head, colon, rest = written.partition(b":")
         return int.from_bytes(rest[:4], sys.byteorder, signed=True) if head == b"CGMDv2" and colon else NO_GENERATION
@@ -248,7 +248,7 @@ class Confluent(Member):
 
 
 class KafkaPython(Member):
-    """What listens to it may not ask anything."""
+    """Its listener may not send requests."""
 
     _unseen: tuple[int, ...] = ()
 
@@ -261,18 +261,18 @@ class KafkaPython(Member):
         class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
             def on_partitions_assigned(self, assigned: Any) -> None:
                 member._unseen = tuple(sorted(part.partition for part in assigned))
-                member.given(member._unseen, looks=False)
+                member.assigned(member._unseen, looks=False)
 
             def on_partitions_revoked(self, revoked: Any) -> None:
-                member.taken(commit=False)
+                member.revoked(commit=False)
 
             def on_partitions_lost(self, lost: Any) -> None:
-                member.taken(commit=False)
+                member.revoked(commit=False)
 
         self._kafka = kafka
         self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self.told.hosts,
-            group_id=self.told.group,
+            bootstrap_servers=self.orders.hosts,
+            group_id=self.orders.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             session_timeout_ms=SESSION_MS,
@@ -314,9 +314,9 @@ class KafkaPython(Member):
 BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python": KafkaPython}
 
 
-def main(told: str) -> None:
-    what = Told(**json.loads(told))
-    BY_LIBRARY[what.library](what).live()
+def main(text: str) -> None:
+    orders = Orders(**json.loads(text))
+    BY_LIBRARY[orders.library](orders).live()
 
 
 if __name__ == "__main__":

@@ -1,35 +1,61 @@
-"""A world of whole brokers on a store of whole servers."""
+"""A simulated cluster of brokers and store servers, all as shipped: what is done to it, and what must come true."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve
 
 from harness.checkers import ALL, Checker
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
-from harness.faults import Replication, Script
+from harness.faults import (
+    Blackout,
+    BreakDisk,
+    CutBroker,
+    DeleteTopic,
+    LosePower,
+    Op,
+    PartBrokers,
+    Replication,
+    Script,
+    WipeBroker,
+)
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
-from harness.worlds.brokers.tape import Tape
-from harness.worlds.brokers.undone import Loss, undone
-from harness.worlds.brokers.verdict import with_records, with_transactions
-from harness.worlds.stack.brokers.broker import Broker
-from harness.worlds.stack.brokers.liveness import BrokersLiveness
-from harness.worlds.stack.brokers.machine import arranged, use_sockets
-from harness.worlds.stack.brokers.workload import BrokersWorkload
-from harness.worlds.stack.controller.world import ControllerWorld
-from harness.worlds.stack.store.world import StoreWorld
+from harness.worlds.brokers.consumer import look_at_all, read_all
+from harness.worlds.brokers.recorder import Recorder
+from harness.worlds.brokers.verdict import Loss, undone, with_records, with_transactions
+from harness.worlds.brokers.workload import LAST, BrokerClients
+from harness.worlds.controller.settled import ROUNDS_MS, unhinder
+from harness.worlds.cores.server import Server as CoreServer
+from harness.worlds.stack.brokers.broker import DATA_FROM, PORT, Broker
+from harness.worlds.stack.brokers.environment import PROCESS, arranged, use_sockets
+from harness.worlds.stack.controller.process import CONTROL_FROM, host_of
+from harness.worlds.stack.controller.world import ControllerWorkload, ControllerWorld
+from harness.worlds.stack.network import Net, Party
+from harness.worlds.stack.simulation import listening
+from harness.worlds.stack.store.client import ClientPlace
+from harness.worlds.stack.store.world import StoreLiveness, StoreWorld
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import ClientSettings
 from zab.storage.disk import FolderDisk
 
+CLIENTS_FROM: Final = 4_000
+"""Where the places of clients of brokers begin in the network."""
+REQUEST_S: Final = 1.0
+PATIENCE_S: Final = 10.0
+SETTINGS: Final = ClientSettings(client_id="zab-harness", request_s=REQUEST_S, patience_s=PATIENCE_S)
+Way = tuple[int, int]
 
-class BrokersTape(Tape):
-    """Of a world: when that is over, nothing is seen any more."""
+
+class BrokersRecorder(Recorder):
+    """Records nothing more when the run is over."""
 
     def __init__(self, world: BrokersWorld) -> None:
         super().__init__(lambda: world.now)
@@ -41,85 +67,246 @@ class BrokersTape(Tape):
             self._world.record(0, "client", event.client, event)
 
 
+class BrokerClientPlace(ClientPlace):
+    """The place of a client of brokers in the network."""
+
+    def __init__(self, net: Net, number: int) -> None:
+        super().__init__(number)
+        self.net = net
+
+    def party(self, host: str) -> Party:
+        return self
+
+
+class BrokersWorkload(ControllerWorkload):
+    """What a script asks of brokers, and does to them."""
+
+    def __init__(self, world: BrokersWorld) -> None:
+        super().__init__(world)
+        self._brokers_world = world
+        self._places = count(CLIENTS_FROM)
+        self.of_brokers = BrokerClients(self, world.records, world.script, PATIENCE_S)
+
+    def perform(self, op: Op, _: object) -> None:
+        act = self._BROKER_OPS.get(type(op))
+        if act is not None:
+            act(self, op)
+        elif not self.of_brokers.perform(op):
+            super().perform(op, _)
+
+    def new_client(self) -> Client:
+        brokers = range(1, self._brokers_world.script.brokers + 1)
+        return Client([(host_of(broker), PORT) for broker in brokers], SETTINGS)
+
+    def start(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Run it at a place of its own in the network."""
+        place = BrokerClientPlace(self._brokers_world.network, next(self._places))
+        self._brokers_world.beside(self._run_at, place, act)
+
+    @staticmethod
+    async def _run_at(place: BrokerClientPlace, act: Callable[[], Awaitable[None]]) -> None:
+        PROCESS.set(place)
+        await act()
+
+    # -- faults of processes and disks -----------------------------------------------------------------
+
+    def _one(self, op: Any) -> Broker | None:
+        same: Any = self._who(op)
+        return same  # type: ignore[no-any-return]
+
+    def _lose_power(self, op: LosePower) -> None:
+        if (broker := self._one(op)) is not None:
+            broker.lose_power(op.loss)
+            self._brokers_world.start_later(broker, op.down_ms)
+
+    def _blackout(self, op: Blackout) -> None:
+        world = self._brokers_world
+        self._hit(op)
+        for broker in world.brokers.values():
+            broker.lose_power(op.loss)
+            world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
+
+    def _wipe(self, op: WipeBroker) -> None:
+        if (broker := self._one(op)) is not None:
+            world = self._brokers_world
+            broker.lose_disk()
+            world.losses.append(Loss(world.ghost.canon[-1], broker.id))
+            world.start_later(broker, op.down_ms)
+
+    def _break_disk(self, op: BreakDisk) -> None:
+        if (broker := self._one(op)) is not None:
+            broker.break_disk(op.error, op.nth)
+            world = self._brokers_world
+            world.push_fault_end(world.now + op.down_ms * 1_000, self._mend, broker, None)
+
+    def _mend(self, broker: Broker, _: None) -> None:
+        broker.mend()
+        if not broker.up:
+            self._brokers_world.start_later(broker, 1)
+
+    # -- faults of the network -------------------------------------------------------------------------
+
+    def _shut(self, ways: list[Way], for_ms: int) -> None:
+        world = self._brokers_world
+        for way in ways:
+            world.network.block(*way)
+        world.push_fault_end(world.now + for_ms * 1_000, self._open, ways, None)
+
+    def _open(self, ways: list[Way], _: None) -> None:
+        for way in ways:
+            self._brokers_world.network.unblock(*way)
+
+    def _cut(self, op: CutBroker) -> None:
+        """Cut it off from other brokers, and from the clients that there are."""
+        if (broker := self._one(op)) is not None:
+            known = range(CLIENTS_FROM, next(self._places))
+            others = [-each for each in known] + [each.place for each in self._brokers_world.brokers.values()]
+            self._shut(_both(broker.place, others), op.for_ms)
+
+    def _part(self, op: PartBrokers) -> None:
+        world = self._brokers_world
+        one, other = ((number - 1) % world.script.brokers + 1 for number in (op.broker, op.other))
+        if one != other:
+            self._hit(op)
+            ways = [way for base in (DATA_FROM, CONTROL_FROM) for way in _both(-(base + one), [-(base + other)])]
+            self._shut(ways, op.for_ms)
+
+    def _keep_topic(self, _: DeleteTopic) -> None:
+        """Leave it: one that is created again has the same offsets for other values, and losses would not show."""
+        self._brokers_world.counted("topic not deleted")
+
+    def _ignore(self, _: Replication) -> None:
+        """The brokers are configured before the run begins."""
+
+    _BROKER_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
+        LosePower: _lose_power,
+        Blackout: _blackout,
+        WipeBroker: _wipe,
+        BreakDisk: _break_disk,
+        CutBroker: _cut,
+        PartBrokers: _part,
+        Replication: _ignore,
+        DeleteTopic: _keep_topic,
+    }
+
+
+def _both(one: int, others: list[int]) -> list[Way]:
+    return [way for other in others if other != one for way in ((one, other), (other, one))]
+
+
+class BrokersLiveness(StoreLiveness):
+    """After the last fault: the store as always, brokers that all serve, and partitions in sync with all replicas.
+
+    Then one value is written to each partition, and everything is read from beginning to end.
+    """
+
+    def __init__(self, world: BrokersWorld) -> None:
+        super().__init__(world)
+        self._brokers_world = world
+        self._waits_for = ["brokers"]
+        self._reading = False
+        self.bound_ms += 2 * ROUNDS_MS + 8 * world.session_ms + int(3_000 * PATIENCE_S)
+
+    def begin(self) -> None:
+        world = self._brokers_world
+        for broker in world.brokers.values():
+            broker.mend()
+        unhinder(world.brokers.values(), world.start_later)
+        super().begin()
+
+    def _unequal(self, leader: CoreServer) -> str | None:
+        missing = super()._unequal(leader) or self._out_of_sync()
+        if missing is not None:
+            return missing
+        world = self._brokers_world
+        if not self._reading:
+            self._reading = True
+            world.records.settled()
+            world.workload.start(self._read)
+        return None if world.records.complete and self._waits_for == ["nothing"] else self._waits_for[0]
+
+    def _out_of_sync(self) -> str | None:
+        """Compare what each broker knows."""
+        brokers = self._brokers_world.brokers
+        for broker in brokers.values():
+            program = broker.program
+            parts = None if program is None or not program.started.is_set() else program.parts
+            if not broker.up or parts is None or parts.membership.session() is None:
+                return f"broker {broker.id} does not serve"
+            if len(parts.metadata_cache.brokers) != len(brokers):
+                return f"broker {broker.id} knows of {sorted(parts.metadata_cache.brokers)}"
+            if parts.membership.acting_controller() not in brokers:
+                return f"broker {broker.id} knows no controller"
+            for topic in parts.metadata_cache.topics.values():
+                for number, role in topic.partitions.items():
+                    if role.state.leader not in brokers or set(role.state.isr) != set(role.assignment.target):
+                        return f"to broker {broker.id}, {topic.name}-{number} is {role.state}"
+        return None
+
+    async def _read(self) -> None:
+        world, waits_for = self._brokers_world, self._waits_for
+        clients = world.workload.of_brokers
+        client, partitions = world.workload.new_client(), list(clients.written)
+        await clients.write_last(partitions, waits_for)
+        await read_all(world.records, client, partitions, LAST + len(partitions), waits_for)
+        await look_at_all(clients.consumers.values(), waits_for)
+        await clients.read_committed(client, waits_for)
+        waits_for[0] = "nothing"
+
+
 class BrokersWorld(ControllerWorld):
     workload: BrokersWorkload
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.records = BrokersTape(self)
+        self.records = BrokersRecorder(self)
         self.losses: list[Loss] = []
         self.replication = next((op for op in script.ops if isinstance(op, Replication)), Replication(0))
+        self._folder = tempfile.TemporaryDirectory(prefix="zab-brokers-")
         super().__init__(script, trace=trace, checkers=checkers)
+
+    def make_broker(self, number: int) -> Broker:
+        return Broker(self, number, Path(self._folder.name), self.replication)
 
     def make_workload(self) -> BrokersWorkload:
         return BrokersWorkload(self)
 
-    def make_liveness(self) -> BrokersLiveness:  # type: ignore[override]
+    def make_liveness(self) -> BrokersLiveness:
         return BrokersLiveness(self)
 
-    def full_brokers(self) -> list[Broker]:
-        found: list[Any] = list(self.brokers.values())
-        return found
-
-    def lost(self, broker: Broker) -> None:
-        """What its disk held."""
-        self.losses.append(Loss(self.ghost.canon[-1], broker.id))
-
-    # -- the run -----------------------------------------------------------------------------------------
-
     def run(self) -> Outcome:
-        timing = self.script.timing
-        says = Says(self)
-        logger = logging.getLogger("replica")
-        level, propagates = logger.level, logger.propagate
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        logger.addHandler(says)
-        seed = str(self.script.seed)
-        try:
-            with tempfile.TemporaryDirectory(prefix="zab-brokers-") as folder:
-                made: Any = {number: Broker(self, number, Path(folder)) for number in self.brokers}
-                self.brokers = made
-                for broker in self.full_brokers():
-                    self.add(broker.store_client)
-                with arranged(seed, (timing.fsync_us_min, timing.fsync_us_max), self._files):
-                    return super().run()
-        finally:
-            logger.removeHandler(says)
-            logger.propagate = propagates
-            logger.setLevel(level)
+        timing, seed = self.script.timing, str(self.script.seed)
+        with (
+            self._folder,
+            listening("replica", logging.INFO, self._broker_logged),
+            arranged(seed, (timing.fsync_us_min, timing.fsync_us_max), self._files),
+        ):
+            return super().run()
 
     async def _main(self) -> None:
         use_sockets()
         await super()._main()
 
     def _files(self, directory: str) -> FolderDisk:
-        return next(broker.files for broker in self.full_brokers() if broker.directory == directory)
+        found: FolderDisk = next(each.files for each in self.brokers.values() if each.directory == directory)
+        return found
+
+    def _broker_logged(self, record: logging.LogRecord) -> None:
+        """Count what brokers log, and report exceptions in it."""
+        if self.over:
+            return
+        words = record.getMessage()
+        self.counted(f"broker says {words.partition(' ')[0]}")
+        self.record(0, "broker", 0, words)
+        if record.exc_info and record.exc_info[1] is not None:
+            self.violated(Violation(NoCrash.promise, f"{words}: {record.exc_info[1]!r}"))
 
     def outcome(self) -> Outcome:
-        """What the store's clients saw is judged, and then what those of the brokers did."""
+        """Judge the history of the store's clients, and then that of the brokers' clients."""
         made = StoreWorld.outcome(self)
         assert made.history is not None
         gone = undone(made.history, self.losses)
         made = with_records(made, self.records, gone)
         if not gone:
-            made = with_transactions(made, self.workload.journal)
+            made = with_transactions(made, self.workload.of_brokers.journal)
         brokers = of_brokers(self.availability.beside, self.records.acknowledged_at(), self.liveness.began or self.now)
         return evolve(made, recoveries=(*made.recoveries, *brokers))
-
-
-class Says(logging.Handler):
-    """What brokers write into their logs: that something should not be."""
-
-    def __init__(self, world: BrokersWorld) -> None:
-        super().__init__()
-        self._world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        world = self._world
-        if world.over:
-            return
-        words = record.getMessage()
-        world.counted(f"broker says {words.partition(' ')[0]}")
-        world.record(0, "broker", 0, words)
-        if record.exc_info and record.exc_info[1] is not None:
-            world.violated(Violation(NoCrash.promise, f"{words}: {record.exc_info[1]!r}"))

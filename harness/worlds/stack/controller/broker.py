@@ -1,29 +1,28 @@
-"""A broker: what outlives its process, and the process. In that everything is as it is shipped but the replicas.
-
-A life that is dead does nothing any more, at one instant: its streams are broken, and only then are its tasks
-cancelled. One that stands still hears nothing and says nothing, and its tasks have no turn.
-"""
+"""A broker without data: registration, controller and commands as shipped, and replicas that are only states."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import trio
 
 import zab
 from harness.checkers.controller.facts import Obeyed, Registered
-from harness.checkers.ghost import Violation
-from harness.checkers.service import NoCrash
 from harness.worlds.controller.replicas import Replicas
-from harness.worlds.stack.controller.links import Frail
-from harness.worlds.stack.controller.observed_controller import Candidate, ObservedController
-from harness.worlds.stack.controller.session import StoreClient
-from harness.worlds.stack.network import LifeNetwork
+from harness.worlds.stack.controller.process import (
+    CONTROL_FROM,
+    PAUSE_S,
+    BrokerProcess,
+    BrokersWorld,
+    ControlPlace,
+    host_of,
+)
+from harness.worlds.stack.controller.session import Candidate, ObservedController
+from harness.worlds.stack.network import End, LifeNetwork
 from harness.worlds.stack.scheduler import WHOSE
-from harness.worlds.stack.store.client import ClientPlace
 from kraft_controller.core.broker_epoch import UNREGISTERED
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, Role
@@ -36,32 +35,45 @@ from kraft_controller.runtime.controller import ControllerEnvironment, Pace
 from kraft_controller.runtime.registration import NO_EPOCH, Registration, RegistrationSettings, prepare
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
-from zab.net.wakeup import Wakeup
-
-if TYPE_CHECKING:
-    from harness.worlds.stack.controller.world import ControllerWorld
 
 LOOKS_S: Final = 0.04
-"""At its followers."""
+"""The interval at which a leader looks at its followers."""
 PORT: Final = 9_092
-CLIENTS_FROM, EARS_FROM = 1_000, 2_000
-"""Where brokers stand in the network: as clients of the store, and as those who hear controllers."""
 PACE: Final = Pace(balance_s=None, pause_s=0.05, pause_s_max=0.4)
-PAUSE_S: Final = 0.05
 CONNECT_S, ANSWER_S, BACKOFF_S = 0.3, 0.3, 0.02
 FAREWELLS: Final = 5
+BREAKS: Final = 0.01
+"""The share of commands, and of replies to them, at which the connection breaks."""
 
 
-def host_of(broker: int) -> str:
-    return f"b{broker}"
+class FrailStream(trio.abc.Stream):
+    """A broker's end of a controller's connection. It breaks before a command is received, or its reply is sent."""
 
+    def __init__(self, end: End, random: Random) -> None:
+        self._end = end
+        self._random = random
 
-class Ear(ClientPlace):
-    """Where one life of a broker hears controllers, and from where it speaks when it is one."""
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        data = await self._end.receive_some(max_bytes)
+        self._may_break()
+        if self._end.broken:
+            raise trio.BrokenResourceError("the connection broke")
+        return data
 
-    def __init__(self, broker: int) -> None:
-        super().__init__(EARS_FROM + broker)
-        self.dead = False
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._may_break()
+        await self._end.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._end.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._end.aclose()
+
+    def _may_break(self) -> None:
+        if self._random.random() < BREAKS:
+            self._end.break_off()
+            self._end.net.reset(self._end.other)
 
 
 class Life:
@@ -72,7 +84,7 @@ class Life:
         self.world = broker.world
         self.number = broker.life
         self.scope = trio.CancelScope()
-        self.ear = Ear(broker.id)
+        self.control = ControlPlace(broker.id)
         self.killed = self.ending = False
         self.candidate: Candidate | None = None
         handler = ControllerCommandHandler(self._obeys_from, self._obey, me=broker.id)
@@ -97,13 +109,13 @@ class Life:
         return self.broker.store_client.opened(self.world.session_ms, lambda: self.killed or self.world.over)
 
     async def _dial(self, endpoint: Endpoint, _: object) -> trio.abc.Stream:
-        return await self.world.network.connect(self.ear, endpoint.host, endpoint.port)
+        return await self.world.network.connect(self.control, endpoint.host, endpoint.port)
 
     # -- from its start to its end ---------------------------------------------------------------------
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            [listener] = await LifeNetwork(self.world.network, self.ear).listen(host_of(self.broker.id), PORT)
+            [listener] = await LifeNetwork(self.world.network, self.control).listen(host_of(self.broker.id), PORT)
             nursery.start_soon(self._hear, listener, nursery)
             await self._prepare()
             while True:
@@ -115,7 +127,7 @@ class Life:
     async def _hear(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         while True:
             end = await listener.accept()
-            nursery.start_soon(self.commands.serve, Frail(end, self.broker.random))
+            nursery.start_soon(self.commands.serve, FrailStream(end, self.broker.random))
 
     async def _prepare(self) -> None:
         while True:
@@ -185,7 +197,7 @@ class Life:
             before = dict(replicas.roles)
             for where, isr in replicas.wishes(world.now_ms, self._fetches).items():
                 role = before[where]
-                if replicas.roles.get(where) is role:  # else it has heard of another while it wrote the one before
+                if replicas.roles.get(where) is role:  # it may have received another while it wrote
                     await self._write_isr(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -193,7 +205,7 @@ class Life:
         return other.up and not other.paused and other.replicas.fetches(self.broker.id, where, epoch)
 
     async def _write_isr(self, session: zab.Session, role: Role, isr: tuple[BrokerId, ...]) -> None:
-        """Only on the state that it knows. If that is not the one any more, what is there is looked at, not written."""
+        """Write on the state that it knows. If that is outdated, read the current one instead."""
         where, path = role.where, znodes.state_path(role.where)
         wished = self.broker.replicas.wish(role, isr)
         try:
@@ -222,135 +234,17 @@ class Life:
             return
 
 
-class Broker:
-    def __init__(self, world: ControllerWorld, number: int) -> None:
-        self.world = world
-        self.id = BrokerId(number)
-        self.random = Random(f"{world.script.seed}/broker/{number}")
+class Broker(BrokerProcess):
+    def __init__(self, world: BrokersWorld, number: int) -> None:
+        super().__init__(world, number)
         self.replicas = Replicas(self.id)
         self.described = Described(
             self.id, NO_EPOCH, (Endpoint("PLAINTEXT", host_of(number), PORT),), {"PLAINTEXT": "PLAINTEXT"}
         )
         self.sessions: list[int] = []
-        """That were this broker's: on its disk."""
-        self.store_client = StoreClient(world, CLIENTS_FROM + number)
-        self.life = 0
-        self.now: Life | None = None
-        self.paused = False
-        self._unheard = self._unseen = False
-        self._wanted = self._begun = False
-        self._bell = Wakeup()
-        world.network.places[host_of(number)] = -(EARS_FROM + number)
+        """The former sessions of this broker: on its disk."""
+        world.network.places[host_of(number)] = -(CONTROL_FROM + number)
 
-    @property
-    def up(self) -> bool:
-        return self.now is not None and not self.now.ending
-
-    @property
-    def candidate(self) -> Candidate | None:
-        return None if self.now is None else self.now.candidate
-
-    # -- its lives -------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Unless it runs. One that is about to end is started when it has."""
-        if self.up:
-            return
-        self._wanted = True
-        self._bell.ring()
-        if not self._begun:
-            self._begun = True
-            self.world.beside(self._live)
-
-    async def _live(self) -> None:
-        WHOSE.set(self)
-        while True:
-            while not self._wanted:
-                await self._bell.wait()
-            self._wanted = False
-            self.life += 1
-            self.replicas.restarted()
-            self.store_client.come_back()
-            life = self.now = Life(self)
-            try:
-                with life.scope:
-                    await life.run()
-            except Exception as error:
-                if not life.killed:
-                    self.world.violated(Violation(NoCrash.promise, f"broker {self.id} fell over {error!r}"))
-            self._take_away(life)
-
-    def _take_away(self, life: Life) -> None:
-        if not life.ear.dead:
-            life.ear.dead = life.ending = life.killed = True
-            self.paused = False
-            self.world.still.go_on(self)
-            for place in (self.store_client.place, life.ear):
-                self.world.network.crashed(place)
-            if self.now is life:
-                self.now = None
-
-    def die(self) -> None:
-        """Killed: its session ends when its time is over."""
-        life = self.now
-        if life is not None and not life.killed:
-            self.world.record(0, f"broker {self.id}", 0, "is killed")
-            self._take_away(life)
-            life.scope.cancel()
-
-    def end(self) -> None:
-        """In good order: it says goodbye, if it can."""
-        life = self.now
-        if life is not None and not life.ending:
-            self.world.record(0, f"broker {self.id}", 0, "is told to end")
-            life.ending = True
-            self.go_on()
-            life.scope.cancel()
-
-    # -- what happens to it ------------------------------------------------------------------------------
-
-    def pause(self) -> bool:
-        if not self.up or self.paused:
-            return False
-        self.paused = True
-        for place in (self.store_client.place.id, self._ear):
-            self.world.network.stand_still(place)
-        self.world.still.stop(self)
-        return True
-
-    def go_on(self) -> None:
-        if self.paused:
-            self.paused = False
-            for place in (self.store_client.place.id, self._ear):
-                self.world.network.go_on(place)
-            self.world.still.go_on(self)
-
-    def lose_store(self) -> bool:
-        return self.up and self.store_client.vanish()
-
-    def find_store(self) -> None:
-        self.store_client.come_back()
-
-    @property
-    def unheard(self) -> bool:
-        """No controller can reach it, or none hears what it answers."""
-        return self._unheard
-
-    @unheard.setter
-    def unheard(self, unheard: bool) -> None:
-        if unheard is self._unheard:
-            return
-        self._unheard = unheard
-        network = self.world.network
-        if unheard:
-            self._unseen = self.random.random() < 0.5
-        for other in self.world.brokers:
-            if other != self.id:
-                shut = network.clog if unheard else network.unclog
-                shut(self._ear, -(EARS_FROM + other))
-                if self._unseen:
-                    shut(-(EARS_FROM + other), self._ear)
-
-    @property
-    def _ear(self) -> int:
-        return -(EARS_FROM + self.id)
+    def make_life(self) -> Life:
+        self.replicas.restarted()
+        return Life(self)

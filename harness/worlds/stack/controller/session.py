@@ -1,26 +1,33 @@
-"""A broker's session with the store, as `zab.connect` makes it, with everything that it asks on the tape."""
+"""A broker's session with the store and its controller, as shipped, which record what they do."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, Protocol
 
 import trio
 
 import zab
+from harness.checkers.controller.facts import Fact, Reigns
 from harness.checkers.store.watching import KINDS
 from harness.history import Request
 from harness.protocol import request_from
 from harness.worlds.recorded import RecordedSession, RecordingMachine
+from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.store.client import Client
+from kraft_controller.core.candidacy import Elected
+from kraft_controller.core.controller_events import AutoPreferredElection, BrokerNotAvailable, Event, StaleBrokerEpoch
+from kraft_controller.core.event_queue import NotController, QueuedEvent
+from kraft_controller.core.kafka_controller import KafkaController
+from kraft_controller.core.names import BrokerId
+from kraft_controller.core.store_requests import RepliesLost
+from kraft_controller.runtime.controller import Controller
+from kraft_controller.runtime.store_session import StoreSession
 from zab.client.calls import Call
 from zab.client.client_settings import ClientSettings
 from zab.runtime.block_nursery import block_nursery
 from zab.store.server_watches import EventType, WatchKind
-
-if TYPE_CHECKING:
-    from harness.worlds.stack.controller.world import ControllerWorld
 
 SETTINGS: Final = ClientSettings(pause_ms_min=20, pause_ms_max=200, close_ms=500)
 _CONCERNS: Final = {
@@ -29,11 +36,11 @@ _CONCERNS: Final = {
     EventType.DELETED: (WatchKind.DATA, WatchKind.CHILDREN),
     EventType.CHILDREN_CHANGED: (WatchKind.CHILDREN,),
 }
-"""Which of the watches that a controller leaves."""
+"""The kinds of watches that each event concerns."""
 
 
 class ToldMachine(RecordingMachine):
-    """What a program asks is written down as what a script has somebody ask."""
+    """Records what a program asks as if a script had asked it."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -50,12 +57,12 @@ class ToldMachine(RecordingMachine):
     def _send(self, call: Call) -> None:
         request = request_from(call.op, call.fields)
         if request is not None:
-            self._tape.calls += 1
-            self._calls[call] = self._tape.calls, request
+            self._recorder.calls += 1
+            self._calls[call] = self._recorder.calls, request
         super()._send(call)
 
     def lost(self, why: str) -> None:
-        """What is asked again on the next connection is another call then."""
+        """Forget the calls: one that is repeated on the next connection gets another number."""
         in_flight = list(self._in_flight)
         super().lost(why)
         for call in in_flight:
@@ -88,14 +95,12 @@ class ToldSession(RecordedSession):
 class StoreClient(Client):
     """The client of a program: one session after another, each for the block that opened it."""
 
-    world: ControllerWorld
-
     def session_of(self, timeout_ms: int) -> ToldSession:
         return ToldSession(self, self.hosts, timeout_ms, self._outside, SETTINGS)
 
     @asynccontextmanager
     async def opened(self, timeout_ms: int, killed: Callable[[], bool]) -> AsyncIterator[zab.Session]:
-        """As `zab.connect`. Who was killed says no goodbye."""
+        """Do what `zab.connect` does. A client that was killed does not close its session."""
         self.session = session = self.session_of(timeout_ms)
         async with block_nursery() as nursery:
             scope = trio.CancelScope(shield=True)
@@ -115,3 +120,67 @@ class StoreClient(Client):
 async def _run_in(scope: trio.CancelScope, session: ToldSession) -> None:
     with scope:
         await session.connector.run()
+
+
+class Surroundings(Protocol):
+    """The parts of a world that a controller reports to."""
+
+    @property
+    def now(self) -> int: ...
+    def counted(self, what: str) -> None: ...
+    def fact(self, fact: Fact) -> None: ...
+
+
+class Identified(Protocol):
+    @property
+    def id(self) -> BrokerId: ...
+    @property
+    def world(self) -> Surroundings: ...
+
+
+class ObservedController(Controller):
+    """Records each election that it wins."""
+
+    broker: Identified
+    fails = False
+    """The next event of this term fails, as if the replies to its changes were lost."""
+
+    async def _lead(self, elected: Elected) -> None:
+        broker = self.broker
+        broker.world.counted("controller elected")
+        broker.world.fact(Reigns(broker.world.now, broker.id, self._session.id, elected.epoch))
+        self.fails = False
+        await super()._lead(elected)
+
+    async def _process(self, term: KafkaController, store: StoreSession, queued: QueuedEvent) -> None:
+        if self.fails:
+            raise RepliesLost
+        await super()._process(term, store, queued)
+
+
+class Candidate:
+    """One session of one broker process."""
+
+    def __init__(self, world: Simulation, controller: ObservedController) -> None:
+        self._world = world
+        self.controller = controller
+
+    @property
+    def term(self) -> KafkaController | None:
+        return self.controller.term
+
+    def note(self, event: Event) -> None:
+        self.controller.note(event)
+
+    def ask(self, event: Event, told: Callable[[Any], None]) -> None:
+        self._world.beside(self._ask, event, told)
+
+    async def _ask(self, event: Event, told: Callable[[Any], None]) -> None:
+        result = None
+        with suppress(NotController, StaleBrokerEpoch, BrokerNotAvailable, ValueError):
+            result = await self.controller.ask(event)
+        told(result)
+
+    def fail_term(self) -> None:
+        self.controller.fails = True
+        self.note(AutoPreferredElection())

@@ -1,64 +1,145 @@
-"""A world of whole servers of the store, with controllers around them as they are shipped."""
+"""A simulated cluster of store servers with controllers around it, as shipped."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import Any, Final
 
+import zab
 from harness.checkers import ALL, Checker
-from harness.checkers.controller.facts import Fact
-from harness.faults import Script
+from harness.checkers.ghost import Violation
+from harness.checkers.service import NoCrash
+from harness.faults import Depart, Op, Script
 from harness.outcome import Outcome
-from harness.worlds.controller.people import topic_ids
-from harness.worlds.controller.ruling import ruling, with_rulers
+from harness.worlds.controller.administration import topic_ids
+from harness.worlds.controller.settled import ROUNDS_MS, acting_controller, unhinder, unsettled, with_controllers_judged
+from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
+from harness.worlds.cores.liveness import PROMISE, Liveness
+from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.controller.broker import Broker
-from harness.worlds.stack.controller.liveness import ControllerLiveness
-from harness.worlds.stack.controller.observed_controller import listening
-from harness.worlds.stack.controller.workload import ControllerWorkload
-from harness.worlds.stack.store.world import StoreWorld
+from harness.worlds.stack.controller.process import BrokerProcess, BrokersWorld, Life
+from harness.worlds.stack.controller.session import StoreClient
+from harness.worlds.stack.simulation import listening
+from harness.worlds.stack.store.world import StoreLiveness, StoreWorkload
+from kraft_controller.core.store_requests import StoreRequests
+from kraft_controller.runtime.store_session import StoreSession
+
+ADMINISTRATOR: Final = 900
+SESSION_MS: Final = 4_000
+WRONG: Final = ("illegal_transition", "damaged")
+"""Notes of controllers that no run gives reason for."""
 
 
-class ControllerWorld(StoreWorld):
+class ControllerWorkload(StoreWorkload, CoreWorkload):
+    def __init__(self, world: ControllerWorld) -> None:
+        same: Any = world
+        super().__init__(same)
+        self._stack = world
+        self._administrator = StoreClient(world, world.recorder, ADMINISTRATOR)
+
+    def perform(self, op: Op, _: object) -> None:
+        if isinstance(op, Depart):
+            self._depart(op)
+        else:
+            super().perform(op, _)
+
+    def _ask(self, work: Any) -> None:
+        """Ask once: work with an unknown outcome is not repeated."""
+        if self._administrator.alive is None:
+            same: Any = self._administrator
+            self.clients[ADMINISTRATOR] = same
+            self._administrator.begin(SESSION_MS)
+        self._stack.beside(self._do, self._administrator.alive, work)
+
+    @staticmethod
+    async def _do(session: zab.Session, work: StoreRequests[Any]) -> None:
+        try:
+            await StoreSession(session).run(work)
+        except zab.ZabError:
+            pass
+
+    def _depart(self, op: Depart) -> None:
+        same: Any = self._who(op)
+        broker: BrokerProcess | None = same
+        if broker is not None and broker.now is not None:
+            self._stack.beside(self._leave_and_return, broker, broker.now, op.down_ms)
+
+    async def _leave_and_return(self, broker: BrokerProcess, life: Life, down_ms: int) -> None:
+        await life.leave()
+        if broker.now is life:
+            broker.end()
+            self._stack.start_later(broker, down_ms)
+
+
+class ControllerLiveness(StoreLiveness):
+    """After the last fault: the store as always, and then brokers that agree, and nothing left undone."""
+
+    def __init__(self, world: ControllerWorld) -> None:
+        super().__init__(world)
+        self._controller_world = world
+        self.bound_ms += ROUNDS_MS + 4 * world.session_ms
+
+    def begin(self) -> None:
+        world = self._controller_world
+        unhinder(world.brokers.values(), world.start_later)
+        super().begin()
+
+    def _unequal(self, leader: CoreServer) -> str | None:
+        world = self._controller_world
+        holds: Any = world.servers[leader.id].machine
+        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
+        missing = unsettled(holds.store.tree.nodes, replicas, world.script.brokers)
+        if missing is not None:
+            self.promise, what = missing
+            return what
+        self.promise = PROMISE
+        return super()._unequal(leader)
+
+
+class ControllerWorld(BrokersWorld):
     workload: ControllerWorkload
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.facts: list[Fact] = []
         self.new_id = topic_ids()
-        self.session_ms = 6 * script.knobs.tick_ms
         super().__init__(script, trace=trace, checkers=checkers)
-        self.brokers = {number: Broker(self, number) for number in range(1, script.brokers + 1)}
+        self.brokers = {number: self.make_broker(number) for number in range(1, script.brokers + 1)}
         for broker in self.brokers.values():
             self.add(broker.store_client)
+
+    def make_broker(self, number: int) -> BrokerProcess:
+        return Broker(self, number)
 
     def make_workload(self) -> ControllerWorkload:
         return ControllerWorkload(self)
 
-    def make_liveness(self) -> ControllerLiveness:
+    def make_liveness(self) -> Liveness:
         return ControllerLiveness(self)
 
     def run(self) -> Outcome:
-        with listening(self):
+        with listening("kraft_controller", logging.INFO, self._controller_logged):
             return super().run()
 
     def push_script(self) -> None:
         super().push_script()
         for broker in self.brokers.values():
-            self.push(50_000 + int(broker.random.random() * 100_000), self._start_broker, broker, None)
+            self.push(50_000 + int(broker.random.random() * 100_000), self.start_broker, broker, None)
 
-    @staticmethod
-    def _start_broker(broker: Broker, _: None) -> None:
-        broker.start()
-
-    def start_later(self, broker: Broker, wait_ms: int) -> None:
-        self.push(self.now + wait_ms * 1_000, self._start_broker, broker, None)
-
-    def controller(self) -> Broker | None:
-        return ruling(self.brokers.values())
-
-    # -- the end -----------------------------------------------------------------------------------------
-
-    def fact(self, fact: Fact) -> None:
-        if not self.over:
-            self.facts.append(fact)
+    def controller(self) -> BrokerProcess | None:
+        return acting_controller(self.brokers.values())
 
     def outcome(self) -> Outcome:
-        return with_rulers(super().outcome(), self.facts)
+        return with_controllers_judged(super().outcome(), self.facts)
+
+    def _controller_logged(self, record: logging.LogRecord) -> None:
+        """Record the notes of controllers, and report what should not be."""
+        words = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            self.violated(Violation(NoCrash.promise, f"{words}: {record.exc_info[1]!r}"))
+        if record.msg != "%s %s" or not isinstance(record.args, tuple):
+            return
+        event = str(record.args[0])
+        self.counted(f"controller {event}")
+        self.record(0, "controller", 0, words)
+        if event in WRONG:
+            self.violated(Violation(NoCrash.promise, f"a controller notes: {words}"))

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import trio
 
@@ -16,25 +16,23 @@ from harness.faults import Step
 from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
-from harness.worlds.recorded import SETTINGS, Hearing, Recorded, RecordedSession
+from harness.worlds.recorded import SETTINGS, Ignored, Recorded, RecordedSession, Recorder
+from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.store.server import CLIENT_PORT, host_of
 from zab.client.dialing import Address, Outside
 from zab.core.errors import ZabError
 from zab.runtime.waiter import Waiter
-
-if TYPE_CHECKING:
-    from harness.worlds.stack.store.world import StoreWorld
-    from zab.session.watch_manager import WatchManager
+from zab.session.watch_manager import WatchManager
 
 TIMEOUT_MS: Final = 1_000
-"""What a client asks for that begins a session on its own account."""
+"""The timeout of sessions that a client begins because an operation needs one."""
 IMPATIENT: Final = 0.08
-"""Of so many calls the caller is cancelled in the midst of it, if they go on for long enough."""
+"""The share of calls whose caller is cancelled, if they take long enough."""
 PATIENCE_MS_MAX: Final = 60
 
 
 class ClientPlace:
-    """The place of a client in the network, where numbers of servers are positive."""
+    """The owner of a client's ends in the network. Numbers of servers are positive, of clients negative."""
 
     dead = False
 
@@ -52,16 +50,16 @@ def address_of(server: int) -> Address:
 
 
 class Client:
-    def __init__(self, world: StoreWorld, number: int) -> None:
+    def __init__(self, world: Simulation, recorder: Recorder, number: int) -> None:
         self.world = world
         self.id = number
-        self.tape = world.tape
+        self.recorder = recorder
         self.server = 0
         """Where it is connected, or was last."""
         self.session: RecordedSession | None = None
         self.leaving = self.vanished = False
         self.open = 0
-        """So many calls somebody waits for."""
+        """Calls that a caller waits for."""
         self.place = ClientPlace(number)
         self._user = ""
         self._random = Random(f"{world.script.seed}/client/{number}")
@@ -78,7 +76,7 @@ class Client:
 
     @property
     def settled(self) -> bool:
-        """It has its session, or none, and nothing is open."""
+        """It is connected or has no session, and no call is open."""
         return not self.leaving and not self.open and (self.connected or self.alive is None)
 
     @property
@@ -88,9 +86,9 @@ class Client:
         return f"client {self.id} is {where}, {self.open} calls open{', leaving' if self.leaving else ''}"
 
     @property
-    def book(self) -> WatchManager:
+    def watch_manager(self) -> WatchManager:
         assert self.session is not None
-        return self.session.book
+        return self.session.watch_manager
 
     # -- its way to a server ---------------------------------------------------------------------------
 
@@ -120,7 +118,7 @@ class Client:
         return session
 
     async def _keep(self, session: RecordedSession) -> None:
-        """Connected, for as long as it lives."""
+        """Keep it connected for as long as it lives."""
         try:
             await session.connector.run()
         except Exception as error:
@@ -129,7 +127,7 @@ class Client:
     # -- what the script says --------------------------------------------------------------------------
 
     def connect(self, server: Any, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
-        """Who it is, each of its sessions says from its beginning: one that lives stays who it was."""
+        """Begin a session, or move the one that it has, which keeps its user. `late_ms`: see `Net.left`."""
         if self.vanished or self.leaving:
             return
         self._user = user_name(user) or self._user
@@ -142,27 +140,27 @@ class Client:
             session.connector.cut(address_of(server.id))
 
     def ask(self, steps: Sequence[Step]) -> None:
-        """One that has no session begins one."""
+        """Ask, in a new session if it has none."""
         if self.vanished or self.leaving:
             return
-        request = request_of(steps, self.tape.calls + 1)
+        request = request_of(steps, self.recorder.calls + 1)
         impatient = self._random.random() < IMPATIENT
         patience_s = self._random.random() * PATIENCE_MS_MAX / 1_000
-        # What somebody wanted to watch who was cancelled, nobody knows: whether it fires is not judged, nor tried.
+        # Whether a watch of a cancelled call fires is not specified, so such calls are not cancelled.
         call, waiter = self._submit(request)
         self.world.beside(self._wait, call, waiter, patience_s if impatient and not request.watch else float("inf"))
 
     def _submit(self, request: Request) -> tuple[Recorded, Waiter]:
         session = self.alive or self.begin(TIMEOUT_MS, None)
-        self.tape.calls += 1
+        self.recorder.calls += 1
         waiter = Waiter()
-        call = Recorded(request, self.tape.calls, waiter.done, Hearing() if request.watch else None)
+        call = Recorded(request, self.recorder.calls, waiter.done, Ignored() if request.watch else None)
         session.machine.submit(call)
         self.open += 1
         return call, waiter
 
     async def _wait(self, call: Recorded, waiter: Waiter, patience_s: float) -> None:
-        """As `RemoteSession` does for its caller."""
+        """Wait as `RemoteSession` does for its caller."""
         session = self.session
         assert session is not None
         try:
@@ -180,7 +178,7 @@ class Client:
             self.open -= 1
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
-        """Ask, and wait until it is known what became of it."""
+        """Ask, and wait for the outcome."""
         _, waiter = self._submit(request)
         try:
             return await waiter.wait(), None
@@ -204,7 +202,7 @@ class Client:
         self.leaving = False
 
     def vanish(self) -> bool:
-        """It neither hears nor is heard until it is back."""
+        """Cut it off until it is back. Return whether it was there."""
         if self.vanished:
             return False
         self.vanished, self._back = True, trio.Event()

@@ -1,10 +1,11 @@
-"""A world of whole servers of the store, with real clients around them."""
+"""A simulated cluster of store servers with real clients: what they are asked, and what must come true at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import trio
 from attrs import evolve
 
 from harness.changes import changes_of_batch
@@ -13,23 +14,30 @@ from harness.checkers.store import ended_early, quotas
 from harness.checkers.store.case import Case
 from harness.checkers.store.judge import kept
 from harness.faults import Script
-from harness.history import Event, History, Jump
+from harness.history import Event, History, Jump, Request
 from harness.outcome import Outcome
-from harness.worlds.cores.liveness import PROMISE
-from harness.worlds.cores.store.checks import committed
+from harness.script.workload import has_lists
+from harness.worlds.cores.liveness import PROMISE, Liveness
+from harness.worlds.cores.server import Server as CoreServer
+from harness.worlds.cores.store.checks import committed, exactly_once, owned, same_counts, same_lists
+from harness.worlds.cores.store.client_service import TICKS_MAX
+from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS, ONCE
+from harness.worlds.cores.store.server_deletions import left_over, timely
 from harness.worlds.cores.store.simulator import INSTEAD, with_cause
 from harness.worlds.cores.store.workload import StoreWorkload as CoreWorkload
-from harness.worlds.recorded import Tape
+from harness.worlds.recorded import Recorder
+from harness.worlds.stack.members import EveryWorkload, World
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.client import Client
-from harness.worlds.stack.store.liveness import StoreLiveness
 from harness.worlds.stack.store.server import StoreLife
-from harness.worlds.stack.world import EveryWorkload, World
+from zab.core.errors import OutcomeUnknown
 from zab.core.zxid import ServerId, Zxid
+from zab.session.session_errors import StoreError
+from zab.store.paths import ROOT, SYSTEM, child_of
 
 
-class StoreTape(Tape):
-    """Of a world: when that is over, nothing is seen any more."""
+class StoreRecorder(Recorder):
+    """Records nothing more when the run is over."""
 
     def __init__(self, world: StoreWorld) -> None:
         super().__init__(lambda: world.now)
@@ -47,33 +55,127 @@ class StoreWorkload(EveryWorkload, CoreWorkload):
     def client(self, number: int) -> Any:
         client = self.clients.get(number)
         if client is None:
-            same: Any = self.world
-            made: Any = Client(same, number)
+            world: Any = self.world
+            made: Any = Client(world, world.recorder, number)
             client = self.clients[number] = made
         return client
+
+
+class Reader(Client):
+    """Reads every node once, the children of a node side by side: the time must not grow with the number of nodes."""
+
+    done = False
+
+    async def read(self) -> None:
+        await self._insist(Request("sync", ROOT))
+        async with trio.open_nursery() as nursery:
+            await self._read(ROOT, nursery)
+        self.done = True
+
+    async def _read(self, path: str, nursery: trio.Nursery) -> None:
+        await self._insist(Request("get", path))
+        for name in await self._insist(Request("children", path)) or ():
+            if (child := child_of(path, name)) != SYSTEM:
+                nursery.start_soon(self._read, child, nursery)
+
+    async def _insist(self, request: Request) -> Any:
+        while True:
+            found, error = await self.outcome(request)
+            if error is None:
+                return found[0] if request.op == "children" else found
+            if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown) and self.alive is not None:
+                return None  # that there is no such node is an answer, too
+
+
+class StoreLiveness(Liveness):
+    """After the last fault: servers as always, and the clients have their sessions and their watches again.
+
+    Then a client with a fresh session reads everything behind a sync, so that few outcomes stay unknown.
+    """
+
+    def __init__(self, world: StoreWorld) -> None:
+        same: Any = world
+        super().__init__(same)
+        self._store_world = world
+        self._reader: Reader | None = None
+        self._lists = has_lists(world.script.ops)
+        self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
+
+    def begin(self) -> None:
+        for client in self._store_world.clients():
+            client.come_back()
+        super().begin()
+
+    def _unwritten(self) -> str | None:
+        """The new write is the one that makes the session of the reader."""
+        world = self._store_world
+        for client in world.clients():
+            if client is not self._reader and not client.settled:
+                return client.state
+        if self._reader is None:
+            number = max((client.id for client in world.clients()), default=0) + 1
+            self._reader = Reader(world, world.recorder, number)
+            world.add(self._reader)
+            world.beside(self._reader.read)
+        return None if self._reader.done else "the last reader has not been told of all nodes"
+
+    def _unequal(self, leader: CoreServer) -> str | None:
+        missing = super()._unequal(leader)
+        if missing is not None:
+            return missing
+        world = self._store_world
+        for client in world.clients():
+            if client.connected and (missed := self._unwatched(client)):
+                return f"client {client.id} watches {missed}, and its server does not know"
+        holds: Any = leader.machine
+        still = left_over(holds.store.tree.nodes, world.servers[leader.id].clock.wall_ms())
+        if still is not None:
+            return still
+        exactly_once(world.ghost)
+        timely(world.ghost)
+        machines: list[tuple[int, Any]] = [(each.id, each.machine) for each in world.servers[1:] if each.up]
+        for number, machine in machines:
+            owned(number, machine)
+        alike: Any = [each for each in machines if each[1].zxid == leader.machine.zxid]
+        same_lists(alike)
+        same_counts(alike)
+        return None
+
+    def _unwatched(self, client: Client) -> list[str]:
+        """Return the watches that the client has and its server does not."""
+        server = self._store_world.servers[client.server]
+        life = server.now
+        assert isinstance(life, StoreLife)
+        assert client.session is not None
+        connection: Any = life.store.clients.sessions.attached.get(client.session.id) if server.up else None
+        watches = life.store.machine.watches
+        return [
+            f"{path} ({kind.name.lower()})"
+            for paths, kind in zip(client.watch_manager.lists(), KINDS, strict=True)
+            for path in paths
+            if (connection is None or not watches.has(path, connection, kind)) and not (self._lists and kind in ONCE)
+        ]
 
 
 class StoreWorld(World):
     workload: StoreWorkload
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.tape = StoreTape(self)
+        self.recorder = StoreRecorder(self)
         self._jumps: list[Jump] = []
-        self.prepared: dict[int, int] = {}
+        self._prepared: dict[int, int] = {}
         """By the zxid of a transaction: what its leader had applied when it made it."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     def life(self, server: Server) -> StoreLife:
-        return StoreLife(server)
+        return StoreLife(server, self._prepared)
 
     def make_workload(self) -> StoreWorkload:
         same: Any = self
         return StoreWorkload(same)
 
-    def make_liveness(self) -> StoreLiveness:
+    def make_liveness(self) -> Liveness:
         return StoreLiveness(self)
-
-    # -- what clients see ------------------------------------------------------------------------------
 
     def clients(self) -> list[Client]:
         found: Iterable[Any] = self.workload.clients.values()
@@ -88,17 +190,17 @@ class StoreWorld(World):
 
     def history(self) -> History:
         changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self.tape.events), tuple(changes), tuple(self._jumps))
+        return History(tuple(self.recorder.events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """What the clients saw is judged when it is over, as in the world of cores."""
-        outcome = evolve(super().outcome(), acknowledged=self.tape.acknowledged)
+        """Judge the history of the clients at the end, as in the simulator of cores."""
+        outcome = evolve(super().outcome(), acknowledged=self.recorder.acknowledged)
         if outcome.promise not in (None, PROMISE):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
         case = Case.of(outcome.history)
         verdict = kept(case)
-        if verdict.held:  # all have one clock here, and clients can tell by it who was ended too early
+        if verdict.held:  # all have one clock here, so clients can tell whether a session was ended too early
             early = ended_early(case.history)
-            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *early))
+            verdict = evolve(verdict, broken=(*quotas.check(case, self._prepared), *early))
         return with_cause(outcome, verdict)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from harness.checkers.records.history import ALL, Acked, Event, History, Sent
 
 
-class Tape:
+class Recorder:
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.events: list[Event] = []
         self.calls = 0
         self.producers = 0
         self.complete = False
+        """Everything was read back at the end."""
         self._settled: int | None = None
         self.now_us = now_us
 
@@ -20,26 +21,27 @@ class Tape:
         self.events.append(event)
 
     def add_late(self, event: Event) -> None:
-        """What nobody saw when it was."""
+        """Add an event that no client saw when it happened, also after the run."""
         self.events.append(event)
 
     def settled(self) -> None:
-        """From now on nothing is lost any more."""
+        """Nothing is lost from now on."""
         if self._settled is None:
             self._settled = self.now_us()
 
     def settled_us(self) -> int:
-        """When; or that it never came to that."""
+        """Return the time of `settled`, or of the last event if the run did not come to it."""
         if self._settled is not None:
             return self._settled
         return max((event.at for event in self.events), default=0)
 
     def call(self) -> int:
-        """Another number for each."""
+        """Return the next number of a call."""
         self.calls += 1
         return self.calls
 
     def producer(self) -> int:
+        """Return the next number of a producer identity."""
         self.producers += 1
         return self.producers
 
@@ -48,10 +50,10 @@ class Tape:
         return sum(isinstance(event, Acked) for event in self.events)
 
     def acknowledged_at(self) -> list[int]:
-        """When somebody was told that all in sync have it."""
+        """Return the times of the acknowledgements of writes with acks=all."""
         all_in_sync = {event.call for event in self.events if isinstance(event, Sent) and event.acks == ALL}
         return [event.at for event in self.events if isinstance(event, Acked) and event.call in all_in_sync]
 
     def history(self) -> History:
-        """By their times: who is a process of his own tells late what he has seen, though in his order."""
+        """Return the events by their times: a client in its own process reports late, though in its own order."""
         return History(tuple(sorted(self.events, key=lambda event: event.at)), self.complete)

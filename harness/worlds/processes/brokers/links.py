@@ -1,54 +1,48 @@
-"""Who reaches whom, by which address: every way leads through a proxy of its own.
+"""The addresses of brokers: every link between them, from clients and to the store leads through a proxy of its own.
 
-To the fabric of the proxies a broker is a number behind those of the servers, and another one where it hears and gives
-orders. So it can be cut off from other brokers, from controllers, from clients and from the store, each by itself.
+In the fabric of the proxies a broker has a number behind those of the servers, and another for the commands of
+controllers. So it can be cut off from other brokers, from controllers, from clients and from the store, each by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-from harness.worlds.processes.places import CLIENT_PORT, Places
+import trio
+
+from harness.worlds.processes.addresses import CLIENT_PORT, Addresses
+from harness.worlds.processes.nemesis import Way, both_ways
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
-
-if TYPE_CHECKING:
-    import trio
 
 BROKERS: Final = 100
 """Where the numbers of brokers begin."""
-ORDERS: Final = 500
-"""Where their numbers begin as those who give orders and hear them."""
+CONTROL: Final = 500
+"""Where their numbers for commands of controllers begin."""
 CLIENTS: Final = 250
 CLIENTS_PORT: Final = 22_092
 BROKERS_PORT: Final = 22_093
-ORDERS_PORT: Final = 22_094
-
-Way = tuple[int, int]
+CONTROL_PORT: Final = 22_094
 
 
 def name_of(broker: int) -> str:
     return f"b{broker}"
 
 
-def both(one: int, others: Iterable[int]) -> list[Way]:
-    return [way for other in others if other != one for way in ((one, other), (other, one))]
-
-
-class Wires:
-    def __init__(self, places: Places, network: Fabric, brokers: int, servers: range) -> None:
+class Links:
+    def __init__(self, addresses: Addresses, network: Fabric, brokers: int, servers: range) -> None:
         self.brokers = range(1, brokers + 1)
         self.servers = servers
-        self._places = places
+        self._addresses = addresses
         self._network = network
 
     # -- addresses -----------------------------------------------------------------------------------
 
     def own(self, broker: int) -> str:
-        return self._places.own(BROKERS + broker)
+        return self._addresses.own(BROKERS + broker)
 
     def _seen(self, by: int, sid: int) -> str:
-        found = self._places.seen(by, sid)
+        found = self._addresses.seen(by, sid)
         assert found is not None, "proxies are on loopback"
         return found
 
@@ -56,11 +50,11 @@ class Wires:
         return self._seen(CLIENTS, BROKERS + broker)
 
     def store(self, broker: int) -> str:
-        """As this broker reaches it."""
+        """Return the connection string of the store for this broker."""
         return ",".join(f"{self._seen(BROKERS + broker, sid)}:{CLIENT_PORT}" for sid in self.servers)
 
     def names(self, broker: int) -> dict[str, str]:
-        """As this broker is to find the others, and itself."""
+        """Return the addresses of all brokers, itself included, for this broker."""
         return {
             name_of(each): self.own(each) if each == broker else self._seen(BROKERS + broker, BROKERS + each)
             for each in self.brokers
@@ -85,25 +79,25 @@ class Wires:
             for other in self.brokers:
                 if other != one:
                     host = self._seen(BROKERS + one, BROKERS + other)
-                    for base, port in ((BROKERS, BROKERS_PORT), (ORDERS, ORDERS_PORT)):
+                    for base, port in ((BROKERS, BROKERS_PORT), (CONTROL, CONTROL_PORT)):
                         yield Proxy(network, base + one, base + other, (self.own(other), port)), host, port
             for sid in self.servers:
-                address = (self._places.own(sid), CLIENT_PORT)
+                address = (self._addresses.own(sid), CLIENT_PORT)
                 yield Proxy(network, BROKERS + one, sid, address), self._seen(BROKERS + one, sid), CLIENT_PORT
 
-    # -- ways that a fault closes --------------------------------------------------------------------
+    # -- links that a fault blocks -------------------------------------------------------------------
 
     def to_store(self, broker: int) -> list[Way]:
-        return both(BROKERS + broker, self.servers)
+        return both_ways(BROKERS + broker, self.servers)
 
-    def to_orders(self, broker: int) -> list[Way]:
-        return both(ORDERS + broker, (ORDERS + each for each in self.brokers))
+    def to_control(self, broker: int) -> list[Way]:
+        return both_ways(CONTROL + broker, (CONTROL + each for each in self.brokers))
 
     def to_data(self, broker: int) -> list[Way]:
-        return both(BROKERS + broker, (CLIENTS, *(BROKERS + each for each in self.brokers)))
+        return both_ways(BROKERS + broker, (CLIENTS, *(BROKERS + each for each in self.brokers)))
 
     def between(self, one: int, other: int) -> list[Way]:
-        return [*both(BROKERS + one, [BROKERS + other]), *both(ORDERS + one, [ORDERS + other])]
+        return [*both_ways(BROKERS + one, [BROKERS + other]), *both_ways(CONTROL + one, [CONTROL + other])]
 
-    def said_by(self, broker: int) -> list[Way]:
+    def sent_by(self, broker: int) -> list[Way]:
         return [way for way in self.to_data(broker) if way[0] == BROKERS + broker]

@@ -1,25 +1,36 @@
-"""Sockets that are ends of the world's network. Trio makes its streams and listeners of them as of any others.
+"""The environment of a broker's process, as the script decides it: network, threads, clocks, chance, directories.
 
-Whose socket it is, is known by the task that makes it: everything in a process belongs to that process.
+The broker is the one that is shipped, and asks the machine where it likes; so for the time of a run the machine itself
+answers otherwise. Sockets are ends of the simulated network, of which Trio makes its streams and listeners as of any
+others. The task that makes a socket tells whose it is. There are no threads: a job runs in the loop, after a delay by
+chance.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from random import Random
+from typing import Any, Final, Protocol
+from unittest.mock import patch
 
 import trio
 
-from harness.worlds.stack.network import End, Listener, Party
+from harness.worlds.stack.network import End, Listener, Net, Party
+from replica.storage import log_manager
+from zab.storage.disk import FolderDisk
 
-if TYPE_CHECKING:
-    from harness.worlds.stack.network import Net
+DAY_S: Final = 1_700_000_000
+"""The time of day when a run begins."""
 
 
 class Process(Protocol):
-    """Where one process stands in the network: by the host that it dials, or at which it listens."""
+    """The places of one process in the network, by the host that it dials or at which it listens."""
 
     @property
     def net(self) -> Net: ...
@@ -129,3 +140,34 @@ class VirtualSocket(trio.socket.SocketType):
             self._end.close()
         elif self._listener is not None:
             self._listener.close()
+
+
+@contextmanager
+def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], FolderDisk]) -> Iterator[None]:
+    """Replace what a process asks the machine for. `files` returns the disk behind a directory."""
+    random = Random(f"{seed}/machine")
+
+    async def in_loop(job: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
+        await trio.sleep(random.randint(*thread_us) / 1e6)
+        return job(*arguments)
+
+    def now() -> float:
+        return DAY_S + trio.current_time()
+
+    with ExitStack() as stack:
+        for where, name, instead in (
+            (trio.to_thread, "run_sync", in_loop),
+            (time, "time", now),
+            (time, "time_ns", lambda: int(now() * 1e9)),
+            (os, "urandom", random.randbytes),
+            (log_manager, "log_directory", files),
+        ):
+            stack.enter_context(patch.object(where, name, instead))
+        yield
+
+
+def use_sockets() -> None:
+    """Replace the sockets of this run of Trio from now on."""
+    sockets = Sockets()
+    trio.socket.set_custom_socket_factory(sockets)
+    trio.socket.set_custom_hostname_resolver(sockets)

@@ -1,4 +1,4 @@
-"""What people ask through nodes: topics, growth, deletions, reassignments and elections, as work on the store."""
+"""What administrators ask through nodes of the store: topics, growth, deletions, reassignments and elections."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def elect_preferred(op: ElectPreferred) -> StoreRequests[None]:
 
 
 def prepare(paths: Sequence[str]) -> StoreRequests[None]:
-    """The nodes that every broker needs, and whatever stands above them. Others may be making them, too."""
+    """Create the nodes that every broker needs, and their parents. Other brokers may be doing the same."""
     every: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")[1:]
@@ -83,7 +83,7 @@ def prepare(paths: Sequence[str]) -> StoreRequests[None]:
 
 
 def topic_ids() -> Callable[[], TopicId]:
-    """Another one each time."""
+    """Return a generator of topic ids."""
     made = 0
 
     def ident() -> TopicId:
@@ -97,4 +97,4 @@ def topic_ids() -> Callable[[], TopicId]:
 NEEDED = (
     znodes.BROKERS, znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS, "/config/topics",
 )  # fmt: skip
-"""Of what brokers make when they start, what these here need."""
+"""The nodes that brokers create when they start, as far as the harness needs them."""

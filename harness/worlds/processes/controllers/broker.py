@@ -1,7 +1,7 @@
-"""A broker without data in a process of its own: registration, candidacy, links, and a replica manager that obeys.
+"""A broker without data in a process of its own: registration, candidacy, connections, and replicas without records.
 
-`python -m bench.controller.broker ID STORE FOLDER`. What happens is said on stdout, a line of JSON each, with the time
-of the clock that all processes of this machine share.
+`python -m harness.worlds.processes.controllers.broker ID STORE FOLDER` prints a line of JSON for each event, with the
+time of the clock that all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def say(event: str, **fields: object) -> None:
     sys.stdout.flush()
 
 
-class Fake:
+class BrokerProcess:
     def __init__(self, ident: int, store: str, folder: Path) -> None:
         self.me = BrokerId(ident)
         self._store = store
@@ -50,9 +50,9 @@ class Fake:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             commands = CommandServer(ControllerCommandHandler(self._epoch, self._obey, me=self.me))
-            [ear] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-            port: int = ear.socket.getsockname()[1]
-            nursery.start_soon(trio.serve_listeners, commands.serve, [ear])
+            [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            port: int = listener.socket.getsockname()[1]
+            nursery.start_soon(trio.serve_listeners, commands.serve, [listener])
             described = Broker(
                 self.me, BrokerEpoch(0), (Endpoint("PLAINTEXT", "127.0.0.1", port),), {"PLAINTEXT": "PLAINTEXT"}
             )
@@ -89,13 +89,13 @@ class Fake:
             nursery.start_soon(self._keep_isrs, session)
 
     async def _keep_isrs(self, session: zab.Session) -> None:
-        """Whoever is alive follows, and has everything after a moment: there is nothing to be had."""
+        """Write the ISRs. All live brokers follow, and catch up after a moment, as there is nothing to copy."""
         while True:
             await trio.sleep(LOOKS_S)
             now_ms = int(trio.current_time() * 1_000)
             for where, isr in self.replicas.wishes(now_ms, self._fetches).items():
                 role = self.replicas.roles.get(where)
-                if role is not None:  # it may have been told to stop while another was written
+                if role is not None:  # it may have been stopped while another was written
                     await self._write(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -107,7 +107,7 @@ class Fake:
         try:
             await session.set(path, znodes.partition_state(wished), version=wished.version)
         except (zab.BadVersion, zab.NoNode):
-            return  # somebody has decided on it, and a command is on its way
+            return  # the controller has decided, and a command is on its way
         except zab.OutcomeUnknown:
             await session.sync(path)
         try:
@@ -120,5 +120,9 @@ class Fake:
         await session.create(f"{znodes.ISR_CHANGES}/isr_change_", note, sequential=True)
 
 
+def main() -> None:
+    trio.run(BrokerProcess(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])).run)
+
+
 if __name__ == "__main__":
-    trio.run(Fake(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])).run)
+    main()

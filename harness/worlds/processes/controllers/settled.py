@@ -1,19 +1,18 @@
-"""What must be true of three brokers when they have come to rest: all of them, or without one that stays away.
+"""What must be true of three brokers when they have settled: of all of them, or without one that stays away.
 
-Without one, this is all that may be missing: a move that leads to it stays as far as it has come, and so does one of a
-partition that only it has; nobody leads such a partition; and it is in no ISR but in those where it is the last.
+Without one, only this may be missing: a reassignment to it stays unfinished, and so does one of a partition that only
+it holds; such a partition has no leader; and it is in no ISR but in those where it is the last.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from attrs import define, field
 
 import zab
-from bench.controller.processes import Brokers
 from kraft_controller.core.names import NOBODY, BrokerId, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
@@ -23,19 +22,21 @@ _REFUSED: Final = re.compile(
     r"^reassignment_refused partition=(\S+) why=brokers \[([\d, ]+)\] are not alive", re.MULTILINE
 )
 _REGISTERED: Final = '"event": "registered"'
+Logs = Callable[[int], str]
+"""Returns all that a broker has logged."""
 
 
 @define
 class Wanted:
-    """What people have asked for, and what was seen of epochs."""
+    """What was requested, and the epochs that were seen."""
 
     replicas: dict[TopicPartition, tuple[BrokerId, ...]] = field(factory=dict)
     before: dict[TopicPartition, tuple[BrokerId, ...]] = field(factory=dict)
-    """Of what was asked to move in this round."""
+    """The former replicas of the partitions that are reassigned in this round."""
     dead: set[int] = field(factory=set)
-    """Who was killed in this round."""
+    """Brokers that were killed in this round."""
     logs: Mapping[int, int] = field(factory=dict)
-    """How much each broker had said when this round began."""
+    """The length of each log when this round began."""
     epochs: dict[tuple[TopicId | None, TopicPartition], int] = field(factory=dict)
     controller_epoch: int = 0
     made: int = 0
@@ -45,10 +46,12 @@ class Wanted:
     def begin(self, logs: Mapping[int, int]) -> None:
         self.before, self.dead, self.logs = {}, set(), logs
 
-    def was_refused(self, where: TopicPartition, fakes: Brokers) -> bool:
-        """In this round, and for no other reason than that somebody was not there: he had been killed, or has
-        registered anew since, as who loses his short session on a crowded machine."""
-        said = {ident: self.said(ident, fakes) for ident in IDS}
+    def was_refused(self, where: TopicPartition, logs: Logs) -> bool:
+        """Return whether a controller reported in this round that it refused the reassignment, as a broker was away.
+
+        That broker was killed, or has registered anew since: on a busy machine it may lose its short session.
+        """
+        said = {ident: self.said(ident, logs) for ident in IDS}
         away = self.dead | {ident for ident, text in said.items() if _REGISTERED in text}
         return any(
             named == str(where) and set(map(int, dead.split(","))) <= away
@@ -56,13 +59,13 @@ class Wanted:
             for named, dead in _REFUSED.findall(text)
         )
 
-    def said(self, ident: int, fakes: Brokers) -> str:
-        """By this broker, in this round."""
-        return fakes.log(ident)[self.logs.get(ident, 0) :]
+    def said(self, ident: int, logs: Logs) -> str:
+        """Return what this broker has logged in this round."""
+        return logs(ident)[self.logs.get(ident, 0) :]
 
 
-class NotThere(Exception):
-    """It is not as it should be, yet."""
+class Unsettled(Exception):
+    """It is not as it should be yet."""
 
 
 async def controller_of(session: zab.Session) -> int | None:
@@ -72,24 +75,24 @@ async def controller_of(session: zab.Session) -> int | None:
         return None
 
 
-async def look(session: zab.Session, wanted: Wanted, fakes: Brokers, away: int | None) -> None:
+async def look(session: zab.Session, wanted: Wanted, logs: Logs, away: int | None) -> None:
     controller = await controller_of(session)
     live = {int(name) for name in await session.children(znodes.BROKERS)}
     if controller not in live or live != set(IDS) - {away}:
-        raise NotThere(f"controller {controller}, and {sorted(live)} are registered")
+        raise Unsettled(f"controller {controller}, and {sorted(live)} are registered")
     epoch = znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
     if epoch < wanted.controller_epoch:
         raise AssertionError(f"the controller's epoch was {wanted.controller_epoch}, and is {epoch}")
     wanted.controller_epoch = epoch
     if await session.exists(znodes.PREFERRED) is not None:
-        raise NotThere(f"{znodes.PREFERRED} is there")
+        raise Unsettled(f"{znodes.PREFERRED} is there")
     for path in (znodes.DELETE_TOPICS, znodes.ISR_CHANGES):
         if left := await session.children(path):
-            raise NotThere(f"{path} has {left}")
+            raise Unsettled(f"{path} has {left}")
     names = {where.topic for where in wanted.replicas}
     there = set(await session.children(znodes.TOPICS))
     if there != names:
-        raise NotThere(f"topics {sorted(there)}, and {sorted(names)} were asked for")
+        raise Unsettled(f"topics {sorted(there)}, and {sorted(names)} were asked for")
     stays: set[TopicPartition] = set()
     refused: set[TopicPartition] = set()
     for name in sorted(names):
@@ -100,7 +103,7 @@ async def look(session: zab.Session, wanted: Wanted, fakes: Brokers, away: int |
             data, stat = await session.get(znodes.state_path(where))
             state = znodes.read_partition_state(where, data, Version(stat.version))
             _look_at_state(where, held, state, away)
-            if _stays(wanted, fakes, where, held, state, away):
+            if _stays(wanted, logs, where, held, state, away):
                 stays.add(where)
             elif held.replicas != wanted.replicas[where]:
                 refused.add(where)
@@ -113,17 +116,17 @@ async def look(session: zab.Session, wanted: Wanted, fakes: Brokers, away: int |
 
 
 def _stays(
-    wanted: Wanted, fakes: Brokers, where: TopicPartition, held: Assignment, state: PartitionState, away: int | None
+    wanted: Wanted, logs: Logs, where: TopicPartition, held: Assignment, state: PartitionState, away: int | None
 ) -> bool:
-    """It is on the move, and has to be."""
+    """Return whether its reassignment is under way and cannot finish."""
     target = wanted.replicas[where]
     if held.moving:
         if held.target != target or away is None or (away not in target and state.leader != NOBODY):
-            raise NotThere(f"{where} is on the move: {held}, {target} were asked for, {away} is away: {state}")
+            raise Unsettled(f"{where} is on the move: {held}, {target} were asked for, {away} is away: {state}")
         return True
-    refused = held.replicas == wanted.before.get(where) and wanted.was_refused(where, fakes)
+    refused = held.replicas == wanted.before.get(where) and wanted.was_refused(where, logs)
     if held.replicas != target and not refused:
-        raise NotThere(f"{where} is held by {held}, and {target} were asked for")
+        raise Unsettled(f"{where} is held by {held}, and {target} were asked for")
     return False
 
 
@@ -131,9 +134,9 @@ def _look_at_state(where: TopicPartition, held: Assignment, state: PartitionStat
     if state.leader == NOBODY and state.isr == (away,):
         return
     if state.leader == NOBODY or state.leader == away or state.leader not in state.isr:
-        raise NotThere(f"{where}: {state}")
+        raise Unsettled(f"{where}: {state}")
     if set(state.isr) != set(held.replicas) - {away}:
-        raise NotThere(f"{where}: {state}, and {held.replicas} hold it; {away} is away")
+        raise Unsettled(f"{where}: {state}, and {held.replicas} hold it; {away} is away")
 
 
 def _look_at_epoch(wanted: Wanted, ident: TopicId | None, where: TopicPartition, state: PartitionState) -> None:
@@ -144,10 +147,10 @@ def _look_at_epoch(wanted: Wanted, ident: TopicId | None, where: TopicPartition,
 
 
 async def _look_at_request(session: zab.Session, stays: set[TopicPartition]) -> None:
-    """Of what people asked for only that is left which cannot be done."""
+    """Only reassignments that cannot finish may be left in the request."""
     try:
         left = znodes.read_reassignment((await session.get(znodes.REASSIGN))[0])
     except zab.NoNode:
         return
     if not left or set(left) - stays:
-        raise NotThere(f"{znodes.REASSIGN} asks for {dict(left)}, and {sorted(stays)} have to stay")
+        raise Unsettled(f"{znodes.REASSIGN} asks for {dict(left)}, and {sorted(stays)} have to stay")

@@ -1,8 +1,7 @@
-"""Where the servers of a run live, by address. On loopback every server sees the others at addresses of its own.
+"""The addresses of the servers of a run. On loopback every server reaches the others at addresses of its own.
 
-`s2` is 127.net.1.2 to server 1, and 127.net.3.2 to server 3: at each a proxy listens, so that the run knows who
-dials whom, while the lines of the membership are the same everywhere and go from server to server as they are. To
-itself a server is 127.net.0.sid; there it listens.
+`s2` is 127.net.1.2 to server 1, and 127.net.3.2 to server 3. A proxy listens at each, so that the run can tell the
+links apart, while the lines of the membership are the same everywhere. Server `sid` itself listens at 127.net.0.sid.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ QUORUM_PORT: Final = 21_888
 ELECTION_PORT: Final = 23_888
 CLIENT_PORT: Final = 22_181
 ADMIN_PORT: Final = 28_080
-"""Below the ports that the system gives away by itself."""
+"""Below the ephemeral ports."""
 
 _NETS: Final = range(64, 255)
 _CLAIM: Final = ("254.254", 21_000)
@@ -27,28 +26,28 @@ def name_of(sid: int) -> str:
     return f"s{sid}"
 
 
-class Places(Protocol):
+class Addresses(Protocol):
     def own(self, sid: int) -> str:
-        """Where this server listens."""
+        """Return where this server listens."""
         ...
 
     def seen(self, by: int, sid: int) -> str | None:
-        """Where a proxy listens that leads from one server to the other; None where there is none."""
+        """Return where the proxy from one server to the other listens; None if there is no proxy."""
         ...
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
-        """As this server is to find the others, and itself."""
+        """Return the addresses of all servers, itself included, for this server."""
         ...
 
     def command(self, sid: int) -> list[str]:
-        """What stands in front of the command that starts this server."""
+        """Return what stands before the command that starts this server."""
         ...
 
     def close(self) -> None: ...
 
 
 class Loopback:
-    """A part of 127.0.0.0/8 that no other run on this machine has."""
+    """A part of 127.0.0.0/8 that no other run on this machine uses."""
 
     def __init__(self) -> None:
         for net in _NETS:
@@ -78,6 +77,6 @@ class Loopback:
         self._claim.close()
 
 
-def member(places: Places, sid: int, role: Role = Role.PARTICIPANT) -> Server:
-    """Its line in the membership."""
-    return Server(ServerId(sid), name_of(sid), QUORUM_PORT, ELECTION_PORT, role, places.own(sid), CLIENT_PORT)
+def member(addresses: Addresses, sid: int, role: Role = Role.PARTICIPANT) -> Server:
+    """Return its line in the membership."""
+    return Server(ServerId(sid), name_of(sid), QUORUM_PORT, ELECTION_PORT, role, addresses.own(sid), CLIENT_PORT)

@@ -1,0 +1,157 @@
+"""Injects the faults of brokers, which stand among the operations of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import trio
+
+from harness.faults import (
+    Blackout,
+    BounceBroker,
+    BreakDisk,
+    CutBroker,
+    Depart,
+    KillBroker,
+    LoseController,
+    LosePower,
+    LoseStore,
+    Op,
+    PartBrokers,
+    PauseBroker,
+    SlowBroker,
+    WipeBroker,
+)
+from harness.history import Request
+from harness.script.brokers import CONTROLLER
+from harness.worlds.processes.brokers.broker import Broker
+from harness.worlds.processes.brokers.fleet import ASK_S, LOOK_S, Fleet
+from harness.worlds.processes.nemesis import Injector
+
+LEAVE_S: Final = 60.0
+"""The time that a broker has for a controlled shutdown."""
+LOST: Final = "/harness-lost-"
+"""Nodes of the store that mark the loss of a broker's disk."""
+InSync = Callable[[], Awaitable[None]]
+
+
+class BrokersNemesis(Injector):
+    """`in_sync` waits until all replicas are."""
+
+    def __init__(self, fleet: Fleet, in_sync: InSync) -> None:
+        super().__init__(fleet.cluster)
+        self.departing = 0
+        self._fleet = fleet
+        self._in_sync = in_sync
+        self._one_departs = trio.Lock()
+
+    def perform(self, op: Op) -> bool:
+        """Return whether it is a fault."""
+        if type(op) in _TARGETED:
+            self.cluster.beside(self._strike, op)
+        elif isinstance(op, Depart):
+            self.departing += 1
+            self.cluster.always(self._depart, op)
+        elif isinstance(op, Blackout):
+            for broker in self._fleet.brokers.values():
+                if broker.up:
+                    self.cluster.beside(self.kill, broker, op.down_ms)
+        elif isinstance(op, PartBrokers):
+            one, other = self._fleet.numbered(op.broker), self._fleet.numbered(op.other)
+            if one != other:
+                self.cluster.counted("hit PartBrokers")
+                self.cluster.beside(self.block, self._fleet.links.between(one, other), op.for_ms)
+        else:
+            return False
+        return True
+
+    async def _strike(self, op: Any) -> None:
+        broker = await self._target(op.broker)
+        if broker is not None and broker.up:
+            self.cluster.counted(f"hit {type(op).__name__}")
+            await _TARGETED[type(op)](self, op, broker)
+
+    async def _target(self, number: int) -> Broker | None:
+        found = await self._fleet.controller() if number == CONTROLLER else self._fleet.numbered(number)
+        return None if found is None else self._fleet.brokers.get(found)
+
+    # -- processes and disks ---------------------------------------------------------------------------
+
+    async def _kill(self, op: Any, broker: Broker) -> None:
+        await self.kill(broker, getattr(op, "down_ms", 0))
+
+    async def _depart(self, op: Depart) -> None:
+        """Restart a broker in good order, as an operator does: one at a time, and only if all replicas are in sync."""
+        async with self._one_departs:
+            await self._in_sync()
+            broker = await self._target(op.broker)
+            if broker is not None and broker.up:
+                self.cluster.counted("hit Depart")
+                await self.stop(broker, LEAVE_S)
+                await self.cluster.sleep(op.down_ms)
+                self.cluster.revive(broker)
+            await self._in_sync()
+        self.departing -= 1
+
+    async def _pause(self, op: PauseBroker, broker: Broker) -> None:
+        await self.pause(broker, op.for_ms)
+
+    async def _wipe(self, op: WipeBroker, broker: Broker) -> None:
+        broker.kill()
+        await broker.gone()
+        await self._mark_loss(broker)
+        broker.lose_disk()
+        await self.down(broker, op.down_ms)
+
+    async def _mark_loss(self, broker: Broker) -> None:
+        """Mark the loss in the store's history, where it divides the elections before it from those after it."""
+        mark = Request("create", f"{LOST}{broker.sid}-{broker.starts}", b"%d" % broker.sid)
+        while True:
+            leader = self.cluster.leader()
+            if leader is not None and leader.serves:
+                with trio.move_on_after(ASK_S):
+                    await self.cluster.insist(leader.sid, mark)
+                    return
+            await trio.sleep(LOOK_S)
+
+    async def _break_disk(self, op: BreakDisk, broker: Broker) -> None:
+        """Let a call fail once, or the disk be full for so long. A broker without another disk ends of that."""
+        self.cluster.excused.add(broker)
+        broker.fail_disk(op.error, op.nth - 1)
+        try:
+            await self.cluster.sleep(op.down_ms)
+        finally:
+            if broker.up and broker.disk_fails and op.error != "full":
+                self.cluster.excused.discard(broker)  # the call was not made
+            broker.heal()
+        self.cluster.revive(broker)
+
+    # -- the network -----------------------------------------------------------------------------------
+
+    async def _lose_store(self, op: LoseStore, broker: Broker) -> None:
+        await self.block(self._fleet.links.to_store(broker.sid), op.for_ms)
+
+    async def _lose_controller(self, op: LoseController, broker: Broker) -> None:
+        await self.block(self._fleet.links.to_control(broker.sid), op.for_ms)
+
+    async def _cut(self, op: CutBroker, broker: Broker) -> None:
+        await self.block(self._fleet.links.to_data(broker.sid), op.for_ms)
+
+    async def _slow(self, op: SlowBroker, broker: Broker) -> None:
+        await self.slow(self._fleet.links.sent_by(broker.sid), op.more_ms, op.for_ms)
+
+
+_TARGETED: Final[dict[type, Callable[[Any, Any, Broker], Awaitable[None]]]] = {
+    KillBroker: BrokersNemesis._kill,
+    LosePower: BrokersNemesis._kill,
+    BounceBroker: BrokersNemesis._kill,
+    WipeBroker: BrokersNemesis._wipe,
+    BreakDisk: BrokersNemesis._break_disk,
+    PauseBroker: BrokersNemesis._pause,
+    LoseStore: BrokersNemesis._lose_store,
+    LoseController: BrokersNemesis._lose_controller,
+    CutBroker: BrokersNemesis._cut,
+    SlowBroker: BrokersNemesis._slow,
+}
+FAULTS: Final = (*_TARGETED, Depart, Blackout, PartBrokers)

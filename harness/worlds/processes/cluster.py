@@ -1,0 +1,296 @@
+"""A cluster of real servers and their clients: what runs, what is known of it, and how to start and ask it.
+
+Nothing is left running: each process is ended by its own id when its task ends, and all tasks end with the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import trio
+from attrs import define
+
+from harness.faults import JOINING, Reconfigure, Script
+from harness.history import Request
+from harness.quorums import decide
+from harness.script.checks import grouped
+from harness.trace import Trace
+from harness.worlds.processes.addresses import CLIENT_PORT, ELECTION_PORT, QUORUM_PORT, Addresses, member
+from harness.worlds.processes.clients import Client
+from harness.worlds.processes.configuration import Pace
+from harness.worlds.processes.proxy import Address, Fabric, Proxy
+from harness.worlds.processes.server import Server, ServerProcess
+from harness.worlds.processes.uptime import Uptime
+from harness.worlds.recorded import Recorder
+from zab.core.ensemble import Ensemble, Role
+from zab.core.errors import ZabError
+
+Tell = Callable[[str], None]
+
+NO_DEATH: Final = "no server ends by itself"
+NO_HANG: Final = "no server hangs"
+OPERATOR: Final = 1_000
+ADMIN: Final = 900
+"""Where the numbers of clients begin that read the servers when all is healed, and that change the membership."""
+SESSION_MS: Final = 30_000
+"""The timeout of clients that are not the script's: they must outlast its faults."""
+END_S: Final = 20
+"""The time that a server needs at most to end."""
+LOOK_S: Final = 0.02
+
+
+def servers_of(script: Script) -> range:
+    """Return the numbers of all servers that there may ever be."""
+    joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
+    return range(1, max([script.servers, *joining]) + 1)
+
+
+@define
+class Options:
+    """How a script is run. A millisecond of the script takes `scale` real ones."""
+
+    trace: bool = False
+    scale: float = 1.0
+    tell: Tell = lambda words: None
+    network: Fabric | None = None
+    mutant: str | None = None
+
+
+class Cluster:
+    def __init__(self, script: Script, folder: Path, addresses: Addresses, options: Options) -> None:
+        self.script = script
+        self.folder = folder
+        self.addresses = addresses
+        self.options = options
+        self.scale = options.scale
+        self.pace = Pace.of(script, options.scale)
+        self.random = Random(f"processes/{script.seed}")
+        self.network = options.network or Fabric(Random(f"network/{script.seed}"))
+        self.trace = Trace() if options.trace else None
+        self.counts: dict[str, int] = {}
+        self.promise: str | None = None
+        self.what = ""
+        self.broken_at_ms = 0
+        self.epochs: set[int] = set()
+        self.excused: set[ServerProcess] = set()
+        """Servers whose disk was told to fail: they may stop, and need not be able to start."""
+        self.healed = False
+        self.recovered_ms = 0
+        self.now_ms_at_end = 0
+        self.sids = servers_of(script)
+        self.servers = {sid: Server(sid, folder / f"server{sid}", addresses, self._notified) for sid in self.sids}
+        groups, weights = grouped(script)
+        roles = [Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER for sid in range(1, script.servers + 1)]
+        founders = tuple(member(addresses, sid, role) for sid, role in enumerate(roles, start=1))
+        self.founders = Ensemble(founders, groups=groups, weights=weights)
+        self.members = self.founders
+        self.recorder = Recorder(self.now)
+        self.uptime = Uptime(self.servers, self.is_quorum, self.now)
+        self.clients: dict[int, Client] = {}
+        self._proxies: dict[int, tuple[Proxy, str]] = {}
+        self._began: float | None = None
+        self._seen = trio.Event()
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery
+        self._beside: trio.Nursery
+
+    # -- time, and what was seen -----------------------------------------------------------------------
+
+    def now(self) -> int:
+        """Return the microseconds of the script's time since the run began."""
+        return 0 if self._began is None else round((time.monotonic() - self._began) * 1e6 / self.scale)
+
+    @property
+    def began(self) -> float:
+        """The begin by the monotonic clock, which all processes of a machine share."""
+        assert self._began is not None
+        return self._began
+
+    async def sleep(self, ms: float) -> None:
+        """Sleep for so many milliseconds of the script's time."""
+        await trio.sleep(ms * self.scale / 1000)
+
+    def record(self, server: int, verb: str, other: int, what: object) -> None:
+        if self.trace is not None:
+            self.trace.acts.append((self.now(), server, verb, other, what))
+
+    def counted(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def broken(self, promise: str, what: str) -> None:
+        """Report a violation. The first one counts, and ends the run."""
+        if self.promise is None:
+            self.promise, self.what, self.broken_at_ms = promise, what, self.now() // 1_000
+            self.record(0, "violation", 0, f"{promise}: {what}")
+            self._scope.cancel()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for something that the servers say of themselves."""
+        while not holds():
+            await self._seen.wait()
+
+    def _look(self) -> None:
+        self.uptime.looked()
+        self._seen.set()
+        self._seen = trio.Event()
+
+    def _notified(self, server: Any, said: dict[str, Any]) -> None:
+        event = str(said.get("event"))
+        self.counted(event)
+        if event == "role":
+            role = server.role
+            if role is not None:
+                self.record(server.sid, "is", 0, f"{role.state.lower()} in epoch {role.epoch}, serving {role.serving}")
+                if role.leads and role.serving:
+                    self.epochs.add(role.epoch)
+            self._look()
+
+    # -- the members -----------------------------------------------------------------------------------
+
+    def leader(self) -> Server | None:
+        return self.uptime.leader()
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        leader = self.leader()
+        return self.members.voters if leader is None or not leader.voters else leader.voters
+
+    def is_quorum(self, sids: Collection[int], voters: Collection[int] | None = None) -> bool:
+        """Decide by these voters, or by the current ones. Groups stay as they were founded."""
+        groups = [group.members for group in self.founders.groups]
+        return decide(self.voters if voters is None else voters, groups, self.founders.weights, sids)
+
+    def members_are(self, ensemble: Ensemble) -> None:
+        if ensemble.version > self.members.version:
+            self.members = ensemble
+
+    async def all_serve(self, waits_for: list[str]) -> None:
+        """Wait until all members serve under one leader."""
+        waits_for[0] = f"servers {list(self.members.by_id)} to serve"
+
+        def holds() -> bool:
+            leader = self.leader()
+            return leader is not None and all(self.servers[sid].serves_under(leader.sid) for sid in self.members.by_id)
+
+        await self.until(holds)
+
+    def join(self, sid: int, ensemble: Ensemble) -> None:
+        """Start a new server as an observer, so that it can be added to the membership."""
+        server = self.servers[sid]
+        if not server.founded:
+            self._found(server, [*ensemble.servers, member(self.addresses, sid, Role.OBSERVER)], founds=False)
+        self.revive(server)
+
+    def _found(self, server: Server, members: Any, *, founds: bool) -> None:
+        server.found(self.script, self.pace, members, self.sids, founds=founds, mutant=self.options.mutant)
+
+    # -- clients ---------------------------------------------------------------------------------------
+
+    def client(self, number: int) -> Client:
+        """Return the client of this number, which has a proxy of its own."""
+        found = self.clients.get(number)
+        if found is None:
+            proxy, host = self._proxies[number]
+            found = self.clients[number] = Client(number, self.recorder, proxy, host, self._nursery)
+        return found
+
+    def connected(self, number: int, sid: int) -> Client:
+        """Return the client, with a session at this server."""
+        client = self.client(number)
+        client.connect(sid, self.client_address(sid), SESSION_MS)
+        return client
+
+    def client_address(self, sid: int) -> Address:
+        return self.addresses.own(sid), CLIENT_PORT
+
+    async def insist(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
+        """Ask until an answer comes. A refusal is one, too."""
+        while True:
+            found, error = await self.connected(clients + sid, sid).outcome(request)
+            if error is None or hasattr(error, "code"):
+                return found
+            assert isinstance(error, ZabError), error
+            await trio.sleep(LOOK_S)
+
+    async def _open_proxies(self) -> None:
+        """Open all proxies there will ever be, before the first process starts."""
+        for one in self.sids:
+            for other in self.sids:
+                seen = self.addresses.seen(one, other)
+                if one != other and seen is not None:
+                    for port in (QUORUM_PORT, ELECTION_PORT):
+                        address = (self.addresses.own(other), port)
+                        proxy = Proxy(self.network, one, other, address, lossy=port == ELECTION_PORT)
+                        await proxy.listen(seen, port)
+                        self._nursery.start_soon(proxy.run)
+        for number in self._client_numbers():
+            proxy = Proxy(self.network, -number, 0, None)
+            host, port = await proxy.listen("127.0.0.1")
+            self._proxies[number] = proxy, f"{host}:{port}"
+            self._nursery.start_soon(proxy.run)
+
+    def _client_numbers(self) -> list[int]:
+        asking = {op.client for op in self.script.ops if hasattr(op, "client")}
+        return sorted(asking.union(self.sids, (base + sid for base in (ADMIN, OPERATOR) for sid in self.sids)))
+
+    # -- processes -------------------------------------------------------------------------------------
+
+    def beside(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Run at the same time as all else, until all is healed."""
+        self._beside.start_soon(act, *arguments)
+
+    def always(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Run at the same time as all else, to the end of the run."""
+        self._nursery.start_soon(act, *arguments)
+
+    def processes(self) -> list[ServerProcess]:
+        return list(self.servers.values())
+
+    def revive(self, server: ServerProcess) -> None:
+        if not server.up:
+            self.record(server.sid, "is started", 0, None)
+            self._nursery.start_soon(self._live, server, server.wanted())
+
+    async def _live(self, server: ServerProcess, life: int) -> None:
+        code = await server.live(life)
+        self._look()
+        if code is None:
+            return
+        self.record(server.sid, "has ended", 0, str(code))
+        how = server.asked_to_end
+        if how == "kill":
+            return
+        if how == "terminate" and code in (0, -15):  # -15: before it had installed its signal handler
+            self._left(server)
+        elif how == "terminate":
+            self.broken(NO_DEATH, f"{server} was told to end, and did with {code}: {server.last_words()}")
+        elif server in self.excused and code == 1:
+            self.counted("disk failed")
+            self._disk_failed(server)
+        else:
+            self.broken(NO_DEATH, f"{server} ended with {code}: {server.last_words()}")
+
+    def _left(self, server: ServerProcess) -> None:
+        """It has ended in good order."""
+
+    def _disk_failed(self, server: ServerProcess) -> None:
+        """It has ended because its disk failed."""
+        self.excused.discard(server)
+        if self.healed:
+            self.revive(server)
+
+    async def end_all(self, servers: list[ServerProcess], within_s: float) -> None:
+        """Stop these servers at once, so that none leads the others on while they end."""
+        running = [server for server in servers if server.up]
+        for server in running:
+            server.terminate()
+        with trio.move_on_after(within_s):
+            for server in running:
+                await server.gone()
+        for server in running:
+            if server.up:
+                self.broken(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")

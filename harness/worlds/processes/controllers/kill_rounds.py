@@ -1,0 +1,230 @@
+"""`kill -9` of the controller while it reassigns replicas, deletes topics or takes over, and a look at everything.
+
+Three servers of the store and three brokers without data, all processes. After each kill the broker is started again,
+and before the next one the following must come true: every partition is led by a live broker in sync, all of its
+replicas are where they were requested and in sync, nothing is left of any request, and no epoch has gone back. A
+reassignment to a broker that was down before it began may have been refused, if a controller reports that.
+
+In some rounds the broker stays away until the others are done without it: see `settled`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import trio
+from attrs import define, field
+
+import zab
+from harness.exceptions import interrupts_bare
+from harness.faults import Script
+from harness.worlds.processes.addresses import CLIENT_PORT, Addresses, Loopback
+from harness.worlds.processes.cluster import END_S, Options
+from harness.worlds.processes.controllers.settled import IDS, Unsettled, Wanted, controller_of, look
+from harness.worlds.processes.run import World
+from harness.worlds.processes.server import Notify, ServerProcess
+from harness.worlds.processes.verdict import outcome_of
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from kraft_controller.core.state import Assignment
+from kraft_controller.wire import znodes
+
+STAYS_AWAY: Final = "reassignment, and stays away"
+DEATHS: Final = ("reassignment", "deletion", "failover", STAYS_AWAY)
+PARTITIONS: Final = 4
+TOPICS: Final = 3
+WITHIN_S: Final = 120.0
+STRIKES_S: Final = 0.12
+"""The controller is killed at the latest so long after the request."""
+DOWN_S: Final = 0.3
+BROKERS: Final = 100
+"""Where the addresses of brokers begin."""
+
+
+@define
+class Figures:
+    wanted: Wanted = field(factory=Wanted)
+    settled_s: dict[str, list[float]] = field(factory=lambda: {kind: [] for kind in DEATHS})
+    """From each kill until everything was as it should be."""
+    kills: Counter[str] = field(factory=Counter)
+    wrong: str = ""
+
+
+class BrokerWithoutData(ServerProcess):
+    kind = "broker"
+
+    def __init__(self, ident: int, folder: Path, addresses: Addresses, notify: Notify) -> None:
+        super().__init__(ident, folder, "arguments", addresses, notify)
+
+    def prepare(self, store: str) -> None:
+        self._prepare("broker-without-data", f"{self.sid} {store} {self.folder}", {}, None)
+
+    def _forget(self) -> None:
+        """Nothing is known of it but its log."""
+
+    def _read(self, line: str) -> None:
+        if line.startswith("Traceback"):
+            self.tracebacks.append(line)
+
+    def state(self) -> str:
+        return f"broker {self.sid} {'up' if self.up else 'down'}"
+
+
+class KillWorld(World):
+    def __init__(
+        self, rounds: int, seed: int, folder: Path, addresses: Addresses, options: Options, tell: Callable[[str], None]
+    ) -> None:
+        super().__init__(Script(seed, machine="store"), folder, addresses, options)
+        self.figures = Figures()
+        self.brokers = {
+            ident: BrokerWithoutData(ident, folder / f"broker{ident}", addresses, self._notified) for ident in IDS
+        }
+        self._rounds = rounds
+        self._chance = Random(seed)
+        self._tell = tell
+        self._wanted = self.figures.wanted
+        self._hosts = ",".join(f"{addresses.own(sid)}:{CLIENT_PORT}" for sid in self.sids)
+        self._session: zab.Session
+
+    def processes(self) -> list[ServerProcess]:
+        return [*super().processes(), *self.brokers.values()]
+
+    def log(self, ident: int) -> str:
+        return (self.brokers[ident].folder / "log").read_text(errors="replace")
+
+    async def _begin(self) -> None:
+        await super()._begin()
+        for broker in self.brokers.values():
+            broker.prepare(self._hosts)
+            self.revive(broker)
+
+    async def _play(self) -> None:
+        figures, wanted = self.figures, self._wanted
+        async with zab.connect(self._hosts, timeout_ms=30_000) as self._session:
+            await self._until_settled()
+            for number in range(self._rounds):
+                kind = DEATHS[number % len(DEATHS)]
+                while len({where.topic for where in wanted.replicas}) < TOPICS:
+                    await self._create()
+                    await self._until_settled()
+                which = f"round {number + 1} of {self._rounds}, {kind}"
+                try:
+                    took = await self._round(kind)
+                except Unsettled as missing:
+                    figures.wrong = f"{which}: {missing}"
+                    return
+                if took is not None:
+                    figures.settled_s[kind].append(took)
+                news = "nobody was the controller" if took is None else f"all as it should be after {took:.1f} s"
+                counts = f"{wanted.refused} moves refused, {wanted.stayed} stayed"
+                self._tell(f"{which}: {news} (so far {sum(figures.kills.values())} kills, {counts})")
+
+    async def _stop(self) -> None:
+        await self.end_all(list(self.brokers.values()), END_S)
+        await super()._stop()
+
+    # -- one round -------------------------------------------------------------------------------------
+
+    async def _round(self, kind: str) -> float | None:
+        """Return the time until everything was as it should be; None if there was no controller to be killed."""
+        self._wanted.begin({ident: len(self.log(ident)) for ident in IDS})
+        await self._request(kind)
+        # If the broker stays away, some moves are to have begun.
+        await trio.sleep(self._chance.random() * STRIKES_S * (3 if kind == STAYS_AWAY else 1))
+        victim = await controller_of(self._session)
+        if victim is None:
+            await self._until_settled()
+            return None
+        began = time.monotonic()
+        self._kill(victim)
+        self.figures.kills[kind] += 1
+        if kind == "failover":
+            await self._kill_the_next(victim)
+        if kind == STAYS_AWAY:
+            await self._until_settled(away=victim)
+        await trio.sleep(self._chance.random() * DOWN_S)
+        for broker in self.brokers.values():
+            self.revive(broker)
+        await self._until_settled()
+        return time.monotonic() - began
+
+    def _kill(self, ident: int) -> None:
+        self.brokers[ident].kill()
+        self._wanted.dead.add(ident)
+
+    async def _kill_the_next(self, before: int) -> None:
+        """Kill the next controller while it takes over."""
+        with trio.move_on_after(WITHIN_S):
+            while (found := await controller_of(self._session)) in (None, before):  # noqa: ASYNC110 - it asks
+                await trio.sleep(0.005)
+            await trio.sleep(self._chance.random() * STRIKES_S)
+            if self.brokers[found].up:
+                self._kill(found)
+
+    async def _create(self) -> None:
+        wanted, chance = self._wanted, self._chance
+        wanted.made += 1
+        name = f"t{wanted.made}"
+        held = {}
+        for number in range(PARTITIONS):
+            first, factor = chance.randrange(len(IDS)), chance.randint(1, len(IDS))
+            replicas = tuple(BrokerId(IDS[(first + place) % len(IDS)]) for place in range(factor))
+            held[number] = Assignment(replicas)
+            wanted.replicas[TopicPartition(name, number)] = replicas
+        await self._session.create(znodes.topic_path(name), znodes.topic(TopicId(f"T{wanted.made:021}"), held))
+
+    async def _request(self, kind: str) -> None:
+        wanted, chance = self._wanted, self._chance
+        if kind.startswith("reassignment"):
+            moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+            for where, replicas in wanted.replicas.items():
+                if chance.random() < 0.7:
+                    shift = chance.randint(1, len(IDS) - 1)
+                    moves[where] = tuple(BrokerId((broker - 1 + shift) % len(IDS) + 1) for broker in replicas)
+            if moves:
+                await self._session.create(znodes.REASSIGN, znodes.reassignment(moves))
+                wanted.before = {where: wanted.replicas[where] for where in moves}
+                wanted.replicas.update(moves)
+        elif kind == "deletion":
+            name = chance.choice(sorted({where.topic for where in wanted.replicas}))
+            await self._session.create(f"{znodes.DELETE_TOPICS}/{name}")
+            wanted.replicas = {where: to for where, to in wanted.replicas.items() if where.topic != name}
+
+    async def _until_settled(self, away: int | None = None) -> None:
+        until = time.monotonic() + WITHIN_S
+        while True:
+            try:
+                await self._session.sync()
+                await look(self._session, self._wanted, self.log, away)
+                return
+            except Unsettled as missing:
+                if time.monotonic() > until:
+                    logs = "".join(f"broker {ident}:\n{self._wanted.said(ident, self.log)[-3_000:]}" for ident in IDS)
+                    raise Unsettled(f"{missing}\n{logs}") from None
+            except zab.NoNode:
+                pass  # it was deleted meanwhile
+            await trio.sleep(0.05)
+
+
+def fight(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> Figures:
+    """Run the rounds. The folder is removed if nothing was wrong."""
+    folder = folder.resolve()  # processes have working directories of their own
+    folder.mkdir(parents=True)
+    addresses = Loopback()
+    try:
+        world = KillWorld(rounds, seed, folder, addresses, Options(), tell)
+        with interrupts_bare():
+            trio.run(world.main)
+    finally:
+        addresses.close()
+    figures, outcome = world.figures, outcome_of(world, clients=False)
+    if outcome.promise is not None and not figures.wrong:
+        figures.wrong = f"{outcome.promise}: {outcome.what}"
+    if not figures.wrong:
+        shutil.rmtree(folder)
+    return figures

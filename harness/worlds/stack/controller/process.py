@@ -1,0 +1,218 @@
+"""The process of a broker, whatever runs in it, and what outlives it.
+
+A life that is dead does nothing any more, at one instant: its streams are broken, and only then are its tasks
+cancelled. While it is paused nothing reaches it or leaves it, and its tasks have no turn.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from random import Random
+from typing import Any, Final, Protocol
+
+import trio
+
+from harness.checkers.controller.facts import Fact
+from harness.checkers.ghost import Violation
+from harness.checkers.service import NoCrash
+from harness.worlds.stack.controller.session import Candidate, StoreClient
+from harness.worlds.stack.scheduler import WHOSE
+from harness.worlds.stack.store.client import ClientPlace
+from harness.worlds.stack.store.world import StoreWorld
+from kraft_controller.core.names import BrokerId
+from zab.net.wakeup import Wakeup
+
+CLIENTS_FROM, CONTROL_FROM = 1_000, 2_000
+"""The places of brokers in the network: as clients of the store, and for commands of controllers."""
+PAUSE_S: Final = 0.05
+
+
+def host_of(broker: int) -> str:
+    return f"b{broker}"
+
+
+class ControlPlace(ClientPlace):
+    """The place where one life of a broker receives commands, and from where it sends them as the controller."""
+
+    def __init__(self, broker: int) -> None:
+        super().__init__(CONTROL_FROM + broker)
+        self.dead = False
+
+
+class Life(Protocol):
+    """One process."""
+
+    scope: trio.CancelScope
+    control: ControlPlace
+    killed: bool
+    ending: bool
+
+    @property
+    def candidate(self) -> Candidate | None: ...
+    async def run(self) -> None: ...
+    async def leave(self) -> None:
+        """Ask the controller to move leaders away."""
+
+
+class BrokersWorld(StoreWorld):
+    """A cluster of the store with brokers around it."""
+
+    brokers: dict[int, Any]
+
+    def __init__(self, script: Any, **how: Any) -> None:
+        self.facts: list[Fact] = []
+        self.session_ms = 6 * script.knobs.tick_ms
+        super().__init__(script, **how)
+
+    def fact(self, fact: Fact) -> None:
+        if not self.over:
+            self.facts.append(fact)
+
+    def start_later(self, broker: Any, wait_ms: int) -> None:
+        self.push(self.now + wait_ms * 1_000, self.start_broker, broker, None)
+
+    @staticmethod
+    def start_broker(broker: BrokerProcess, _: None) -> None:
+        broker.start()
+
+
+class BrokerProcess:
+    def __init__(self, world: BrokersWorld, number: int) -> None:
+        self.world = world
+        self.id = BrokerId(number)
+        self.random = Random(f"{world.script.seed}/broker/{number}")
+        self.store_client = StoreClient(world, world.recorder, CLIENTS_FROM + number)
+        self.life = 0
+        self.now: Life | None = None
+        self.paused = False
+        self._unheard = self._unseen = False
+        self._wanted = self._begun = False
+        self._wakeup = Wakeup()
+
+    @abstractmethod
+    def make_life(self) -> Life: ...
+
+    def excuses(self, error: Exception) -> bool:
+        """Return whether the process may end with this error."""
+        return False
+
+    def lost(self, life: Life) -> None:
+        """Do what else the end of a life means, before its streams are broken."""
+
+    @property
+    def up(self) -> bool:
+        return self.now is not None and not self.now.ending
+
+    @property
+    def candidate(self) -> Candidate | None:
+        return None if self.now is None else self.now.candidate
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where it stands in the network."""
+        return self.store_client.place.id, self._control
+
+    @property
+    def _control(self) -> int:
+        return -(CONTROL_FROM + self.id)
+
+    # -- its lives -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it unless it runs. If it is about to end, it starts when it has."""
+        if self.up:
+            return
+        self._wanted = True
+        self._wakeup.ring()
+        if not self._begun:
+            self._begun = True
+            self.world.beside(self._live)
+
+    async def _live(self) -> None:
+        WHOSE.set(self)
+        while True:
+            while not self._wanted:
+                await self._wakeup.wait()
+            self._wanted = False
+            self.life += 1
+            self.store_client.come_back()
+            life = self.now = self.make_life()
+            try:
+                with life.scope:
+                    await life.run()
+            except Exception as error:
+                if not life.killed and not self.excuses(error):
+                    self.world.violated(Violation(NoCrash.promise, f"broker {self.id} fell over {error!r}"))
+            self._take_away(life)
+
+    def _take_away(self, life: Life) -> None:
+        if not life.control.dead:
+            self.lost(life)
+            life.control.dead = life.ending = life.killed = True
+            self.paused = False
+            self.world.still.go_on(self)
+            for place in (self.store_client.place, life.control):
+                self.world.network.crashed(place)
+            if self.now is life:
+                self.now = None
+
+    def die(self) -> None:
+        """Kill it. Its session expires when its timeout has passed."""
+        life = self.now
+        if life is not None and not life.killed:
+            self.world.record(0, f"broker {self.id}", 0, "is killed")
+            self._take_away(life)
+            life.scope.cancel()
+
+    def end(self) -> None:
+        """Stop it in good order: it closes its session, if it can."""
+        life = self.now
+        if life is not None and not life.ending:
+            self.world.record(0, f"broker {self.id}", 0, "is told to end")
+            life.ending = True
+            self.go_on()
+            life.scope.cancel()
+
+    # -- faults ----------------------------------------------------------------------------------------
+
+    def pause(self) -> bool:
+        if not self.up or self.paused:
+            return False
+        self.paused = True
+        for place in self.places:
+            self.world.network.stand_still(place)
+        self.world.still.stop(self)
+        return True
+
+    def go_on(self) -> None:
+        if self.paused:
+            self.paused = False
+            for place in self.places:
+                self.world.network.go_on(place)
+            self.world.still.go_on(self)
+
+    def lose_store(self) -> bool:
+        return self.up and self.store_client.vanish()
+
+    def find_store(self) -> None:
+        self.store_client.come_back()
+
+    @property
+    def unheard(self) -> bool:
+        """No controller can reach it, or none receives its replies."""
+        return self._unheard
+
+    @unheard.setter
+    def unheard(self, unheard: bool) -> None:
+        if unheard is self._unheard:
+            return
+        self._unheard = unheard
+        network = self.world.network
+        if unheard:
+            self._unseen = self.random.random() < 0.5
+        for other in self.world.brokers:
+            if other != self.id:
+                shut = network.clog if unheard else network.unclog
+                shut(self._control, -(CONTROL_FROM + other))
+                if self._unseen:
+                    shut(-(CONTROL_FROM + other), self._control)
