@@ -15,6 +15,7 @@ class Weighted(Protocol):
     def weight(self) -> float: ...
 
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Weighted)
 
 
@@ -44,6 +45,12 @@ class Draw:
             return FOLLOWER
         return self.upto(1, self.servers)
 
+    def server(self) -> int:
+        return self.upto(1, self.servers)
+
+    def among(self, values: Sequence[T]) -> T:
+        return values[self.upto(0, len(values) - 1)]
+
     def weighted(self, kinds: Sequence[W]) -> W:
         left = self.random.random() * sum(kind.weight for kind in kinds)
         for kind in kinds:
@@ -59,7 +66,7 @@ class Draw:
             case Short(least, most):
                 return self.short(least, most)
             case Among(values):
-                return values[self.upto(0, len(values) - 1)]
+                return self.among(values)
             case Who():
                 return self.who()
             case Sid():
@@ -69,7 +76,7 @@ class Draw:
             case Groups():
                 return self.groups()
             case Together(options):
-                return self.fields(options[self.upto(0, len(options) - 1)])
+                return self.fields(self.among(options))
 
     def fields(self, fields: Mapping[str, Value]) -> dict[str, Any]:
         made: dict[str, Any] = {}
