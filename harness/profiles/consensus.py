@@ -27,8 +27,7 @@ from harness.faults import (
     Write,
 )
 from harness.profiles.profile import QUICK, TICK, Profile, Ranges, exactly
-from harness.script.chance import Draw
-from harness.script.kinds import Short, Upto
+from harness.script.values import Draw, Short, Upto
 
 
 def _writes(length_ms: int, step_ms: int) -> list[Op]:

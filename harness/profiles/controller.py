@@ -20,9 +20,9 @@ from harness.faults import (
     Resign,
 )
 from harness.profiles.profile import QUICK, Profile, exactly
-from harness.script.brokers import WAYS
-from harness.script.chance import Draw
-from harness.script.kinds import BROKERS_MAX, TOPICS_MAX, Upto
+from harness.script.brokers import BROKERS_MAX, TOPICS_MAX
+from harness.script.names import WAYS
+from harness.script.values import Draw, Upto
 
 TOPICS: Final = range(1, TOPICS_MAX + 1)
 

@@ -35,9 +35,9 @@ from harness.faults import (
     Transact,
 )
 from harness.profiles.profile import TICK, Profile, exactly
-from harness.script.chance import Draw
-from harness.script.kinds import BROKERS_MAX, Upto
-from harness.script.partitions import PARTS
+from harness.script.brokers import BROKERS_MAX
+from harness.script.names import PARTS
+from harness.script.values import Draw, Upto
 
 # Brokers are 1 to 3, and most profiles have one partition, with a replica on each of them.
 

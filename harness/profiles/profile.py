@@ -14,8 +14,7 @@ from attrs import evolve, frozen
 
 from harness.draw import script_from_seed
 from harness.faults import Fault, Op, Script
-from harness.script.chance import Draw
-from harness.script.kinds import Upto, Value
+from harness.script.values import Draw, Upto, Value
 
 Faults: TypeAlias = Callable[[Draw, int, int], Sequence[Fault]]
 """Generates the faults from one time on; the next call follows after the gap, both in milliseconds."""

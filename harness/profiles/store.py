@@ -11,8 +11,8 @@ from attrs import evolve
 from harness.faults import FOLLOWER, LEADER, Ask, Connect, Crash, CutLinks, Fault, Isolate, Leave, Op, SlowDisk, Step
 from harness.profiles.consensus import DAMPED, NO_LOG_SYNC, fsync
 from harness.profiles.profile import QUICK, TICK, Profile, Ranges
-from harness.script.chance import Draw
-from harness.script.kinds import CHILDREN, CLIENTS_MAX, PARENTS, PATHS, Short, Upto
+from harness.script.values import Draw, Short, Upto
+from harness.script.workload import CHILDREN, CLIENTS_MAX, PARENTS, PATHS
 
 CLIENTS: Final = range(1, CLIENTS_MAX + 1)
 

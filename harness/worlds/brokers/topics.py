@@ -6,8 +6,7 @@ from typing import Final
 
 import trio
 
-from harness.script.brokers import CreateTopic
-from harness.script.partitions import AllowUnclean
+from harness.faults import AllowUnclean, CreateTopic
 from harness.worlds.brokers.consumer import WRONG
 from harness.worlds.controller.people import in_turn, name_of
 from replica.runtime.network.broker_client import Client

@@ -8,7 +8,7 @@ import pytest
 
 from harness.draw import script_from_seed
 from harness.faults import Ask, CancelMove, Connect, Overflow, Reassign, Replication, Script, Vanish, Write
-from harness.script.chance import apart
+from harness.script.values import apart
 
 
 @pytest.mark.parametrize("voters", [1, 2, 3])

@@ -13,9 +13,9 @@ from harness.members import with_server, without_server
 from harness.oracle import Service, timeline
 from harness.profiles.consensus import groups_of_voters
 from harness.quorums import in_words, is_quorum, meets_every_quorum
-from harness.script.chance import Draw
 from harness.script.checks import ScriptError
 from harness.script.reading import script as read
+from harness.script.values import Draw
 from harness.scripts import describe, dumps, loads
 from harness.worlds import world
 from harness.worlds.common import founders_of

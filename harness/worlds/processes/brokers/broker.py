@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from harness.script.partitions import Replication
+from harness.faults import Replication
 from harness.worlds.processes.brokers.wires import BROKERS_PORT, CLIENTS_PORT, ORDERS_PORT, Wires, name_of
 from harness.worlds.processes.places import Places
 from harness.worlds.processes.server import Server

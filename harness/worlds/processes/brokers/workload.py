@@ -10,6 +10,7 @@ import trio
 
 from harness.checkers.records.history import ALL
 from harness.faults import (
+    CONTROLLER,
     AllowUnclean,
     Blackout,
     BounceBroker,
@@ -36,7 +37,6 @@ from harness.faults import (
     SlowBroker,
     WipeBroker,
 )
-from harness.script.brokers import CONTROLLER
 from harness.worlds.brokers.consumer import WRONG, Consumer
 from harness.worlds.brokers.producer import Producer
 from harness.worlds.brokers.topics import allow_unclean, create
