@@ -125,23 +125,23 @@ _profile: Final = partial(Profile, machine="controller")
 
 # fmt: off
 PROFILES: Final = (
-    _profile("moves", "the controller fails during reassignments, or during changes of the replica order",
+    _profile("controller-crash-in-reassignment", "the controller fails during reassignments, or during changes of the replica order",
              ops=controller_fails_in_reassignment, brokers=BROKERS_MAX),
-    _profile("grown meanwhile", "a topic gets more partitions just when the controller reads its node for a reassignment",
+    _profile("topic-grows-in-reassignment", "a topic gets more partitions just when the controller reads its node for a reassignment",
              ops=topic_grows_in_reassignment, brokers=BROKERS_MAX),
-    _profile("gone on arrival", "one of the new replicas of a reassignment leaves the ISR just when the last one joins it",
+    _profile("replica-leaves-in-reassignment", "one of the new replicas of a reassignment leaves the ISR just when the last one joins it",
              ops=replica_leaves_in_reassignment, brokers=BROKERS_MAX, knobs={"tick_ms": exactly(100)},
              timing={**QUICK, "delay_us_max": Upto(600, 3_000), "spike_percent": Upto(10, 25),
                      "spike_us_max": Upto(60_000, 150_000)}),
-    _profile("unheard", "brokers receive commands of a new controller before the last commands of the old one",
+    _profile("stale-controller-commands", "brokers receive commands of a new controller before the last commands of the old one",
              ops=commands_held_back, brokers=4),
-    _profile("bounced", "brokers crash and restart before their sessions expire",
+    _profile("broker-restart-in-session", "brokers crash and restart before their sessions expire",
              ops=brokers_restart_in_session, brokers=4),
-    _profile("contested", "a controller that cannot reach the store receives requests, and is not notified of its successor",
+    _profile("controller-cut-off", "a controller that cannot reach the store receives requests, and is not notified of its successor",
              ops=controller_cut_off),
-    _profile("in doubt", "candidates lose the replies to their candidacies, and another candidate is elected meanwhile",
+    _profile("election-reply-lost", "candidates lose the replies to their candidacies, and another candidate is elected meanwhile",
              ops=candidates_cut_off),
-    _profile("half deleted", "controllers fail while a topic's nodes are being removed",
+    _profile("controller-crash-in-deletion", "controllers fail while a topic's nodes are being removed",
              ops=controller_fails_in_deletion, brokers=4),
 )
 # fmt: on
