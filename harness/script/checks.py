@@ -134,16 +134,16 @@ def check(script: Script) -> None:
             raise Senseless(f"script.{place}.{small}", f"{least} is more than {large}, which is {most}")
     added = {op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING}
     servers = {*range(1, script.servers + 1), *added}
-    for kind, items in (("ops", script.ops), ("faults", script.faults)):
-        for number, item in enumerate(items):
-            where = f"script.{kind}[{number}]"
-            if item.at > script.length_ms:
-                raise Senseless(f"{where}.at", f"the run ends at {script.length_ms}")
-            check_item(item, where)
-            _check_servers(item, servers, where)
-            target = getattr(item, "target", None)
-            if target is not None and target == getattr(item, "source", None) and script.servers > 1:
-                raise Senseless(f"{where}.target", f"{target} is the source, too; nothing is between it and itself")
+    places: list[tuple[str, Fault | Op]] = [(f"script.ops[{number}]", op) for number, op in enumerate(script.ops)]
+    places += [(f"script.faults[{number}]", fault) for number, fault in enumerate(script.faults)]
+    for where, item in places:
+        if item.at > script.length_ms:
+            raise Senseless(f"{where}.at", f"the run ends at {script.length_ms}")
+        check_item(item, where)
+        _check_servers(item, servers, where)
+        target = getattr(item, "target", None)
+        if target is not None and target == getattr(item, "source", None) and script.servers > 1:
+            raise Senseless(f"{where}.target", f"{target} is the source, too; nothing is between it and itself")
     asked = sum(op.count * (op.size + 16) for op in script.ops if isinstance(op, Write))
     asked += sum(len(op.request) for op in script.ops if isinstance(op, Invoke))
     if asked > BYTES_MAX:

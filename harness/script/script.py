@@ -89,5 +89,9 @@ class Script:
     faults: tuple[Fault, ...] = ()
 
     @property
+    def items(self) -> tuple[Fault | Op, ...]:
+        return (*self.faults, *self.ops)
+
+    @property
     def servers(self) -> int:
         return self.voters + self.observers

@@ -7,7 +7,6 @@ seconds is about; a script that is written by hand may contain any that make sen
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from random import Random
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -78,7 +77,6 @@ def drawn(default: Any, value: Value) -> Any:
     return attrs.field(default=default, metadata={"value": value})
 
 
-@cache
 def fields_of(kind: type) -> Mapping[str, Value]:
     """Return the values of all fields that are declared with `drawn`, in their order."""
     return {each.name: each.metadata["value"] for each in attrs.fields(kind) if "value" in each.metadata}

@@ -47,7 +47,7 @@ def describe(script: Script) -> str:
         "knobs": _differences(script.knobs, Knobs()),
     }
     lines += [f"{name} {value}" for name, value in rest.items() if value]
-    events = sorted((*script.faults, *script.ops), key=lambda item: item.at)
+    events = sorted(script.items, key=lambda item: item.at)
     return "\n".join([*lines, *(f"at {item.at:>5} ms  {describe_item(item)}" for item in events)])
 
 

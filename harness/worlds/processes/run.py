@@ -292,7 +292,7 @@ class World:
     async def _play(self) -> None:
         script = self.script
         items: list[tuple[int, int, Fault | Op]] = sorted(
-            ((item.at, number, item) for number, item in enumerate((*script.faults, *script.ops))),
+            ((item.at, number, item) for number, item in enumerate(script.items)),
             key=lambda each: each[:2],
         )
         async with trio.open_nursery() as self._beside:
