@@ -1,20 +1,19 @@
-"""From a seed to a script, quickly: the same seed gives the same script, always.
+"""From a seed to a script: the same seed always gives the same script.
 
-Swarm style: each run has a random few of the kinds of faults and operations, with its own weights, speed
-and settings, because a run in which everything happens a little seldom gets anywhere deep. The weights
-favour what leads to different histories: crashes and partitions in the middle of elections and syncs.
+Swarm testing: each run has a random few of the kinds of faults and operations, with its own weights, speed and
+settings, because a run with a little of everything seldom reaches deep states. The weights favour crashes and
+partitions during elections and synchronization.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from harness.absences import with_absences
 from harness.faults import (
     LEADER,
     MACHINES,
@@ -46,105 +45,74 @@ from harness.faults import (
     Vanish,
     When,
     Write,
+    is_users,
 )
-from harness.script.chance import Draw, apart
-from harness.script.kinds import (
+from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
+from harness.script.faults import KINDS, LOSS
+from harness.script.values import Draw, Kind, apart, fields_of
+from harness.script.workload import (
     AT_ONCE_MAX,
-    BROKER_KINDS,
-    BROKERS_MAX,
-    BROKERS_MIN,
     CLIENTS_MAX,
-    CONSUME,
     FAMILIES,
-    FAMILY,
-    FLOOD,
     FLOOD_MAX,
-    HELD_MAX,
-    KINDS,
-    LOSS,
+    FLOODS,
+    MULTI_MAX,
+    MULTI_STEPS,
     PARENTS,
-    PARTITION_KINDS,
-    PARTS,
-    PARTS_MAX,
-    PRODUCE,
-    SET_UP,
     STEPS,
-    TOPICS_MAX,
-    Kind,
 )
-from harness.script.names import is_users
+
+Item = TypeVar("Item", Fault, Op)
 
 JOINERS: Final = 2
-"""How many servers a script may add to those that it begins with."""
+"""How many servers a script may add to those at its beginning."""
 COUNTER_OF_CLIENTS_MIN: Final = 20
-"""So many transactions an epoch has room for where there are clients. Each takes one to go on with its session in a new
-epoch: with hardly more than that there is one epoch after the other, and none lasts as long as a session."""
+"""The least `counter_max` with clients. In each epoch every client needs a transaction to move its session; with hardly
+more, epochs follow each other, and none lasts as long as a session."""
 
-
-# -- faults --------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------------
 
 PROMISES: Final = tuple(
     moment
     for moment in MOMENTS
     if moment.endswith(("FollowerInfo", "LeaderInfo", "AckEpoch", "NewLeader", "AckNewLeader", "writing SaveEpochs"))
 )
-"""The moments around which two leaders could come to believe in one epoch."""
+"""The moments at which two leaders could come to lead in one epoch."""
 
 
 def _around_promises(draw: Draw, at: int) -> Fault:
-    """Short and close to each other: leadership changes hands before everybody has noticed the last change."""
     share = draw.random.random()
-    who = LEADER if draw.chance(0.6) else draw.upto(1, draw.servers)
+    who = LEADER if draw.chance(0.6) else draw.server()
     if share < 0.45:
         return Isolate(at, draw.short(20, 400), who)
     if share < 0.55:
         return CutLinks(at, who)
     if share < 0.65:
-        between = {"source": draw.who(), "target": draw.upto(1, draw.servers)}
+        between = {"source": draw.who(), "target": draw.server()}
         return OneWay(at, draw.short(20, 400), **apart(between, draw.servers))
-    moment = PROMISES[draw.upto(0, len(PROMISES) - 1)]
-    does = ("crash", "cut", "isolate", "pause", "lose disk")[draw.upto(0, 4)]
+    moment, does = draw.among(PROMISES), draw.among(("crash", "cut", "isolate", "pause", "lose disk"))
     return When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.value(LOSS))
 
 
-@frozen
-class Chosen:
-    """A kind of fault that this run has, and how often it has it."""
-
-    weight: float
-    kind: type[Any]
-
-
-def _chosen(draw: Draw) -> list[Chosen]:
-    kinds = [
-        Chosen(kind.weight * (0.3 + draw.random.random()), fault)
-        for fault, kind in KINDS.items()
-        if draw.chance(0.1 + 0.08 * min(kind.weight, 3.0))
-    ]
-    return kinds or [Chosen(1.0, next(iter(KINDS)))]
+def _varied(draw: Draw, kind: Kind) -> Kind:
+    return evolve(kind, weight=kind.weight * (0.3 + draw.random.random()))
 
 
 def _faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     if draw.chance(0.15):
         return _close_faults(draw, most, length_ms)
-    kinds = _chosen(draw)
-    total = sum(chosen.weight for chosen in kinds)
+    kinds = [_varied(draw, kind) for kind in KINDS if draw.chance(0.1 + 0.08 * min(kind.weight, 3.0))] or KINDS[:1]
     faults: list[Fault] = []
     at = draw.upto(0, 600)
     for _ in range(draw.short(1, most)):
-        # Some follow each other closely, so that one strikes while the last one is still being dealt with.
+        # Some follow closely, so that one strikes during the recovery from the last one.
         at = draw.upto(0, length_ms - 1) if draw.chance(0.4) else min(length_ms - 1, at + draw.short(1, 800))
-        left = draw.random.random() * total
-        for chosen in kinds:
-            left -= chosen.weight
-            if left <= 0:
-                faults.append(chosen.kind(at=at, **draw.fields(KINDS[chosen.kind].fields)))
-                break
-    faults.sort(key=lambda fault: fault.at)
+        faults.append(draw.one_of(kinds, at=at))
     return faults
 
 
 def _close_faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
+    """Leadership changes again before all servers have noticed the last change."""
     faults: list[Fault] = []
     at = draw.upto(min(200, length_ms - 1), min(500, length_ms - 1))
     while at < length_ms and len(faults) < most:
@@ -153,20 +121,19 @@ def _close_faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     return faults
 
 
-# -- workload ------------------------------------------------------------------------------------------
+# -- operations of the list ------------------------------------------------------------------------------
 
 
 def _change(draw: Draw, at: int) -> Op:
     share = draw.random.random()
-    if share < 0.35:
-        return Reconfigure(at, "add", draw.upto(1, draw.servers + JOINERS))
-    if share < 0.65:
-        return Reconfigure(at, "remove", LEADER if draw.chance(0.4) else draw.upto(1, draw.servers + JOINERS))
-    change = "observe" if share < 0.8 else "promote"
-    return Reconfigure(at, change, LEADER if draw.chance(0.2) else draw.upto(1, draw.servers + JOINERS))
+    change, leader = ("add", 0.0) if share < 0.35 else ("remove", 0.4) if share < 0.65 else ("observe", 0.2)
+    if share >= 0.8:
+        change = "promote"
+    who = LEADER if leader and draw.chance(leader) else draw.upto(1, draw.servers + JOINERS)
+    return Reconfigure(at, change, who)
 
 
-def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+def _list_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     barriers = draw.random.random() * 0.4 if draw.chance(0.6) else 0.0
     changes = draw.random.random() * (0.2 if draw.chance(0.7) else 0.7) if draw.chance(0.35) else 0.0
     snapshots = 0.03 if draw.chance(0.3) else 0.0
@@ -178,20 +145,19 @@ def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         at = draw.upto(begin, length_ms - 1)
         share = draw.random.random()
         if share < barriers:
-            ops.append(Barrier(at, LEADER if draw.chance(0.5) else draw.upto(1, draw.servers)))
+            ops.append(Barrier(at, LEADER if draw.chance(0.5) else draw.server()))
         elif share < barriers + changes:
             ops.append(_change(draw, at))
         elif share < barriers + changes + snapshots:
             ops.append(Snapshot(at, draw.upto(0, draw.servers)))
         else:
             ops.append(Write(at, draw.short(1, largest), draw.short(0, size)))
-    ops.sort(key=lambda op: op.at)
     return ops
 
 
 def _together(ops: Sequence[Op], most: int) -> list[Op]:
-    """The same transactions, of which some are asked for with an earlier one: they go to the log as one batch, as
-    they do wherever clients ask faster than a disk syncs."""
+    """Merge transactions into earlier writes of up to so many: a batch of the log, as when clients write faster than a
+    disk syncs."""
     gathered: list[Op] = []
     batch: Write | None = None
     place = 0
@@ -206,64 +172,56 @@ def _together(ops: Sequence[Op], most: int) -> list[Op]:
     return gathered
 
 
-# -- clients of the store ------------------------------------------------------------------------------
+# -- clients of the store --------------------------------------------------------------------------------
 
 
-def _step(draw: Draw, kinds: Sequence[Kind]) -> Step:
-    return Step(**draw.fields(draw.weighted(kinds).fields))
-
-
-def _asked(draw: Draw, at: int, client: int, multis: float) -> Ask:
+def _ask(draw: Draw, at: int, client: int, multis: float) -> Ask:
     if draw.chance(multis):
-        return Ask(at, client, tuple(_step(draw, PARTS) for _ in range(draw.upto(2, PARTS_MAX))))
-    return Ask(at, client, (_step(draw, STEPS),))
+        return Ask(at, client, tuple(draw.one_of(MULTI_STEPS) for _ in range(draw.upto(2, MULTI_MAX))))
+    return Ask(at, client, (draw.one_of(STEPS),))
 
 
 def _at_once(draw: Draw, at: int, client: int, other: int) -> list[Op]:
-    """One client or two ask all at once about a node and its child: most is outstanding when the rest is judged."""
-    family = FAMILY[FAMILIES[draw.upto(0, len(FAMILIES) - 1)]]
+    """One client or two send several requests about a node and its child, most of which are outstanding at once."""
+    family = draw.among(FAMILIES)
     count = draw.upto(2, AT_ONCE_MAX)
-    return [Ask(at, other if draw.chance(0.2) else client, (_step(draw, family),)) for _ in range(count)]
+    return [Ask(at, other if draw.chance(0.2) else client, (draw.one_of(family),)) for _ in range(count)]
 
 
 def _hearsay(draw: Draw, at: int, client: int, other: int, length_ms: int) -> list[Op]:
-    """One writes, and as soon as it is told tells another by a way that no server sees, who wants to be shown it."""
-    path = PARENTS[draw.upto(0, len(PARENTS) - 1)]
-    ops: list[Op] = [Ask(at, client, (Step("set", path),))]
-    for wait in (4, 6, 8, 11, 15, 20):
-        ops.append(Ask(min(length_ms - 1, at + wait), other, (Step("sync", path),)))
-    return ops
+    """A client writes, and another one syncs right after the reply, to read that write."""
+    path = draw.among(PARENTS)
+    syncs = (Ask(min(length_ms - 1, at + wait), other, (Step("sync", path),)) for wait in (4, 6, 8, 11, 15, 20))
+    return [Ask(at, client, (Step("set", path),)), *syncs]
 
 
 def _flood(draw: Draw, at: int, client: int, other: int) -> list[Op]:
-    """A client writes as fast as it can, and leaves whoever lags behind far behind; somebody watches that."""
-    parent = PARENTS[draw.upto(0, len(PARENTS) - 1)]
-    watch = Step("watch", parent, watch=("persistent", "recursive")[draw.upto(0, 1)])
+    """A client writes as fast as it can, and another one watches; servers that lag fall far behind."""
+    parent = draw.among(PARENTS)
+    watch = Step("watch", parent, watch=draw.among(("persistent", "recursive")))
     before = max(0, at - draw.short(30, 300))
-    flood = [Ask(at, client, (_step(draw, FLOOD[parent]),)) for _ in range(draw.upto(FLOOD_MAX // 4, FLOOD_MAX))]
+    flood = [Ask(at, client, (draw.one_of(FLOODS[parent]),)) for _ in range(draw.upto(FLOOD_MAX // 4, FLOOD_MAX))]
     return [Ask(before, other, (watch,)), *flood]
 
 
-def _timeout(draw: Draw) -> int:
-    """Of a session. Most are short for a run of a few seconds, so that some come to their end in it."""
-    return draw.short(4, 20) * 100
+def _connect(draw: Draw, at: int, client: int) -> Connect:
+    """Most sessions are short for a run of a few seconds, so that some expire."""
+    return Connect(at, client, draw.server(), draw.short(4, 20) * 100)
 
 
-def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
-    """Clients who connect, ask, now and then move to another server, vanish, or leave and come again."""
+def _store_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+    """Clients connect, send requests, and now and then move to another server, vanish, or leave and return."""
     clients = draw.upto(1, CLIENTS_MAX)
     multis = 0.25 * draw.random.random() if draw.chance(0.6) else 0.0
     moves = 0.12 * draw.random.random() if draw.chance(0.6) else 0.0
-    gone = 0.01 + 0.05 * draw.random.random() if draw.chance(0.6) else 0.0
-    changes = 0.05 if draw.chance(0.15) else 0.0
-    snapshots = 0.02 if draw.chance(0.3) else 0.0
-    at_once = 0.06 * draw.random.random() if draw.chance(0.4) else 0.0
-    floods = 0.02 if draw.chance(0.25) else 0.0
-    hearsay = 0.03 if draw.chance(0.3) else 0.0
+    gone = moves + (0.01 + 0.05 * draw.random.random() if draw.chance(0.6) else 0.0)
+    changes = gone + (0.05 if draw.chance(0.15) else 0.0)
+    snapshots = changes + (0.02 if draw.chance(0.3) else 0.0)
+    at_once = snapshots + (0.06 * draw.random.random() if draw.chance(0.4) else 0.0)
+    floods = at_once + (0.02 if draw.chance(0.25) else 0.0)
+    hearsay = floods + (0.03 if draw.chance(0.3) else 0.0)
     begin = min(draw.upto(20, 300), length_ms - 1)
-    ops: list[Op] = []
-    for client in range(1, clients + 1):
-        ops.append(Connect(begin, client, draw.upto(1, draw.servers), _timeout(draw)))
+    ops: list[Op] = [_connect(draw, begin, client) for client in range(1, clients + 1)]
     soon = min(begin + 200, length_ms - 1)
     ops += [Ask(soon, 1, (Step("create", path),)) for path in PARENTS]
     first = len(ops)
@@ -273,110 +231,141 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         at, client = draw.upto(soon, length_ms - 1), draw.upto(1, clients)
         share = draw.random.random()
         if share < moves:
-            ops.append(Connect(at, client, draw.upto(1, draw.servers), _timeout(draw)))
-        elif share < moves + gone:
+            ops.append(_connect(draw, at, client))
+        elif share < gone:
             ops += _goes(draw, soon, at, client, length_ms)
-        elif share < moves + gone + changes:
+        elif share < changes:
             ops.append(_change(draw, at))
-        elif share < moves + gone + changes + snapshots:
+        elif share < snapshots:
             ops.append(Snapshot(at, draw.upto(0, draw.servers)))
-        elif share < moves + gone + changes + snapshots + at_once:
+        elif share < at_once:
             ops += _at_once(draw, at, client, draw.upto(1, clients))
-        elif share < moves + gone + changes + snapshots + at_once + floods:
+        elif share < floods:
             ops += _flood(draw, at, client, draw.upto(1, clients))
-        elif share < moves + gone + changes + snapshots + at_once + floods + hearsay:
+        elif share < hearsay:
             ops += _hearsay(draw, at, client, draw.upto(1, clients), length_ms)
         else:
-            ops.append(_asked(draw, at, client, multis))
-    del ops[first + most :]
-    ops.sort(key=lambda op: op.at)
-    return ops
+            ops.append(_ask(draw, at, client, multis))
+    return ops[: first + most]
 
 
 def _goes(draw: Draw, soon: int, at: int, client: int, length_ms: int) -> list[Op]:
     if draw.chance(0.35):
-        # Long enough for its session to end, and back early enough to be told so before all is healed.
+        # Its session expires, and it is back before the healing.
         away_ms = draw.upto(700, 2_000)
         return [Vanish(max(soon, min(at, length_ms - away_ms - 200)), away_ms, client)]
     if draw.chance(0.4):
         return [Vanish(at, draw.short(10, 3_000), client)]
-    again = min(length_ms - 1, at + draw.short(1, 300))
-    return [Leave(at, client), Connect(again, client, draw.upto(1, draw.servers), _timeout(draw))]
+    return [Leave(at, client), _connect(draw, min(length_ms - 1, at + draw.short(1, 300)), client)]
 
 
-# -- brokers and their controller ----------------------------------------------------------------------
-
-BUSY_FROM_MS: Final = 400
-"""Brokers need a moment until there is a controller."""
-
-
-def _broker_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
-    """Topics to begin with, and then a random few of the kinds. Often several at almost the same time."""
-    begin = min(BUSY_FROM_MS, length_ms - 1)
-    ops: list[Op] = [
-        CreateTopic(begin, topic, draw.upto(1, 3), draw.upto(1, 3)) for topic in range(1, draw.upto(1, TOPICS_MAX) + 1)
-    ]
-    kinds = [Chosen(kind.weight * (0.3 + draw.random.random()), op) for op, kind in BROKER_KINDS.items()]
-    kinds = [chosen for chosen in kinds if draw.chance(0.6)] or kinds
-    at = begin
-    for _ in range(draw.upto(most // 8, most // 3)):
-        close = draw.chance(0.5)
-        at = min(length_ms - 1, at + draw.short(1, 150)) if close else draw.upto(begin, length_ms - 1)
-        chosen = draw.weighted(kinds)
-        ops.append(chosen.kind(at=at, **draw.fields(BROKER_KINDS[chosen.kind].fields)))
-    ops.sort(key=lambda op: op.at)
-    return ops
-
-
-SERVER_FAULTS_MAX: Final = 3
-"""Where brokers have data, little happens to the servers of the store: they have runs of their own."""
-
-
-def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
-    """Topics with somebody who reads them, records all the time, and a random few of the kinds of trouble."""
-    begin = min(BUSY_FROM_MS, length_ms - 1)
-    soon = min(begin + 150, length_ms - 1)
-    ops: list[Op] = [Replication(0, **draw.fields(SET_UP))]
-    ops += [
-        CreateTopic(begin, topic, draw.upto(1, 2), draw.upto(2, 3)) for topic in range(1, draw.upto(1, HELD_MAX) + 1)
-    ]
-    ops += [Consume(soon, **draw.fields(CONSUME)) for _ in range(draw.upto(1, 3))]
-    for _ in range(draw.upto(most // 8, most // 3)):
-        ops.append(Produce(draw.upto(soon, length_ms - 1), **draw.fields(PRODUCE)))
-    kinds = [Chosen(kind.weight * (0.3 + draw.random.random()), op) for op, kind in PARTITION_KINDS.items()]
-    kinds = [chosen for chosen in kinds if draw.chance(0.35)] or kinds
-    at = soon
-    for _ in range(draw.upto(most // 30, most // 7)):
-        close = draw.chance(0.5)
-        at = min(length_ms - 1, at + draw.short(1, 150)) if close else draw.upto(soon, length_ms - 1)
-        chosen = draw.weighted(kinds)
-        op = chosen.kind(at=at, **draw.fields(PARTITION_KINDS[chosen.kind].fields))
-        ops.append(op)
-        if isinstance(op, Reassign) and draw.chance(0.4):  # most moves are over soon, and what is over stays
-            ops.append(CancelMove(min(length_ms - 1, at + draw.short(1, 500)), op.topic, op.partition))
-    ops.sort(key=lambda op: op.at)
-    return ops
-
-
-def _lag(draw: Draw, script: Script, most: int) -> Script:
-    """Where clients write in floods, a server is now and then away for as long, and too far behind for anything but
-    a snapshot when it is back. Its clients may have stayed with it."""
+def _lagging(draw: Draw, script: Script, most: int) -> Script:
+    """At some floods of writes a server is away, so that it needs a snapshot, while its clients may stay with it."""
     floods = sorted(at for at, count in Counter(op.at for op in script.ops).items() if count >= FLOOD_MAX // 4)
     if not floods or draw.chance(0.3):
         return script
     faults: list[Fault] = []
     for at in floods:
-        before, who = max(0, at - draw.upto(0, 10)), draw.upto(1, draw.servers)
+        before, who = max(0, at - draw.upto(0, 10)), draw.server()
         if draw.chance(0.7):
             faults.append(Overflow(before, draw.upto(10, 60), LEADER, who, draw.upto(1, 3)))
         else:
             faults.append(Apart(before, draw.short(20, 200), LEADER, who))
     knobs = evolve(script.knobs, window_entries=draw.upto(2, 6), log_sync_entries_max=draw.upto(0, 3))
-    kept = [*faults, *script.faults][:most]
-    return evolve(script, knobs=knobs, faults=tuple(sorted(kept, key=lambda fault: fault.at)))
+    return evolve(script, knobs=knobs, faults=_in_order([*faults, *script.faults][:most]))
 
 
-# -- the rest ------------------------------------------------------------------------------------------
+ABSENCES_SHARE: Final = 0.25
+"""The share of scripts with absences, of those with several clients."""
+BEFORE_MS, AFTER_MS = 30, 80
+"""How long before and after an absence no other client asks anything."""
+ABSENCES_MAX: Final = 3
+
+
+def _with_absences(draw: Draw, script: Script) -> Script:
+    """Watchers are away when what they watch changes once.
+
+    A returning client names its watches and the last zxid that it saw, and is sent what it missed. An error by one
+    shows only if the very next transaction was the change, and the last one of that node until the client was back.
+    """
+    clients = sorted({op.client for op in script.ops if isinstance(op, Connect)})
+    begin, end = 300 + BEFORE_MS, script.length_ms - AFTER_MS - 200
+    if len(clients) < 2 or end <= begin or not draw.chance(ABSENCES_SHARE):
+        return script
+    ops = list(script.ops)
+    for _ in range(draw.upto(1, ABSENCES_MAX)):
+        who = draw.among(clients)
+        others = [client for client in clients if client != who]
+        absence = _absence(draw, draw.upto(begin, end), who, draw.among(others))
+        first, last = absence[0].at - BEFORE_MS, absence[-1].at + AFTER_MS
+        ops = [op for op in ops if not (isinstance(op, Ask) and first <= op.at <= last)] + absence
+    return evolve(script, ops=_in_order(ops)[: len(script.ops)])
+
+
+def _absence(draw: Draw, at: int, who: int, other: int) -> list[Op]:
+    parent = draw.among(PARENTS)
+    watch, change = draw.among((
+        (Step("children", parent, watch="once"), Step("create", f"{parent}/s-", mode="sequential")),
+        (Step("get", parent, watch="once"), Step("set", parent)),
+    ))  # fmt: skip
+    gone = at + draw.short(10, 60)
+    away_ms = draw.upto(15, 60)
+    return [Ask(at, who, (watch,)), Vanish(gone, away_ms, who), Ask(gone + draw.upto(1, 5), other, (change,))]
+
+
+# -- brokers ---------------------------------------------------------------------------------------------
+
+BUSY_FROM_MS: Final = 400
+"""The time by which there is a controller."""
+SERVER_FAULTS_MAX: Final = 3
+"""The limit of faults of servers where brokers have data; other runs are about the servers."""
+
+
+def _topics(draw: Draw, begin: int, most: int, partitions_max: int, factor_min: int) -> list[Op]:
+    return [
+        CreateTopic(begin, topic, draw.upto(1, partitions_max), draw.upto(factor_min, 3))
+        for topic in range(1, draw.upto(1, most) + 1)
+    ]
+
+
+def _of_kinds(
+    draw: Draw, kinds: Sequence[Kind], count: tuple[int, int], begin: int, end: int, *, share: float, cancelled: float
+) -> list[Op]:
+    """Draw a share of the kinds and operations of these, often several almost at the same time. A share of the
+    reassignments is cancelled soon."""
+    kinds = [_varied(draw, kind) for kind in kinds]
+    kinds = [kind for kind in kinds if draw.chance(share)] or kinds
+    ops: list[Op] = []
+    at = begin
+    for _ in range(draw.upto(*count)):
+        close = draw.chance(0.5)
+        at = min(end, at + draw.short(1, 150)) if close else draw.upto(begin, end)
+        op: Op = draw.one_of(kinds, at=at)
+        ops.append(op)
+        if cancelled and isinstance(op, Reassign) and draw.chance(cancelled):
+            ops.append(CancelMove(min(end, at + draw.short(1, 500)), op.topic, op.partition))
+    return ops
+
+
+def _controller_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+    begin = min(BUSY_FROM_MS, length_ms - 1)
+    ops = _topics(draw, begin, TOPICS_MAX, 3, 1)
+    return ops + _of_kinds(draw, BROKER_KINDS, (most // 8, most // 3), begin, length_ms - 1, share=0.6, cancelled=0)
+
+
+def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+    begin = min(BUSY_FROM_MS, length_ms - 1)
+    soon = min(begin + 150, length_ms - 1)
+    ops: list[Op] = [Replication(0, **draw.fields(fields_of(Replication)))]
+    ops += _topics(draw, begin, HELD_MAX, 2, 2)
+    ops += [Consume(soon, **draw.fields(fields_of(Consume))) for _ in range(draw.upto(1, 3))]
+    for _ in range(draw.upto(most // 8, most // 3)):
+        ops.append(Produce(draw.upto(soon, length_ms - 1), **draw.fields(fields_of(Produce))))
+    count = most // 30, most // 7
+    return ops + _of_kinds(draw, PARTITION_KINDS, count, soon, length_ms - 1, share=0.35, cancelled=0.4)
+
+
+# -- settings --------------------------------------------------------------------------------------------
 
 
 def _timing(draw: Draw) -> Timing:
@@ -397,7 +386,7 @@ def _timing(draw: Draw) -> Timing:
 
 def _knobs(draw: Draw) -> Knobs:
     return Knobs(
-        tick_ms=(50, 100, 200)[draw.upto(0, 2)],
+        tick_ms=draw.among((50, 100, 200)),
         window_entries=draw.short(2, 60),
         log_sync_entries_max=draw.upto(0, 20) if draw.chance(0.3) else 1_000,
         counter_max=draw.upto(5, 80) if draw.chance(0.08) else 0xFFFF_FFFF,
@@ -408,8 +397,8 @@ def _knobs(draw: Draw) -> Knobs:
     )
 
 
-def _of_client_ports(draw: Draw) -> dict[str, int]:
-    """Settings of the client ports. Most runs have them off, as most servers do."""
+def _client_ports(draw: Draw) -> dict[str, int]:
+    """Settings of the client ports. Most runs have them off, like most servers."""
     knobs: dict[str, int] = {}
     if draw.chance(0.2):
         knobs["local_sessions"] = draw.upto(1, 2)
@@ -425,6 +414,15 @@ def _of_client_ports(draw: Draw) -> dict[str, int]:
     return knobs
 
 
+# -- the whole -------------------------------------------------------------------------------------------
+
+_OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
+
+
+def _in_order(items: Iterable[Item]) -> tuple[Item, ...]:
+    return tuple(sorted(items, key=lambda item: item.at))
+
+
 def script_from_seed(
     seed: int,
     *,
@@ -436,28 +434,27 @@ def script_from_seed(
     machine: str = MACHINES[0],
     together: int = 1,
 ) -> Script:
-    """At most so many faults and operations; without a number of observers there is sometimes one.
+    """Return a script with at most so many faults and operations; if `observers` is None, it sometimes has one.
 
-    `together`: of the transactions of a list at most so many are asked for at one moment; what is drawn as more stays.
+    `together`: the limit of list transactions that are merged into one write.
     """
-    random = Random(f"script/{seed}/{voters}" + ("" if machine == MACHINES[0] or is_users(machine) else f"/{machine}"))
+    drawn_as = MACHINES[0] if is_users(machine) else machine
+    random = Random(f"script/{seed}/{voters}" + ("" if drawn_as == MACHINES[0] else f"/{machine}"))
     if observers is None:
         observers = int(random.random() < 0.2)
     draw = Draw(random, voters, observers)
     timing, knobs = _timing(draw), _knobs(draw)
-    if machine in WITH_BROKERS:
-        knobs = evolve(
-            knobs, counter_max=Knobs().counter_max
-        )  # brokers would not come to their work between two epochs
+    if machine in WITH_BROKERS:  # epochs that end soon would leave brokers no time to work
+        knobs = evolve(knobs, counter_max=Knobs().counter_max)
     if machine == "store":
         knobs = evolve(knobs, counter_max=max(knobs.counter_max, COUNTER_OF_CLIENTS_MIN))
-    drawn_as = MACHINES[0] if is_users(machine) else machine
-    ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops, "partitions": _partition_ops}[drawn_as]
-    brokers = draw.upto(BROKERS_MIN, BROKERS_MAX) if machine == "controller" else 0
+    brokers = 0
+    if machine == "controller":
+        brokers = draw.upto(BROKERS_MIN, BROKERS_MAX)
     if machine == "partitions":
         brokers = draw.upto(BROKERS_MIN, BROKERS_MIN + 1)
         faults = min(faults, SERVER_FAULTS_MAX) if draw.chance(0.4) else 0
-    asked = ask(draw, ops, length_ms) if ops else []
+    asked = _in_order(_OPS[drawn_as](draw, ops, length_ms)) if ops else ()
     script = Script(
         seed=seed,
         voters=voters,
@@ -467,12 +464,12 @@ def script_from_seed(
         length_ms=length_ms,
         timing=timing,
         knobs=knobs,
-        ops=tuple(_together(asked, together) if together > 1 else asked),
-        faults=tuple(_faults(draw, faults, length_ms)) if faults else (),
+        ops=tuple(_together(asked, together)) if together > 1 else asked,
+        faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
     if machine != "store":
         return script
-    script = _lag(draw, script, faults) if faults else script
+    script = _lagging(draw, script, faults) if faults else script
     ports = Draw(Random(f"client ports/{seed}/{voters}"), voters, observers)
-    script = evolve(script, knobs=evolve(script.knobs, **_of_client_ports(ports)))
-    return with_absences(Draw(Random(f"absences/{seed}/{voters}"), voters, observers), script) if ops else script
+    script = evolve(script, knobs=evolve(script.knobs, **_client_ports(ports)))
+    return _with_absences(Draw(Random(f"absences/{seed}/{voters}"), voters, observers), script) if ops else script

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from harness.script import as_json, reading
-from harness.script.as_json import dumps, from_json, to_json
+from harness.script.as_json import VERSION, dumps, from_json, to_json
 from harness.script.checks import ScriptError, check
 from harness.script.script import Script
-from harness.script.versions import VERSION
 from harness.script.writing import describe
 
 __all__ = ["VERSION", "ScriptError", "check", "describe", "dumps", "from_json", "loads", "to_json"]

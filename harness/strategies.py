@@ -1,7 +1,7 @@
-"""Scripts for Hypothesis: whole values, so that a failing one can be printed, kept and made smaller.
+"""Hypothesis strategies of scripts: whole values, so that a failing one can be printed, stored and made smaller.
 
-Swarm style: which kinds of faults a script may contain is drawn first. Everything shrinks towards less: no
-faults, no operations, the earliest time, the first server, the calm world.
+Swarm testing, as in `harness.draw`. Everything shrinks towards less: no faults, no operations, the earliest time, the
+first server, the usual settings.
 """
 
 from __future__ import annotations
@@ -38,23 +38,9 @@ from harness.faults import (
     Vanish,
     Write,
 )
-from harness.script.chance import apart
-from harness.script.kinds import (
-    BROKER_KINDS,
-    BROKERS_MAX,
-    BROKERS_MIN,
-    CLIENTS_MAX,
-    CONSUME,
-    HELD_MAX,
-    KINDS,
-    PARENTS,
-    PARTITION_KINDS,
-    PARTS,
-    PARTS_MAX,
-    PRODUCE,
-    SET_UP,
-    STEPS,
-    TOPICS_MAX,
+from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
+from harness.script.faults import KINDS
+from harness.script.values import (
     Among,
     Anyone,
     Groups,
@@ -65,11 +51,15 @@ from harness.script.kinds import (
     Upto,
     Value,
     Who,
+    apart,
+    fields_of,
+    kinds,
 )
+from harness.script.workload import CLIENTS_MAX, MULTI_MAX, MULTI_STEPS, PARENTS, STEPS
 
 
 def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
-    """The same values as a seed draws from; those that are simplest come first."""
+    """The values that a seed draws from, with the simplest first."""
     sid = st.integers(1, servers)
     who = st.one_of(st.just(LEADER), sid, st.just(FOLLOWER))
     match value:
@@ -91,22 +81,25 @@ def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
 
 
 def _fields(fields: Mapping[str, Value], servers: int) -> st.SearchStrategy[dict[str, Any]]:
-    """Of one kind, as arguments."""
-    made = {name: _value(value, servers) for name, value in fields.items() if name}
-    whole = st.fixed_dictionaries(made)
-    if "" not in fields:
-        return whole
-    return st.builds(lambda one, other: {**one, **other}, whole, _value(fields[""], servers))
+    def flat(made: dict[str, Any]) -> dict[str, Any]:
+        for name, value in fields.items():
+            if isinstance(value, Together):
+                made = {**made, **made[name]}
+        return apart(made, servers)
+
+    return st.fixed_dictionaries({name: _value(value, servers) for name, value in fields.items()}).map(flat)
 
 
-def _fault(kind: type[Fault], servers: int, length_ms: int) -> st.SearchStrategy[Fault]:
-    at = st.integers(0, length_ms)
-    return st.builds(lambda at, given: kind(at=at, **apart(given, servers)), at, _fields(KINDS[kind].fields, servers))
+def _one_of(kinds: Sequence[Kind], servers: int, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Items of one of the kinds; the given fields are drawn first."""
+    return st.one_of([
+        st.builds(lambda rest, make=kind.make, **given: make(**given, **rest), _fields(kind.fields, servers), **given)
+        for kind in kinds
+    ])  # fmt: skip
 
 
 def _list_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
-    at = st.integers(0, length_ms)
-    anyone = st.integers(0, servers)
+    at, anyone = st.integers(0, length_ms), st.integers(0, servers)
     write = st.builds(Write, at=at, count=st.integers(1, 6), size=st.integers(0, 40))
     return st.one_of(
         write,
@@ -118,14 +111,10 @@ def _list_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     )
 
 
-def _steps(kinds: Sequence[Kind], servers: int) -> st.SearchStrategy[Step]:
-    return st.one_of([_fields(kind.fields, servers).map(lambda given: Step(**given)) for kind in kinds])
-
-
 def _store_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     at, client, server = st.integers(0, length_ms), st.integers(1, CLIENTS_MAX), st.integers(1, servers)
-    single = st.builds(lambda step: (step,), _steps(STEPS, servers))
-    multi = st.lists(_steps(PARTS, servers), min_size=2, max_size=PARTS_MAX).map(tuple)
+    single = st.tuples(_one_of(STEPS, servers))
+    multi = st.lists(_one_of(MULTI_STEPS, servers), min_size=2, max_size=MULTI_MAX).map(tuple)
     ask = st.builds(Ask, at=at, client=client, steps=st.one_of(single, single, single, multi))
     return st.one_of(
         ask,
@@ -138,36 +127,20 @@ def _store_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     )
 
 
-def _of_kinds(kinds: Mapping[type[Any], Kind], begin: int, length_ms: int) -> list[st.SearchStrategy[Op]]:
-    at = st.integers(begin, length_ms)
-    return [
-        st.builds(lambda at, given, kind=kind: kind(at=at, **given), at, _fields(known.fields, 1))
-        for kind, known in kinds.items()
-    ]
-
-
-def _topics(draw: st.DrawFn, begin: int, most: int) -> list[Op]:
-    """To begin with."""
-    upto = st.integers(1, 3)
-    return [CreateTopic(begin, topic, draw(upto), draw(upto)) for topic in range(1, draw(st.integers(1, most)) + 1)]
-
-
-def _with_brokers(draw: st.DrawFn, machine: str, length_ms: int, ops_max: int) -> list[Op]:
-    """When there are brokers: they need a moment until there is a controller."""
+def _broker_ops(draw: st.DrawFn, machine: str, length_ms: int, ops_max: int) -> list[Op]:
     begin = min(BUSY_FROM_MS, length_ms)
-    if machine == "controller":
-        kinds = st.one_of(_of_kinds(BROKER_KINDS, begin, length_ms))
-        return [*_topics(draw, begin, TOPICS_MAX), *draw(st.lists(kinds, max_size=ops_max))]
-    made: list[Op] = [draw(_fields(SET_UP, 1).map(lambda given: Replication(0, **given)))]
-    asks = _of_kinds({Produce: Kind(1.0, PRODUCE), Consume: Kind(1.0, CONSUME)}, begin, length_ms)
-    kinds = st.one_of(*asks, *asks, *_of_kinds(PARTITION_KINDS, begin, length_ms))
-    return [*made, *_topics(draw, begin, HELD_MAX), *draw(st.lists(kinds, max_size=ops_max))]
+    at, upto = st.integers(begin, length_ms), st.integers(1, 3)
+    whole = machine == "partitions"
+    ops: list[Op] = [Replication(0, **draw(_fields(fields_of(Replication), 1)))] if whole else []
+    topics = draw(st.integers(1, HELD_MAX if whole else TOPICS_MAX))
+    ops += [CreateTopic(begin, topic, draw(upto), draw(upto)) for topic in range(1, topics + 1)]
+    asks = kinds({Produce: 1.0, Consume: 1.0})
+    some = (*asks, *asks, *PARTITION_KINDS) if whole else BROKER_KINDS
+    return [*ops, *draw(st.lists(_one_of(some, 1, at=at), max_size=ops_max))]
 
 
-def _beginning(draw: st.DrawFn, servers: int, length_ms: int) -> list[Op]:
-    """Clients who are there, and nodes for them to begin with."""
-    begin = min(100, length_ms)
-    clients = draw(st.integers(1, CLIENTS_MAX))
+def _clients(draw: st.DrawFn, servers: int, length_ms: int) -> list[Op]:
+    begin, clients = min(100, length_ms), draw(st.integers(1, CLIENTS_MAX))
     ops: list[Op] = [Connect(begin, client, draw(st.integers(1, servers))) for client in range(1, clients + 1)]
     return [*ops, *(Ask(min(300, length_ms), 1, (Step("create", path),)) for path in PARENTS)]
 
@@ -206,17 +179,16 @@ def scripts(
     ops_max: int = 40,
     machine: str = MACHINES[0],
 ) -> Script:
-    members, watchers = draw(st.sampled_from(sizes)), draw(st.integers(0, 1))
-    servers = members + watchers
-    chosen = draw(st.lists(st.sampled_from(list(KINDS)), unique=True, max_size=6))
+    voters, observers = draw(st.sampled_from(sizes)), draw(st.integers(0, 1))
+    servers = voters + observers
+    chosen = draw(st.lists(st.sampled_from(KINDS), unique_by=lambda kind: kind.make, max_size=6))
     faults: list[Fault] = []
     if chosen:
-        faults = draw(st.lists(st.one_of([_fault(kind, servers, length_ms) for kind in chosen]), max_size=faults_max))
-    made = draw(knobs)
-    brokers = 0
+        faults = draw(st.lists(_one_of(chosen, servers, at=st.integers(0, length_ms)), max_size=faults_max))
+    made, brokers = draw(knobs), 0
     if machine in WITH_BROKERS:
         brokers, made = draw(st.integers(BROKERS_MIN, BROKERS_MAX)), evolve(made, counter_max=Knobs().counter_max)
-        ops = _with_brokers(draw, machine, length_ms, ops_max)
+        ops = _broker_ops(draw, machine, length_ms, ops_max)
     elif machine == MACHINES[0]:
         ops = draw(st.lists(_list_ops(servers, length_ms), max_size=ops_max))
     else:
@@ -224,12 +196,11 @@ def scripts(
             made, local_sessions=draw(st.integers(0, 2)), read_only_ms=draw(st.sampled_from((0, 50, 300))),
             open_requests=draw(st.sampled_from((0, 0, 2))), wait_ms=draw(st.sampled_from((0, 50))),
         )  # fmt: skip
-        ops = _beginning(draw, servers, length_ms)
-        ops += draw(st.lists(_store_ops(servers, length_ms), max_size=ops_max))
+        ops = _clients(draw, servers, length_ms) + draw(st.lists(_store_ops(servers, length_ms), max_size=ops_max))
     return Script(
         seed=draw(st.integers(0, 2**32 - 1)),
-        voters=members,
-        observers=watchers,
+        voters=voters,
+        observers=observers,
         machine=machine,
         brokers=brokers,
         length_ms=length_ms,

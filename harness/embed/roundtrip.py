@@ -17,7 +17,7 @@ from harness.embed.held import SAME, same
 from harness.embed.machine import RAISES
 from harness.embed.model import Draw, Make
 from harness.embed.state import SAME_STATE, State, difference
-from harness.shrink.delta import ddmin
+from harness.shrink import ddmin
 from zab.core.errors import Refused
 from zab.core.plurals import counted
 from zab.core.zxid import Epoch, Zxid

@@ -1,4 +1,4 @@
-"""A script as JSON. What is not a script is refused with the place that is wrong."""
+"""A script as JSON. Other input is refused with the place of the mistake."""
 
 from __future__ import annotations
 
@@ -12,30 +12,41 @@ from typing import Any, Final
 import attrs
 
 from harness.script.checks import ScriptError, Senseless, check, fields
-from harness.script.script import FAULTS, Knobs, Script, Timing
-from harness.script.versions import VERSION, refusal
-from harness.script.workload import OPS
+from harness.script.faults import FAULTS, Fault
+from harness.script.script import OPS, Script
+from harness.script.workload import Op
 
-# -- to JSON -------------------------------------------------------------------------------------------
+CHANGES: Final[dict[int, str]] = {
+    1: "the first",
+    2: "clocks, disks that go back or lie, shapes of partitions, restarts, mixed settings; two more moments",
+}
+"""The changes of the meaning of a script, by version."""
+VERSION: Final = max(CHANGES)
+
+# -- to JSON ---------------------------------------------------------------------------------------------
 
 
 def to_json(script: Script) -> dict[str, object]:
     made: dict[str, object] = {"version": VERSION}
     for name, value in fields(script):
-        if name in ("groups", "weights") and not value:
-            continue  # as it was before there were any
-        if name in ("faults", "ops"):
-            made[name] = [{"kind": type(item).__name__, **_plain(item)} for item in value]
-        else:
-            made[name] = _plain(value) if attrs.has(type(value)) else value
+        if value or name not in ("groups", "weights"):  # a script without them is as before there were any
+            made[name] = list(map(_plain, value)) if name in ("faults", "ops") else _plain(value)
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if not attrs.has(type(value)):
+        return value
+    made: dict[str, Any] = {"kind": type(value).__name__} if isinstance(value, Fault | Op) else {}
+    for name, part in fields(value):
+        made[name] = list(map(_plain, part)) if name == "steps" and part else _plain(part)
     return made
 
 
 def dumps(script: Script) -> str:
-    """One line for each fault and each operation, so that two scripts can be compared line by line."""
-    made = to_json(script)
+    """One line for each fault and each operation, so that scripts can be compared line by line."""
     lines = []
-    for name, value in made.items():
+    for name, value in to_json(script).items():
         if isinstance(value, list) and value:
             items = ",\n  ".join(json.dumps(item) for item in value)
             lines.append(f' "{name}": [\n  {items}\n ]')
@@ -44,15 +55,11 @@ def dumps(script: Script) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _plain(value: Any) -> dict[str, object]:
-    return {name: [_plain(part) for part in held] if _is_steps(held) else held for name, held in fields(value)}
+# -- from JSON -------------------------------------------------------------------------------------------
 
-
-def _is_steps(value: object) -> bool:
-    return isinstance(value, tuple) and bool(value) and attrs.has(type(value[0]))
-
-
-# -- from JSON -----------------------------------------------------------------------------------------
+_TOO_MANY_DIGITS: Final = re.compile(r"\d{1000,}")
+_SOMETHING: Final = re.compile(r"\S")
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 def loads(text: str) -> Script:
@@ -69,24 +76,18 @@ def loads(text: str) -> Script:
     try:
         return from_json(data)
     except Senseless as error:
-        at = position(text, error.where)
-        raise ScriptError(f"{_line_and_column(text, at)}: {error}") from error
-
-
-_TOO_MANY_DIGITS: Final = re.compile(r"\d{1000,}")
-_SOMETHING: Final = re.compile(r"\S")
-_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+        raise ScriptError(f"{_line_and_column(text, position(text, error.where))}: {error}") from error
 
 
 def position(text: str, where: str) -> int:
-    """Where in a text that is JSON a place like `script.faults[0].server` begins, or what it would be in."""
+    """Return the position in a JSON text of a place like `script.faults[0].server`, or of what would contain it."""
     scan = json.JSONDecoder().raw_decode
 
     def space(at: int) -> int:
         return len(text) if (found := _SOMETHING.search(text, at)) is None else found.start()
 
     def items(at: int) -> Iterator[tuple[object, int]]:
-        """Keys or numbers, and where the values begin."""
+        """Keys or numbers, and the positions of their values."""
         is_object, number, at = text[at] == "{", 0, space(at + 1)
         while text[at] not in "}]":
             key: object = number
@@ -99,8 +100,8 @@ def position(text: str, where: str) -> int:
 
     found = space(0)
     for name, number in _STEP.findall(where):
-        step = name or int(number)
         inside = dict(items(found)) if text[found] in "{[" else {}
+        step = name or int(number)
         if step not in inside:
             break
         found = inside[step]
@@ -121,53 +122,45 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def from_json(data: object) -> Script:
-    where = "script"
-    if not isinstance(data, dict):
-        raise Senseless(where, f"expected an object, not {type(data).__name__}")
-    version = data.get("version")
+    given = _object(data, "script")
+    version = given.pop("version", None)
     if version != VERSION:
-        raise Senseless(f"{where}.version", refusal(version))
-    given = {key: value for key, value in data.items() if key != "version"}
-    made: dict[str, Any] = {}
-    for key, value in given.items():
-        here = f"{where}.{key}"
-        if key == "timing":
-            made[key] = _record(Timing, value, here)
-        elif key == "knobs":
-            made[key] = _record(Knobs, value, here)
-        elif key in ("faults", "ops"):
-            kinds = FAULTS if key == "faults" else OPS
-            if not isinstance(value, list):
-                raise Senseless(here, "expected a list")
-            made[key] = tuple(_item(item, kinds, f"{here}[{number}]") for number, item in enumerate(value))
-        else:
-            made[key] = value
-    script: Script = _record(Script, made, where)
+        raise Senseless("script.version", _refusal(version))
+    script: Script = _record(Script, given, "script")
     check(script)
     return script
 
 
-def _item(data: object, kinds: tuple[type, ...], where: str) -> Any:
+def _refusal(version: object) -> str:
+    if type(version) is int and version in CHANGES:
+        later = "; ".join(f"{number}: {change}" for number, change in CHANGES.items() if number > version)
+        return (
+            f"expected {VERSION}, not {version}. What changed since ({later}). If none of it matters, write {VERSION}"
+        )
+    return f"expected {VERSION}, not {version!r}"
+
+
+def _object(data: object, where: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Senseless(where, f"expected an object, not {type(data).__name__}")
-    for kind in kinds:
-        if kind.__name__ == data.get("kind"):
-            return _record(kind, {key: value for key, value in data.items() if key != "kind"}, where)
-    raise Senseless(f"{where}.kind", f"{data.get('kind')!r} is none of {', '.join(kind.__name__ for kind in kinds)}")
+    return dict(data)
 
 
 def _record(cls: type, data: object, where: str) -> Any:
-    if not isinstance(data, dict):
-        raise Senseless(where, f"expected an object, not {type(data).__name__}")
+    given = _object(data, where)
+    kinds: dict[type, tuple[type, ...]] = {Fault: FAULTS, Op: OPS}
+    if cls in kinds:
+        by_name = {kind.__name__: kind for kind in kinds[cls]}
+        kind = given.pop("kind", None)
+        if not isinstance(kind, str) or kind not in by_name:
+            raise Senseless(f"{where}.kind", f"{kind!r} is none of {', '.join(by_name)}")
+        cls = by_name[kind]
     hints = typing.get_type_hints(cls)
-    made = {}
+    made = {name: _value(given[name], hints[name], f"{where}.{name}") for name in hints if name in given}
     for attribute in attrs.fields(cls):
-        name = attribute.name
-        if name in data:
-            made[name] = _value(data[name], hints[name], f"{where}.{name}")
-        elif attribute.default is attrs.NOTHING:
-            raise Senseless(f"{where}.{name}", "missing")
-    for name in data:
+        if attribute.name not in given and attribute.default is attrs.NOTHING:
+            raise Senseless(f"{where}.{attribute.name}", "missing")
+    for name in given:
         if name not in hints:
             raise Senseless(f"{where}.{name}", f"unknown; {cls.__name__} has {', '.join(hints)}")
     return cls(**made)
@@ -175,9 +168,7 @@ def _record(cls: type, data: object, where: str) -> Any:
 
 def _value(value: object, hint: Any, where: str) -> Any:
     if attrs.has(hint):
-        return value if isinstance(value, hint) else _record(hint, value, where)
-    if isinstance(value, tuple):
-        return value  # made above
+        return _record(hint, value, where)
     if hint in (int, str, bool):
         if type(value) is not hint:
             raise Senseless(where, f"expected {hint.__name__}, not {value!r}")
@@ -188,7 +179,6 @@ def _value(value: object, hint: Any, where: str) -> Any:
         inner = typing.get_args(hint)[0]
         return tuple(_value(item, inner, f"{where}[{number}]") for number, item in enumerate(value))
     if isinstance(hint, types.UnionType):
-        if value is None:
-            return None
-        return _value(value, next(arg for arg in typing.get_args(hint) if arg is not type(None)), where)
+        inner = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+        return None if value is None else _value(value, inner, where)
     raise AssertionError(hint)

@@ -1,154 +1,388 @@
-"""What happens to brokers and what people ask of their controller; only where the machine is the controller.
+"""Operations of brokers: requests to their controller, faults of brokers, and requests of their clients.
 
-A broker is its number; `CONTROLLER` is whoever is the controller at that moment. A topic is a number, too, and its
-partitions are counted from 0. `way` says how people ask: through the node for it, or of the controller itself.
+They exist only if the machine is `controller` or, for the second half, `partitions`. Brokers, topics and partitions are
+numbers; broker 0 is the present controller. `way` is how an operator asks: through a node, or by a call to the
+controller.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from attrs import frozen
 
-CONTROLLER: Final = 0
-WAYS: Final = ("node", "call")
+from harness.script.names import (
+    ACKS,
+    CONTROLLER,
+    DISK_ERRORS,
+    DURABILITIES,
+    LOSSES,
+    READS,
+    TRUNCATIONS,
+    UNCLEAN,
+    WAYS,
+)
+from harness.script.values import Among, Kind, Short, Upto, Value, drawn, fields_of, kinds
+from harness.script.workload import Op
 
-# -- what people ask -------------------------------------------------------------------------------------
-
-
-@frozen
-class CreateTopic:
-    """Its replicas stand on brokers in turn, from another one for each partition."""
-
-    at: int
-    topic: int = 1
-    partitions: int = 2
-    factor: int = 2
-
-
-@frozen
-class GrowTopic:
-    """By so many partitions, as its first one has replicas."""
-
-    at: int
-    topic: int = 1
-    partitions: int = 1
-
-
-@frozen
-class DeleteTopic:
-    """All of it, also what is on the move."""
-
-    at: int
-    topic: int = 1
+BROKERS_MIN, BROKERS_MAX = 3, 5
+TOPICS_MAX: Final = 3
+TOPIC: Final = Upto(1, TOPICS_MAX)
+PARTITION: Final = Short(0, 2)
+FACTOR: Final = Among((1, 2, 2, 3, 3))
+BROKER: Final = Among((CONTROLLER, CONTROLLER, 1, 2, 3, 4, 5))
+WAY: Final = Among(WAYS)
+LOSS: Final = Among(LOSSES)
 
 
 @frozen
-class Reassign:
-    """To so many brokers, from the one that is named on."""
-
-    at: int
-    topic: int = 1
-    partition: int = 0
-    first: int = 1
-    factor: int = 2
-    way: str = "node"
+class BrokerOp(Op):
+    """An operation of the machines `controller` and `partitions`."""
 
 
 @frozen
-class CancelMove:
-    """Back to where it came from. Always asked of the controller itself."""
-
-    at: int
-    topic: int = 1
-    partition: int = 0
+class PartitionOp(Op):
+    """An operation of the machine `partitions` alone."""
 
 
-@frozen
-class ElectPreferred:
-    """Its first replica is to lead again."""
-
-    at: int
-    topic: int = 1
-    partition: int = 0
-    way: str = "node"
+# -- requests to the controller --------------------------------------------------------------------------
 
 
 @frozen
-class Balance:
-    """The time has come to give partitions back to who is preferred to lead them."""
+class CreateTopic(BrokerOp):
+    """Each partition has its replicas on consecutive brokers, and begins at the next broker."""
 
-    at: int
+    topic: int = drawn(1, TOPIC)
+    partitions: int = drawn(2, Upto(1, 3))
+    factor: int = drawn(2, FACTOR)
 
 
 @frozen
-class Resign:
+class GrowTopic(BrokerOp):
+    """Add so many partitions, with as many replicas as the first one has."""
+
+    topic: int = drawn(1, TOPIC)
+    partitions: int = drawn(1, Upto(1, 2))
+
+
+@frozen
+class DeleteTopic(BrokerOp):
+    """Delete the topic, also during a reassignment."""
+
+    topic: int = drawn(1, TOPIC)
+
+
+@frozen
+class Reassign(BrokerOp):
+    """Move a partition to so many consecutive brokers, from the first one on."""
+
+    topic: int = drawn(1, TOPIC)
+    partition: int = drawn(0, PARTITION)
+    first: int = drawn(1, Upto(1, 5))
+    factor: int = drawn(2, FACTOR)
+    way: str = drawn("node", WAY)
+
+
+@frozen
+class CancelMove(BrokerOp):
+    """Cancel a reassignment, always by a call to the controller."""
+
+    topic: int = drawn(1, TOPIC)
+    partition: int = drawn(0, PARTITION)
+
+
+@frozen
+class ElectPreferred(BrokerOp):
+    """Elect the preferred leader, the first replica."""
+
+    topic: int = drawn(1, TOPIC)
+    partition: int = drawn(0, PARTITION)
+    way: str = drawn("node", WAY)
+
+
+@frozen
+class Balance(BrokerOp):
+    """The timer of automatic leader rebalancing expires."""
+
+
+@frozen
+class Resign(BrokerOp):
     """The term of the controller ends, but not its session: an error ends it, or an operator deletes `/controller`."""
 
-    at: int
 
-
-# -- what happens to brokers -----------------------------------------------------------------------------
-
-
-@frozen
-class KillBroker:
-    """Its session ends when nobody has heard of it for its time."""
-
-    at: int
-    down_ms: int = 300
-    broker: int = CONTROLLER
+# -- faults of brokers -----------------------------------------------------------------------------------
 
 
 @frozen
-class BounceBroker:
-    """It ends, its session with it, and is back before anybody can have noticed."""
+class KillBroker(BrokerOp):
+    """The broker crashes, and its session expires unless it is back before."""
 
-    at: int
-    broker: int = CONTROLLER
-
-
-@frozen
-class Depart:
-    """It asks the controller to be let go, and ends."""
-
-    at: int
-    down_ms: int = 300
-    broker: int = 1
+    down_ms: int = drawn(300, Short(1, 2_000))
+    broker: int = drawn(CONTROLLER, BROKER)
 
 
 @frozen
-class PauseBroker:
-    """It stands still, and finds itself back when others have gone on without it."""
+class BounceBroker(BrokerOp):
+    """The broker closes its session, ends, and is back at once."""
 
-    at: int
-    for_ms: int = 1_500
-    broker: int = CONTROLLER
+    broker: int = drawn(CONTROLLER, BROKER)
 
 
 @frozen
-class LoseStore:
-    """The broker cannot reach the store, and goes on in every other way."""
+class Depart(BrokerOp):
+    """The broker asks the controller for a controlled shutdown, and ends."""
 
-    at: int
-    for_ms: int = 1_500
-    broker: int = CONTROLLER
+    down_ms: int = drawn(300, Short(1, 1_500))
+    broker: int = drawn(1, BROKER)
 
 
 @frozen
-class LoseController:
+class PauseBroker(BrokerOp):
+    """The process is stopped, and continues when its session may have expired."""
+
+    for_ms: int = drawn(1_500, Short(10, 3_000))
+    broker: int = drawn(CONTROLLER, BROKER)
+
+
+@frozen
+class LoseStore(BrokerOp):
+    """The broker cannot reach the store, and works in every other way."""
+
+    for_ms: int = drawn(1_500, Short(10, 3_000))
+    broker: int = drawn(CONTROLLER, BROKER)
+
+
+@frozen
+class LoseController(BrokerOp):
     """No controller can reach the broker."""
 
-    at: int
+    for_ms: int = drawn(500, Short(10, 1_000))
+    broker: int = drawn(1, BROKER)
+
+
+BROKER_WEIGHTS: Final[Mapping[type[Op], float]] = {
+    CreateTopic: 2.0, GrowTopic: 1.0, DeleteTopic: 1.0, Reassign: 4.0, CancelMove: 1.0, ElectPreferred: 1.0,
+    Balance: 0.7, Resign: 1.0, KillBroker: 3.0, BounceBroker: 2.0, Depart: 1.5, PauseBroker: 2.0, LoseStore: 2.0,
+    LoseController: 1.5,
+}  # fmt: skip
+"""How often each is drawn where the machine is `controller`."""
+BROKER_KINDS: Final = kinds(BROKER_WEIGHTS)
+BROKER_OPS: Final[tuple[type[Op], ...]] = tuple(BROKER_WEIGHTS)
+
+# -- partitions: settings --------------------------------------------------------------------------------
+
+HELD_MAX: Final = 2
+"""The number of topics with data, and of the partitions of each: much happens to few."""
+HELD: Final = Among((1, 1, 2))
+SLICE: Final = Among((0, 0, 1))
+CLIENT: Final = Upto(1, 3)
+
+
+@frozen
+class Replication(PartitionOp):
+    """The configuration of all brokers, from the beginning. The last one of a script counts."""
+
+    durability: str = drawn("cache", Among((*DURABILITIES, DURABILITIES[0])))
+    truncation: str = drawn("fetched", Among((*TRUNCATIONS, TRUNCATIONS[0])))
+    reads: str = drawn("leader", Among(READS))
+    in_sync: int = drawn(1, Among((1, 1, 2)))
+    """`min.insync.replicas`"""
+    lag_ms: int = drawn(300, Upto(150, 500))
+    """`replica.lag.time.max.ms`"""
+    retention_bytes: int = drawn(0, Among((0, 0, 600, 2_000)))
+    """`retention.bytes`; 0: no limit"""
+    retention_ms: int = 0
+    """`retention.ms`; 0: no limit"""
+    timeout_ms: int = drawn(300, Among((300, 300, 300, 600, 1_500, 3_000, 3_000)))
+    """`request.timeout.ms` of producers. A short one leads to more retries; with a long one a request is still pending
+    when a deposed leader leads again."""
+
+
+@frozen
+class AllowUnclean(PartitionOp):
+    """Set `unclean.leader.election.enable` of a topic."""
+
+    topic: int = drawn(1, HELD)
+    unclean: str = drawn("allowed", Among((*UNCLEAN[:1] * 2, *UNCLEAN)))
+
+
+# -- partitions: requests of clients ---------------------------------------------------------------------
+
+
+@frozen
+class Produce(PartitionOp):
+    """Send so many batches of a few records. With acks=all the producer is idempotent, and retries until an answer."""
+
+    client: int = drawn(1, CLIENT)
+    topic: int = drawn(1, HELD)
+    partition: int = drawn(0, SLICE)
+    count: int = drawn(3, Short(1, 8))
+    acks: str = drawn("all", Among((*ACKS[:1] * 3, *ACKS)))
+
+
+@frozen
+class Consume(PartitionOp):
+    """Consume from the client's position on, until the end of the run."""
+
+    client: int = drawn(1, CLIENT)
+    topic: int = drawn(1, HELD)
+    partition: int = drawn(0, SLICE)
+
+
+@frozen
+class JoinGroup(PartitionOp):
+    """A client of a foreign library reads a topic in a group, one group for all of them.
+
+    So long after its first record it leaves, or is killed without a message.
+    """
+
+    for_ms: int = 1_500
+    client: int = 1
+    topic: int = 1
+    library: str = "confluent"
+    ends: str = "leaves"
+
+
+@frozen
+class CommitPositions(PartitionOp):
+    """Commit so many offsets, one after the other, in a group of this number. Then the client leaves the group or falls
+    silent. The script creates topic 9, the topic of committed offsets, like any other.
+    """
+
+    client: int = 1
+    group: int = 1
+    part: str = "member"
+    count: int = 3
+
+
+@frozen
+class DeleteRecords(PartitionOp):
+    """Delete this share of a partition; the request is repeated until its leader answers."""
+
+    topic: int = drawn(1, HELD)
+    partition: int = drawn(0, SLICE)
+    percent: int = drawn(50, Among((20, 50, 90, 100)))
+
+
+@frozen
+class Transact(PartitionOp):
+    """Write so many records to each of two partitions in one transaction, and end it."""
+
+    client: int = 1
+    topic: int = 1
+    partition: int = 0
+    other: int = 1
+    count: int = 2
+    fate: str = "commits"
+
+
+# -- partitions: faults of brokers -----------------------------------------------------------------------
+
+
+@frozen
+class LosePower(PartitionOp):
+    """The broker's machine loses its power, and unsynced data may be lost. Its session expires if it is not back.
+
+    With `calls`: before its n-th call from here on that changes its disk.
+    """
+
+    down_ms: int = drawn(300, Short(1, 1_500))
+    broker: int = drawn(CONTROLLER, BROKER)
+    loss: str = drawn("lose", LOSS)
+    calls: int = 0
+
+
+@frozen
+class Blackout(PartitionOp):
+    """All brokers lose their power at once."""
+
+    down_ms: int = drawn(300, Short(1, 600))
+    loss: str = drawn("lose", LOSS)
+
+
+@frozen
+class WipeBroker(PartitionOp):
+    """The broker crashes and comes back with an empty disk."""
+
+    down_ms: int = drawn(300, Short(1, 1_000))
+    broker: int = drawn(1, BROKER)
+
+
+@frozen
+class BreakDisk(PartitionOp):
+    """The n-th call of a kind fails, and every one after it. Later the disk is mended and the broker started again."""
+
+    down_ms: int = drawn(500, Short(100, 1_000))
+    broker: int = drawn(1, BROKER)
+    error: str = drawn("write", Among(DISK_ERRORS))
+    nth: int = drawn(1, Short(1, 12))
+
+
+@frozen
+class CutBroker(PartitionOp):
+    """No broker and no client of partitions reaches the broker, and it reaches none of them. The store and the
+    controller do."""
+
+    for_ms: int = drawn(500, Short(10, 1_500))
+    broker: int = drawn(CONTROLLER, BROKER)
+
+
+@frozen
+class PartBrokers(PartitionOp):
+    """These two brokers do not reach each other."""
+
+    for_ms: int = drawn(500, Short(10, 1_500))
+    broker: int = drawn(1, Upto(1, 4))
+    other: int = drawn(2, Upto(1, 4))
+
+
+@frozen
+class SlowStore(PartitionOp):
+    """The broker's requests to the store take longer, so that it writes what it read long before."""
+
     for_ms: int = 500
     broker: int = 1
+    more_ms: int = 100
 
 
-BrokerOp: TypeAlias = (
-    CreateTopic | GrowTopic | DeleteTopic | Reassign | CancelMove | ElectPreferred | Balance | Resign | KillBroker
-    | BounceBroker | Depart | PauseBroker | LoseStore | LoseController
-)  # fmt: skip
-BROKER_OPS: Final[tuple[type[BrokerOp], ...]] = (
-    CreateTopic, GrowTopic, DeleteTopic, Reassign, CancelMove, ElectPreferred, Balance, Resign, KillBroker,
-    BounceBroker, Depart, PauseBroker, LoseStore, LoseController,
+@frozen
+class SlowBroker(PartitionOp):
+    """The broker's messages take longer."""
+
+    for_ms: int = drawn(500, Short(50, 1_500))
+    broker: int = drawn(1, BROKER)
+    more_ms: int = drawn(100, Short(10, 400))
+
+
+_HELD: Final[Mapping[str, Value]] = {"topic": HELD, "partition": SLICE}
+_OTHERS: Final[Mapping[type[Op], tuple[float, Mapping[str, Value]]]] = {
+    KillBroker: (3.0, {"down_ms": Short(1, 1_500)}),
+    BounceBroker: (2.0, {}),
+    Depart: (1.0, {"down_ms": Short(1, 1_000)}),
+    PauseBroker: (2.0, {"for_ms": Short(10, 2_000)}),
+    LoseStore: (1.5, {"for_ms": Short(10, 2_000)}),
+    LoseController: (1.0, {}),
+    Resign: (0.5, {}),
+    Reassign: (1.0, {**_HELD, "first": Upto(1, 4)}),
+    CancelMove: (0.5, _HELD),
+    ElectPreferred: (1.0, _HELD),
+    GrowTopic: (0.3, {"topic": HELD, "partitions": Upto(1, 1)}),
+    DeleteTopic: (0.3, {"topic": HELD}),
+    CreateTopic: (0.5, {"topic": HELD, "partitions": Upto(1, 2)}),
+    DeleteRecords: (1.0, {}),
+    AllowUnclean: (0.7, {}),
+    LosePower: (2.0, {}),
+    Blackout: (0.5, {}),
+    WipeBroker: (0.7, {}),
+    BreakDisk: (0.7, {}),
+    CutBroker: (2.5, {}),
+    PartBrokers: (2.5, {}),
+    SlowBroker: (1.0, {}),
+}
+"""How often each is drawn where the machine is `partitions`, and which fields have other values there."""
+PARTITION_KINDS: Final = tuple(Kind(weight, op, {**fields_of(op), **other}) for op, (weight, other) in _OTHERS.items())
+PARTITION_OPS: Final[tuple[type[Op], ...]] = (
+    Replication, Produce, Consume, JoinGroup, CommitPositions, DeleteRecords, AllowUnclean, LosePower, Blackout,
+    WipeBroker, BreakDisk, CutBroker, PartBrokers, SlowBroker, SlowStore, Transact,
 )  # fmt: skip

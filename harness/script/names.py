@@ -1,28 +1,31 @@
-"""The words that a script chooses from: who, when, how, and which."""
+"""The words and numbers that fields of a script choose from."""
 
 from __future__ import annotations
 
 from typing import Final
 
 LEADER: Final = 0
-"""Whoever leads at that moment; nobody when nobody does."""
+"""The server that leads at that time, if any."""
 
 FOLLOWER: Final = -1
-"""The first server that follows the one that leads at that moment."""
+"""The first server that follows the leader at that time, if any."""
+
+CONTROLLER: Final = 0
+"""The broker that is the controller at that time, if any."""
 
 LOSSES: Final = ("keep", "lose", "tear")
-"""What a crash does to what no fsync has covered: it is still in the cache of the system, and as durable as it was,
-since the process alone has died; or all of it is lost with the power; or chance decides by the sector."""
+"""The effect of a crash on unsynced data. keep: only the process ends, and the page cache stays; lose: all of it is
+lost with the power; tear: each sector is lost or not, at random."""
 
 SHAPES: Final = ("halves", "bridge", "ring")
-"""Partitions without numbers in them, for any number of servers, begun at the one that is named.
+"""Partitions of any number of servers, beginning at the named one.
 
-halves: it and those behind it, together less than a majority, against the others; bridge: two such halves, and it
-hears both; ring: everybody hears a majority, and no two hear the same one.
+halves: a minority that begins with it, and the others; bridge: two such halves, both of which it reaches; ring: each
+server reaches a majority, and no two reach the same one.
 """
 
 MANNERS: Final = ("orderly", "kill")
-"""How a server ends that is to be started again: having closed its log, or in the middle of whatever it did."""
+"""How a server ends before a restart: after closing its log, or at any point."""
 
 SAYS: Final = (
     "FollowerInfo", "LeaderInfo", "AckEpoch", "Diff", "Trunc", "SnapBegin", "SnapEnd", "NewLeader", "AckNewLeader",
@@ -37,28 +40,60 @@ MOMENTS: Final = (
     "quorum acked",
     "quorum promised",
 )
-"""Where an aimed fault may strike: between two acts of a server, named by one of them.
+"""When an aimed fault may strike: around an act of a server, or at one of two moments of a leader.
 
-quorum acked: a leader has counted a quorum of acknowledgements, and has told nobody that it commits.
-quorum promised: a leader has counted a quorum of promises, and has told nobody of the history that it begins with.
+quorum acked: it has counted a quorum of acknowledgements, and has not sent the commit. quorum promised: it has counted
+a quorum of promises, and has not sent its initial history.
 """
 
 DEEDS: Final = ("crash", "crash all", "cut", "isolate", "pause", "lose disk", "freeze clock")
-"""What an aimed fault does to the server that has come to the moment."""
+"""What an aimed fault does to the server."""
 
 DISK_ERRORS: Final = ("write", "fsync", "full", "read")
 
 CHANGES: Final = ("add", "remove", "observe", "promote", "replace")
-"""replace: the server comes in, and the first voter that does not lead goes, in one step."""
+"""replace: add the server and remove the first voter that does not lead, in one step."""
 
 JOINING: Final = ("add", "replace")
-"""By these a server comes in that may never have been there."""
+"""The changes that may add a server that does not exist yet."""
 
 MACHINES: Final = ("list", "store", "controller", "partitions")
-"""What is replicated: a list of all that was ever written, the coordination store with its clients, the store with
-brokers for clients, of which one is the controller, or these with the partitions that they replicate."""
+"""The system under test: a replicated list of all writes; the coordination store with its clients; the store with
+brokers as its clients, of which one is the controller; or these with the partitions that they replicate."""
 
 WITH_BROKERS: Final = ("controller", "partitions")
+
+WAYS: Final = ("node", "call")
+"""How an operator asks: through a node of the store, or by a call to the controller."""
+
+ACKS: Final = ("all", "one", "none")
+DURABILITIES: Final = ("cache", "each", "before")
+"""When written data becomes durable. cache: at a flush in the background; each: before an append returns; before:
+before it counts for the leader's or a follower's position."""
+
+TRUNCATIONS: Final = ("fetched", "asked")
+"""How a follower learns where its log diverges: from the response to its fetch, or by a request before it fetches."""
+
+READS: Final = ("leader", "anybody")
+"""The replicas that consumers read from."""
+
+LIBRARIES: Final = ("confluent", "python")
+"""The libraries of group members: confluent-kafka, kafka-python."""
+
+ENDS: Final = ("leaves", "killed")
+"""How a group member ends."""
+
+PARTS: Final = ("member", "alone", "hasty", "named")
+"""The client that commits offsets. member: it shares the group with others; alone: it has no group; hasty: one of its
+commits arrives again after a rebalance; named: a static member, which continues under its name after a restart."""
+
+FATES: Final = ("commits", "aborts", "vanishes")
+"""How a transaction ends. vanishes: the producer falls silent, and is back when another one has its name."""
+
+OFFSETS: Final = 9
+"""The topic of committed offsets."""
+
+UNCLEAN: Final = ("allowed", "forbidden")
 
 
 def is_users(machine: str) -> bool:

@@ -24,10 +24,11 @@ from typing import Any, Final
 import attrs
 from attrs import evolve, frozen
 
-from harness.script.checks import CHOICES, WHO, ScriptError, Senseless, check, check_item, check_setting
+from harness.script.checks import CHOICES, SERVER_FIELDS, ScriptError, Senseless, check, check_field, check_item
+from harness.script.faults import FAULTS, Fault
 from harness.script.names import MACHINES
-from harness.script.script import FAULTS, Fault, Knobs, Script, Timing
-from harness.script.workload import OPS, Op, Step
+from harness.script.script import OPS, Knobs, Script, Timing
+from harness.script.workload import Op, Step
 from harness.script.writing import NAMES, key, phrase
 
 KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
@@ -123,10 +124,10 @@ def script(text: str) -> Script:
         first = line.take("a word")
         if first.text == "at":
             item = _event(line, first)
-            if isinstance(item, FAULTS):
+            if isinstance(item, Fault):
                 faults.append((item, line))
             else:
-                ops.append((item, line))  # type: ignore[arg-type]
+                ops.append((item, line))
         elif first.text in ("timing", "knobs"):
             given[first.text] = _settings(line, first.text, given[first.text], said)
         elif first.text in TOPOLOGY:
@@ -228,7 +229,7 @@ def _settings(line: Line, place: str, before: Any, said: dict[str, Token]) -> An
         value = line.here()
         made[name.text] = line.number()
         try:
-            check_setting(place, name.text, made[name.text], f"{place}.{name.text}")
+            check_field(name.text, made[name.text], f"{place}.{name.text}")
         except ScriptError as error:
             raise value.error(str(error)) from None
     return evolve(before, **made)
@@ -304,7 +305,7 @@ def _fields(line: Line, kind: type) -> dict[str, Any]:
 
 
 def _value(line: Line, name: str) -> Any:
-    if name in WHO:
+    if name in SERVER_FIELDS:
         token = line.take("a server")
         if not _is_server(token.text):
             raise token.error(f"expected a server (leader, follower or its number), not {token.text!r}")

@@ -1,29 +1,25 @@
 """The whole of a script: topology, timing, workload and faults, all plain frozen data.
 
-A script is all that a run depends on. It is printed, stored as JSON, replayed, and made smaller by taking
-things out of it; therefore every fault carries its own end (`for_ms`, `down_ms`) and nothing in a script
-refers to anything else in it. Where a fault names a server, `LEADER` and `FOLLOWER` mean whoever is that
-when the fault strikes, so that a script keeps its meaning when something before it was taken out.
+A script is all that a run depends on. It can be printed, stored as JSON, run again, and made smaller by removing parts;
+therefore nothing in it refers to anything else in it.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 from attrs import field, frozen
 
-from harness.script.disks import DISKS, DiskFault
-from harness.script.network import NETWORK, NetworkFault
-from harness.script.process import PROCESS, ProcessFault
-from harness.script.workload import Op
+from harness.script.brokers import BROKER_OPS, PARTITION_OPS
+from harness.script.faults import Fault
+from harness.script.workload import STORE_OPS, Op
 
-Fault: TypeAlias = NetworkFault | ProcessFault | DiskFault
-FAULTS: Final[tuple[type[Fault], ...]] = (*NETWORK, *PROCESS, *DISKS)
+OPS: Final = (*STORE_OPS, *BROKER_OPS, *PARTITION_OPS)
 
 
 @frozen
 class Timing:
-    """How fast this world is, in microseconds unless said. Chance decides within these bounds."""
+    """The speed of the simulated world: microseconds, unless a name has another unit. Delays are drawn within these."""
 
     delay_us_min: int = 100
     delay_us_max: int = 2_000
@@ -32,16 +28,16 @@ class Timing:
     fsync_us_min: int = 100
     fsync_us_max: int = 3_000
     turn_us_max: int = 0
-    """A server drains its inbox at most this long before it acts on what it heard; 0 acts on each message."""
+    """How long a server collects messages before it acts on them; 0: it acts on each."""
     loss_percent: int = 0
     double_percent: int = 0
     break_ms_max: int = 300
-    """A link through a direction that is blocked for this long breaks, perhaps earlier."""
+    """A link breaks at the latest when one direction has been blocked for so long."""
 
 
 @frozen
 class Knobs:
-    """The settings of the servers. Small, so that a short run sees every form of synchronization."""
+    """The settings of the servers. They are small, so that a short run reaches every form of synchronization."""
 
     tick_ms: int = 100
     init_limit: int = 6
@@ -59,38 +55,42 @@ class Knobs:
     segment_bytes: int = 1_024
     chunk_bytes: int = 256
     local_sessions: int = 0
-    """1 or 2: only its server knows a new session of a client. 2: creating an ephemeral node makes it known to all."""
+    """1: new sessions are local to their server; 2: they become global when they create an ephemeral node."""
     read_only_ms: int = 0
-    """A server without a leader for this long serves reads to clients that accept it; 0: it serves nobody."""
+    """How long a server has no leader before it serves reads to clients that accept it; 0: never."""
     open_requests: int = 0
-    """Unanswered requests of all clients of a server; above it all others wait. 0: as many as may be."""
+    """The limit of open requests of all clients of a server, above which others wait; 0: no limit."""
     wait_ms: int = 0
-    """A request that has waited for longer is refused; 0: none is. Only where `open_requests` makes some wait."""
+    """How long requests wait because of `open_requests` before they are refused; 0: for ever."""
     large_bytes: int = 0
-    """A request of more bytes is large, and a server has room for few; 0: none is large."""
+    """A request of more bytes is large, and a server has memory for few of them; 0: none is large."""
     connection_tokens: int = 0
-    """Connections that a server admits at once, before it closes more; 0: all."""
+    """How many connections a server accepts at once; 0: no limit."""
 
 
 @frozen
 class Script:
-    """A run is a function of this. `seed` decides delays and everything else that is left to chance inside."""
+    """A run is a function of its script. All chance within the run comes from `seed`."""
 
     seed: int
     voters: int = 3
     observers: int = 0
     groups: tuple[tuple[int, ...], ...] = ()
-    """Voters by their groups, where a quorum is one of groups; nothing: it is a majority."""
+    """The voters of each group of hierarchical quorums; empty: a majority is a quorum."""
     weights: tuple[int, ...] = ()
-    """What each voter counts in its group, in the order of their ids; nothing: one each."""
+    """The weights of the voters, in the order of their ids; empty: one each."""
     machine: str = "list"
     brokers: int = 0
-    """Where the machine is the controller."""
+    """The number of brokers, if the machine has any."""
     length_ms: int = 3_000
     timing: Timing = field(factory=Timing)
     knobs: Knobs = field(factory=Knobs)
     ops: tuple[Op, ...] = ()
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def items(self) -> tuple[Fault | Op, ...]:
+        return (*self.faults, *self.ops)
 
     @property
     def servers(self) -> int:

@@ -1,82 +1,80 @@
-"""What is asked of the servers: by whoever replicates a list, and by clients of the store."""
+"""Operations of the list and of the store, and the steps that clients of the store ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 from attrs import frozen
 
-from harness.script.brokers import BROKER_OPS, BrokerOp
 from harness.script.names import LEADER
-from harness.script.partitions import PARTITION_OPS, PartitionOp
+from harness.script.values import Among, Kind, Short, Value
 
 
 @frozen
-class Write:
+class Op:
+    at: int
+
+
+@frozen
+class Write(Op):
     """`count` transactions in one proposal, at every server that believes it leads."""
 
-    at: int
     count: int = 1
     size: int = 8
 
 
 @frozen
-class Invoke:
-    """A request to a user's own machine, at this server. One at the end of the script is asked after the healing."""
+class Invoke(Op):
+    """A request to a user's own machine, at this server. One at the end of the script is sent after the healing."""
 
-    at: int
     request: str = ""
-    """Its bytes as UTF-8. A byte that is none is a surrogate, as `surrogateescape` has it."""
+    """Its bytes as UTF-8, with surrogates for bytes that are not, as in `surrogateescape`."""
     server: int = LEADER
 
 
 @frozen
-class Barrier:
-    """Asked of one server, whatever it is at that moment."""
+class Barrier(Op):
+    """Ask one server, whatever its role is."""
 
-    at: int
     server: int = LEADER
 
 
 @frozen
-class Snapshot:
-    """The server stores its state and purges what that makes superfluous."""
+class Snapshot(Op):
+    """The server stores its state, and purges the logs before it."""
 
-    at: int
     server: int = LEADER
 
 
 @frozen
-class Reconfigure:
+class Reconfigure(Op):
     """A membership change, asked of every server that believes it leads, or by a client of the store."""
 
-    at: int
     change: str
     server: int
 
 
-# -- what clients of the store do; only where the replicated machine is the store ------------------------
+# -- clients of the store --------------------------------------------------------------------------------
 
 
 @frozen
-class Connect:
-    """The client begins a session at this server, or takes the one that it has there."""
+class Connect(Op):
+    """The client begins a session at this server, or moves its session there."""
 
-    at: int
     client: int = 1
     server: int = 1
     timeout_ms: int = 1_000
     user: int = 0
-    """Who it proves to be from this connection on; 0: what it has proved before, if anything."""
+    """The user as which it authenticates; 0: it keeps its identity."""
     late_ms: int = 0
-    """So much later the server hears of the end of the connection that it had; 0: as usual. Else it is a new one in any
-    case, also at the same server."""
+    """How much later the last server notices the end of the old connection. If it is not 0, the client makes a new
+    connection also to the same server."""
 
 
 @frozen
 class Step:
-    """One operation on the store. `size` is that of the data, which is another one each time."""
+    """One operation on the store. The data has `size` bytes, and differs each time."""
 
     op: str
     path: str = ""
@@ -85,43 +83,35 @@ class Step:
     watch: str = ""
     size: int = 8
     acl: str = ""
-    """Of a create or a setacl: who may do what, as `harness.lists` reads it."""
+    """Of a create or a setacl: the ACL, as in `harness.lists`."""
     limits: str = ""
-    """Of a create or a set: the data is this, which limits a subtree, like `countHardLimit=4`."""
+    """Of a create or a set: the data is this quota, like `countHardLimit=4`."""
 
 
 @frozen
-class Ask:
-    """The client asks, whether or not its last answer has come. Several steps are one multi, and there must be one."""
+class Ask(Op):
+    """The client sends a request, also while others are outstanding. Several steps are one multi; one is the least."""
 
-    at: int
     client: int = 1
     steps: tuple[Step, ...] = ()
 
 
 @frozen
-class Leave:
+class Leave(Op):
     """The client closes its session."""
 
-    at: int
     client: int = 1
 
 
 @frozen
-class Vanish:
-    """The client's process stands still, its connection breaks, and its session may well expire meanwhile."""
+class Vanish(Op):
+    """The client's process is stopped, its connection breaks, and its session may expire meanwhile."""
 
-    at: int
     for_ms: int = 500
     client: int = 1
 
 
-Op: TypeAlias = (
-    Write | Invoke | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish | BrokerOp | PartitionOp
-)
-OPS: Final[tuple[type[Op], ...]] = (
-    Write, Invoke, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS, *PARTITION_OPS,
-)  # fmt: skip
+STORE_OPS: Final[tuple[type[Op], ...]] = (Write, Invoke, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish)
 
 
 def request_text(request: bytes) -> str:
@@ -133,5 +123,66 @@ def request_bytes(text: str) -> bytes:
 
 
 def has_lists(ops: Iterable[Op]) -> bool:
-    """Whether any of them says who may do what."""
+    """Return whether a step sets an ACL."""
     return any(step.acl for op in ops if isinstance(op, Ask) for step in op.steps)
+
+
+# -- the steps that generators draw ----------------------------------------------------------------------
+
+CLIENTS_MAX: Final = 4
+PARENTS: Final = ("/a", "/b")
+CHILDREN: Final = ("/a/x", "/a/y", "/b/x", "/b/x/z")
+PATHS: Final = (*PARENTS, *CHILDREN)
+VERSION: Final = Among((-1, -1, -1, 0, 0, 1, 1, 2, 3))
+"""Nodes change so seldom that one of these is often the version, and often not."""
+SIZE: Final = Short(0, 60)
+
+
+def _kind(weight: float, op: str | tuple[str, ...], paths: tuple[str, ...], **fields: Value | tuple[str, ...]) -> Kind:
+    ops = (op,) if isinstance(op, str) else op
+    values = {name: Among(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    return Kind(weight, Step, {"op": Among(ops), "path": Among(paths), **values})
+
+
+_CHANGES: Final = (
+    _kind(2.0, "create", PATHS, size=SIZE),
+    _kind(1.5, "create", CHILDREN, mode=("ephemeral",), size=SIZE),
+    _kind(1.0, "create", ("/a/s-", "/b/s-"), mode=("sequential", "ephemeral sequential"), size=SIZE),
+    _kind(3.0, "set", PATHS, version=VERSION, size=SIZE),
+    _kind(1.0, "delete", (*CHILDREN, *CHILDREN, *PARENTS), version=VERSION),
+)
+STEPS: Final = (
+    *_CHANGES,
+    _kind(3.0, "get", PATHS, watch=("", "", "once")),
+    _kind(1.0, "exists", PATHS, watch=("", "once")),
+    _kind(1.2, "children", (*PARENTS, *PATHS), watch=("", "once")),
+    _kind(0.5, "watch", PATHS, watch=("persistent", "recursive")),
+    _kind(0.6, "unwatch", PATHS, watch=("", "data", "children", "persistent", "recursive")),
+    _kind(0.7, "sync", PARENTS),
+)
+MULTI_STEPS: Final = (*_CHANGES, _kind(2.0, "check", PATHS, version=VERSION))
+MULTI_MAX: Final = 4
+
+FAMILIES: Final = tuple(
+    (
+        _kind(2.0, "create", (child,), size=SIZE),
+        _kind(1.0, "create", (parent,), size=SIZE),
+        _kind(2.0, "delete", (parent, parent, child)),
+        _kind(1.0, "set", (parent, child), size=SIZE),
+        _kind(1.0, ("children", "get", "exists"), (parent, child), watch=("once",)),
+    )
+    for parent, child in (("/a", "/a/x"), ("/b", "/b/x"), ("/b/x", "/b/x/z"))
+)
+"""Steps on a node and its child, sent at once, so that the check of each depends on those before it."""
+AT_ONCE_MAX: Final = 8
+
+FLOODS: Final = {
+    parent: (
+        _kind(6.0, "set", tuple(path for path in PATHS if path.startswith(parent))),
+        _kind(2.0, "create", (f"{parent}/s-",), mode=("sequential",)),
+        _kind(1.0, ("create", "delete"), (f"{parent}/x",)),
+    )
+    for parent in PARENTS
+}
+"""Steps below a parent, many at one time, so that a server that is away needs a snapshot."""
+FLOOD_MAX: Final = 40

@@ -1,4 +1,4 @@
-"""A script as a page that a person can read, and change, and give back: `harness.script.reading` reads it."""
+"""A script as text that a person can read and change; `harness.script.reading` reads it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any, Final
 
 import attrs
 
-from harness.script.checks import CHOICES, WHO, fields
+from harness.script.checks import CHOICES, SERVER_FIELDS, fields
+from harness.script.faults import Fault
 from harness.script.names import FOLLOWER, LEADER, MACHINES
-from harness.script.script import Fault, Knobs, Script, Timing
+from harness.script.script import Knobs, Script, Timing
 from harness.script.workload import Op, Step
 
 NAMES: Final[dict[int | None, str]] = {LEADER: "leader", FOLLOWER: "follower", None: "anyone"}
-"""Servers that are not called by their number."""
+"""Servers with a name instead of a number."""
 
 KEYS: Final = {"for_ms": "for", "down_ms": "down", "source": "from", "target": "to"}
-"""Fields that are called otherwise in text. Of others the unit is left out: it stands behind the number."""
+"""Fields with another name in text. Other names lose their unit, which follows the number."""
 
 PLAIN: Final = re.compile(r"[^\s\"#|+=,]+")
-"""What needs no quotation marks."""
+"""Words that need no quotation marks."""
 
 
 def phrase(kind: type) -> str:
-    """CutLinks: cut links."""
+    """Return the name in text: `cut links` for `CutLinks`."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower()
 
 
@@ -33,41 +34,34 @@ def key(name: str) -> str:
 
 
 def describe(script: Script) -> str:
-    """The world, then what happens in the order of time."""
+    """Return the topology and the settings, then all events in the order of time."""
     lines = [f"seed {script.seed}", f"voters {script.voters}"]
-    if script.observers:
-        lines.append(f"observers {script.observers}")
-    if script.groups:
-        lines.append("groups " + " | ".join(" ".join(map(str, group)) for group in script.groups))
-    if script.weights:
-        lines.append("weights " + " ".join(map(str, script.weights)))
-    if script.machine != MACHINES[0]:
-        lines.append(f"machine {script.machine}")
-    if script.brokers:
-        lines.append(f"brokers {script.brokers}")
-    lines.append(f"length {script.length_ms} ms")
-    lines += _differences("timing", script.timing, Timing())
-    lines += _differences("knobs", script.knobs, Knobs())
-    events = [(item.at, number, item) for number, item in enumerate((*script.faults, *script.ops))]
-    for at, _, item in sorted(events, key=lambda event: event[:2]):
-        lines.append(f"at {at:>5} ms  {describe_item(item)}")
-    return "\n".join(lines)
+    rest = {
+        "observers": script.observers,
+        "groups": " | ".join(" ".join(map(str, group)) for group in script.groups),
+        "weights": " ".join(map(str, script.weights)),
+        "machine": script.machine if script.machine != MACHINES[0] else "",
+        "brokers": script.brokers,
+        "length": f"{script.length_ms} ms",
+        "timing": _differences(script.timing, Timing()),
+        "knobs": _differences(script.knobs, Knobs()),
+    }
+    lines += [f"{name} {value}" for name, value in rest.items() if value]
+    events = sorted(script.items, key=lambda item: item.at)
+    return "\n".join([*lines, *(f"at {item.at:>5} ms  {describe_item(item)}" for item in events)])
 
 
 def describe_item(item: Fault | Op) -> str:
-    """What happens, without when."""
+    """Return the text of an event without its time."""
     return f"{phrase(type(item))} {_words(item)}".rstrip()
 
 
-def _differences(name: str, value: Timing | Knobs, usual: Timing | Knobs) -> list[str]:
-    changed = [
-        f"{key} {mine}" for (key, mine), (_, theirs) in zip(fields(value), fields(usual), strict=True) if mine != theirs
-    ]
-    return [f"{name} {' '.join(changed)}"] if changed else []
+def _differences(value: Timing | Knobs, usual: Timing | Knobs) -> str:
+    return " ".join(f"{name} {mine}" for name, mine in fields(value) if mine != getattr(usual, name))
 
 
 def _words(item: Any) -> str:
-    """First whom and how, then how long and how much."""
+    """Return the fields: first servers and words, then times and numbers."""
     named: list[str] = []
     rest: list[str] = []
     for name, value in fields(item):
@@ -86,7 +80,7 @@ def _words(item: Any) -> str:
             named.append(" | ".join(" ".join(NAMES.get(sid, str(sid)) for sid in group) for group in value))
         elif name == "steps":
             rest.append(" + ".join(_step(step) for step in value))
-        elif name in WHO:
+        elif name in SERVER_FIELDS:
             rest.append(f"{key(name)} {NAMES.get(value, value)}")
         else:
             rest.append(f"{key(name)} {value}{' ms' if name.endswith('_ms') else ''}")
@@ -94,7 +88,6 @@ def _words(item: Any) -> str:
 
 
 def _step(step: Step) -> str:
-    """What is as usual is not said."""
     words = [step.op]
     for attribute in attrs.fields(Step):
         value = getattr(step, attribute.name)

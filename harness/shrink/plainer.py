@@ -1,28 +1,27 @@
-"""Values made plain, and the schedule made regular. Many changes are tried at once, and taken apart if that fails."""
+"""Plain values and a regular schedule. Many changes are tried at once, and by halves if that fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from attrs import evolve, fields
 
 from harness.faults import Ask, Knobs, Script, Timing, Write
 from harness.script.checks import is_sound
-from harness.shrink.items import Item
-from harness.shrink.trials import Trials
+from harness.shrink.trials import Item, Trials
 
 Change: TypeAlias = Callable[[Script], Script]
 
 REGULAR: Final = Timing(delay_us_min=1_000, delay_us_max=1_000, fsync_us_min=1_000, fsync_us_max=1_000)
-"""Every word takes a millisecond, and so does every fsync: nothing overtakes anything."""
+"""Every message and every fsync takes a millisecond, so nothing overtakes anything."""
 
-BRIEFLY: Final = {"down_ms": 10, "for_ms": 10, "acts": 1, "nth": 1}
-"""The least of what a fault may say of itself; it is kept where the failure survives it."""
+LEAST: Final = {"down_ms": 10, "for_ms": 10, "acts": 1, "nth": 1}
+"""The least values of fields of a fault."""
 
 
 def adopt(script: Script, changes: Sequence[Change], trials: Trials) -> Script:
-    """As many of the changes as the failure survives: all, or else those of each half."""
+    """Apply as many of the changes as the failure survives: all, or else those of each half."""
     made = script
     for change in changes:
         made = change(made)
@@ -36,11 +35,11 @@ def adopt(script: Script, changes: Sequence[Change], trials: Trials) -> Script:
     return adopt(adopt(script, changes[:middle], trials), changes[middle:], trials)
 
 
-# -- speed and settings --------------------------------------------------------------------------------
+# -- timing and knobs ------------------------------------------------------------------------------------
 
 
 def calm(script: Script, trials: Trials) -> Script:
-    """The usual world, or as much of it as the failure survives at first sight."""
+    """Set timing and knobs to their defaults as a whole, where the failure survives it."""
     usual = evolve(Knobs(), counter_max=script.knobs.counter_max)
     for made in (
         evolve(script, timing=Timing(), knobs=usual, observers=0),
@@ -54,45 +53,44 @@ def calm(script: Script, trials: Trials) -> Script:
 
 
 def settled(script: Script, trials: Trials) -> Script:
-    """Setting by setting, those that calming as a whole did not bring back to what is usual."""
-    changes = [*_fields_of("timing", script.timing, Timing()), *_fields_of("knobs", script.knobs, Knobs())]
+    """Set the remaining timing and knobs to their defaults one by one."""
+    changes = [
+        _setting(place, attribute.name, getattr(usual, attribute.name))
+        for place, usual in (("timing", Timing()), ("knobs", Knobs()))
+        for attribute in fields(type(usual))
+        if getattr(getattr(script, place), attribute.name) != getattr(usual, attribute.name)
+    ]
     alone = evolve(script, observers=0)
-    if alone != script and is_sound(alone):  # nothing that is left is about one of them
+    if alone != script and is_sound(alone):  # no item is about an observer
         changes.append(lambda it: evolve(it, observers=0))
     return adopt(script, changes, trials)
 
 
 def regular(script: Script, trials: Trials) -> Script:
-    """One schedule among all: the regular one, or the usual one with what can be regular in it."""
+    """Make the schedule regular, or as much of it as the failure survives."""
     whole = evolve(script, timing=REGULAR)
     if whole == script or trials.fails(whole):
         return whole
-    return adopt(
-        script,
-        [
-            lambda it: evolve(it, timing=evolve(it.timing, fsync_us_min=1_000, fsync_us_max=1_000)),
-            lambda it: evolve(it, timing=evolve(it.timing, delay_us_min=1_000, delay_us_max=1_000)),
-        ],
-        trials,
-    )
+    changes: list[Change] = [
+        lambda it: evolve(it, timing=evolve(it.timing, fsync_us_min=1_000, fsync_us_max=1_000)),
+        lambda it: evolve(it, timing=evolve(it.timing, delay_us_min=1_000, delay_us_max=1_000)),
+    ]
+    return adopt(script, changes, trials)
 
 
-def _fields_of(place: str, mine: Timing | Knobs, usual: Timing | Knobs) -> Iterator[Change]:
-    for attribute in fields(type(usual)):
-        value = getattr(usual, attribute.name)
-        if getattr(mine, attribute.name) != value:
-            yield _with_field(place, attribute.name, value)
-
-
-def _with_field(place: str, name: str, value: object) -> Change:
+def _setting(place: str, name: str, value: object) -> Change:
     def change(script: Script) -> Script:
-        inner = evolve(getattr(script, place), **{name: value})
-        return evolve(script, timing=inner) if place == "timing" else evolve(script, knobs=inner)
+        return _evolved(script, place, evolve(getattr(script, place), **{name: value}))
 
     return change
 
 
-# -- values --------------------------------------------------------------------------------------------
+def _evolved(script: Script, place: str, value: Any) -> Script:
+    changed: dict[str, Any] = {place: value}
+    return evolve(script, **changed)
+
+
+# -- values ----------------------------------------------------------------------------------------------
 
 
 def plain(script: Script, trials: Trials) -> Script:
@@ -104,8 +102,7 @@ def plain(script: Script, trials: Trials) -> Script:
 def _of_item(place: str, number: int, change: Callable[[Any], Any]) -> Change:
     def made(script: Script) -> Script:
         items = getattr(script, place)
-        changed = (*items[:number], change(items[number]), *items[number + 1 :])
-        return evolve(script, ops=changed) if place == "ops" else evolve(script, faults=changed)
+        return _evolved(script, place, (*items[:number], change(items[number]), *items[number + 1 :]))
 
     return made
 
@@ -119,13 +116,12 @@ def _small(op: Item) -> Item:
 
 
 def _brief(fault: Item) -> Item:
-    briefly = {name: least for name, least in BRIEFLY.items() if getattr(fault, name, 0) > least}
-    made: Item = evolve(fault, **briefly) if briefly else fault  # type: ignore[arg-type]  # it has these attributes
-    return made
+    briefly: dict[str, Any] = {name: least for name, least in LEAST.items() if getattr(fault, name, 0) > least}
+    return evolve(fault, **briefly)
 
 
 def _at_round_times(step_ms: int) -> Change:
-    """Everything a little later, so that nothing changes places."""
+    """Move everything to a later round time, which keeps the order."""
 
     def later(at: int) -> int:
         return -(-at // step_ms) * step_ms

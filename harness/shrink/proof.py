@@ -1,27 +1,62 @@
-"""What is left is needed: each item is taken out alone, and faults in pairs, and the failure goes every time."""
+"""Which items are needed: by delta debugging, and proven by removing each item alone, and faults in pairs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations, islice
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import frozen
 
 from harness.faults import Fault, Script
-from harness.shrink.items import Item, items_of, made_of
-from harness.shrink.trials import Trials
+from harness.shrink.trials import Item, Trials, items_of, made_of
 
 PAIRS_MAX: Final = 15
+T = TypeVar("T")
+
+
+def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    """Return a part of `items` that still fails, and from which no item can be removed alone.
+
+    It begins at the end, because later items are needed by fewer others. After a piece that can be removed the next one
+    is twice as large, after another one it is smaller: long stretches of irrelevant items cost few trials.
+    """
+    current = list(items)
+    if current and fails([]):
+        return []
+    while True:
+        before = len(current)
+        current = _pass(current, fails)
+        if len(current) == before or len(current) < 2:
+            return current
+
+
+def _pass(current: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    end = len(current)
+    size = max(1, end // 2)
+    while end > 0:
+        size = min(size, end)
+        rest = current[: end - size] + current[end:]
+        if rest and fails(rest):
+            current = rest
+            end -= size
+            size *= 2
+        elif size > 1:
+            size //= 2
+        else:
+            end -= 1
+            size = 2
+    return current
 
 
 @frozen
 class Proof:
-    """`needed` was seen: without it the script does not fail. `unproven` could not be tried any more."""
-
     needed: tuple[Item, ...]
+    """Without any of these the script did not fail."""
     unproven: tuple[Item, ...]
+    """These could not be tried any more."""
     pairs: int
-    """Pairs of faults that were taken out together."""
+    """The number of pairs of faults that were removed together."""
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -33,13 +68,10 @@ class Proof:
 
 
 def take_out(script: Script, trials: Trials) -> Script:
-    """The script without the first item, or pair of faults, that is not missed; the script itself if all are."""
-    items = items_of(script)
-    for gone in [*((item,) for item in items), *_pairs(script)]:
-        less = _without(script, gone)
-        if trials.fails(less):
-            return less
-    return script
+    """Return the script without the first item, or pair of faults, that it does not need to fail; else the script."""
+    singles = ((item,) for item in items_of(script))
+    less = (_without(script, gone) for gone in (*singles, *_pairs(script)))
+    return next(filter(trials.fails, less), script)
 
 
 def prove(script: Script, trials: Trials) -> Proof:

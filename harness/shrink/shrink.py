@@ -1,4 +1,4 @@
-"""The steps in their order, again and again until nothing changes any more."""
+"""The steps in their order, repeated until nothing changes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from attrs import frozen
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.shrink import plainer
-from harness.shrink.delta import ddmin
-from harness.shrink.items import items_of, made_of, until
-from harness.shrink.proof import Proof, prove, take_out
-from harness.shrink.trials import Broke, Moment, Trials
+from harness.shrink.proof import Proof, ddmin, prove, take_out
+from harness.shrink.trials import Broke, Moment, Trials, items_of, made_of, until
 
 RUNS_MAX: Final = 400
 
@@ -28,14 +26,13 @@ class Shrunk:
 
     @property
     def runs(self) -> int:
-        """How often a script was run on the way."""
         return sum(self.runs_by_step.values())
 
 
 def same_promise(
     run: Callable[[Script], Outcome], promise: str | None, seen: Callable[[], None] = lambda: None
 ) -> Broke:
-    """A failure is the same one if the same promise is broken, whatever the words of the verdict are."""
+    """Return a test for the same failure: the same promise is broken, whatever the message."""
 
     def broke(script: Script) -> Moment | None:
         seen()
@@ -46,11 +43,9 @@ def same_promise(
 
 
 def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX, seconds_max: float = inf) -> Shrunk:
-    """`broke` says whether, and when, a script breaks the promise. The given one does.
+    """Return the smallest script found that breaks the promise, as the given one does.
 
-    The search ends after so many runs or seconds, whichever comes first.
-
-    Ctrl-C ends the search; the smallest script so far is the result.
+    The search ends after so many runs or seconds, or at Ctrl-C.
     """
     trials = Trials(broke, runs_max, seconds_max)
     script = _cut(script, trials)
@@ -77,7 +72,7 @@ def _delta(script: Script, trials: Trials) -> Script:
 
 
 def _ended(script: Script, trials: Trials) -> Script:
-    """The script up to the moment at which it broke the promise, if that is what broke it."""
+    """Cut the script at the moment at which it broke the promise, if it still breaks it."""
     at_ms = trials.broke(script)
     if at_ms is None or at_ms + 1 >= script.length_ms:
         return script
@@ -86,7 +81,7 @@ def _ended(script: Script, trials: Trials) -> Script:
 
 
 def _cut(script: Script, trials: Trials) -> Script:
-    """What is judged in the end, or breaks only after all was healed, does not say when it went wrong: by halves."""
+    """Cut the end of the script. A promise that breaks only after the healing does not show when: search by halves."""
     trials.step = "cut"
     shorter = _ended(script, trials)
     if shorter != script:

@@ -1,18 +1,42 @@
-"""Scripts that were tried, and what came of them. Nothing is run twice, and no more is run than is allowed."""
+"""Scripts as lists of items, and trials of them: none is run twice, and no more are run than the budget allows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import NewType, TypeAlias
 
-from harness.faults import Script
+from attrs import evolve
+
+from harness.faults import Fault, Op, Script
+
+Item: TypeAlias = Fault | Op
 
 Moment = NewType("Moment", int)
-"""In milliseconds. A type of its own: whether it broke is no answer to when it did."""
+"""A time in ms, of its own type, because a bool says that it broke and not when."""
 Broke: TypeAlias = Callable[[Script], Moment | None]
-"""Runs a script: after how many milliseconds it broke the promise in question, or None if it did not."""
+"""Runs a script, and returns when it broke the promise in question, or None if it did not."""
+
+
+def items_of(script: Script) -> list[Item]:
+    """Return its faults and operations in the order of time."""
+    return sorted([*script.ops, *script.faults], key=lambda item: item.at)
+
+
+def made_of(script: Script, chosen: Sequence[Item]) -> Script:
+    """Return the script with these of its items only."""
+    kept = {id(item) for item in chosen}
+    return _with_items(script, lambda item: id(item) in kept)
+
+
+def until(script: Script, at_ms: int) -> Script:
+    """Return the script up to this time."""
+    return evolve(_with_items(script, lambda item: item.at <= at_ms), length_ms=at_ms + 1)
+
+
+def _with_items(script: Script, kept: Callable[[Item], bool]) -> Script:
+    return evolve(script, faults=tuple(filter(kept, script.faults)), ops=tuple(filter(kept, script.ops)))
 
 
 class Trials:
@@ -22,21 +46,18 @@ class Trials:
         self._until = time.monotonic() + seconds_max
         self._known: dict[str, Moment | None] = {}
         self.runs: dict[str, int] = {}
-        """Executions, by the step that asked for them."""
+        """Executions by step."""
         self.step = ""
         self.interrupted = False
         """True after Ctrl-C: no script is run any more, and the smallest one so far is the result."""
 
     @property
-    def spent(self) -> int:
-        return sum(self.runs.values())
-
-    @property
     def over(self) -> bool:
-        return self.interrupted or self.spent >= self._runs_max or time.monotonic() >= self._until
+        spent = sum(self.runs.values())
+        return self.interrupted or spent >= self._runs_max or time.monotonic() >= self._until
 
     def broke(self, script: Script) -> Moment | None:
-        """None also when it may not be tried any more: what was not seen to fail is not believed to."""
+        """Return when it broke the promise; None also for a script that may not be tried any more."""
         key = repr(script)
         if key not in self._known:
             if self.over:
@@ -53,5 +74,5 @@ class Trials:
         return self.broke(script) is not None
 
     def held(self, script: Script) -> bool:
-        """It was tried, and did not fail."""
+        """Return whether it was tried, and did not fail."""
         return self.broke(script) is None and repr(script) in self._known

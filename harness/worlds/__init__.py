@@ -52,7 +52,6 @@ class World:
         if script.machine not in self.machines:
             where = f"the world of {self.name}"
             raise ScriptError(f"script.machine: {where} has {', '.join(self.machines)}, and no {script.machine}")
-        items = (*script.faults, *script.ops)
         alien: tuple[type, ...] = ALIEN.get(script.machine, ALIEN_TO_USERS)
         if script.groups and not self.regroups:
             alien = (*alien, faults.Reconfigure)
@@ -66,7 +65,7 @@ class World:
                 faults=tuple(fault for fault in script.faults if can(fault)),
                 ops=tuple(op for op in script.ops if can(op)),
             ),
-            tuple(sorted({type(item).__name__ for item in items if not can(item)})),
+            tuple(sorted({type(item).__name__ for item in script.items if not can(item)})),
         )
 
 

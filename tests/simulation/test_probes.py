@@ -148,9 +148,9 @@ def test_partitions_come_to_all_of_theirs() -> None:
     """Where leaders change all the time, where logs are too long, and where somebody asks for an unclean election."""
     counts: dict[str, int] = {}
     for script in (
-        BY_NAME["leaders in turn"].script(0, voters=1),
-        BY_NAME["leaders in turn"].script(1, voters=1),
-        BY_NAME["too long"].script(0, voters=1),
+        BY_NAME["partition-leader-changes"].script(0, voters=1),
+        BY_NAME["partition-leader-changes"].script(1, voters=1),
+        BY_NAME["retention-by-size"].script(0, voters=1),
         script_from_seed(99, voters=1, machine="partitions"),
     ):
         counts |= {name: times for name, times in run(script).counts if times}

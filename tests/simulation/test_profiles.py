@@ -101,11 +101,12 @@ def test_half_of_the_seeds_go_through_all_profiles_of_a_machine_and_the_others_a
 
 
 def test_what_a_campaign_with_a_profile_finds_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    fuzz = ["fuzz", "--profile", "cut back", "--runs", "4", "--jobs", "1", "--no-shrink"]
+    fuzz = ["fuzz", "--profile", "power-loss-after-truncation", "--runs", "4", "--jobs", "1", "--no-shrink"]
     assert main([*fuzz, "--mutant", "truncation-not-synced", "--stop-after", "1"]) == 1
     (line,) = (line.strip() for line in capsys.readouterr().out.splitlines() if "zab-harness replay" in line)
-    assert "--profile 'cut back'" in line
+    assert "--profile power-loss-after-truncation" in line
     assert main(shlex.split(line)[1:]) == 1
     assert "a restart finds what was durable" in capsys.readouterr().out
     assert main([*fuzz, "--machine", "store"]) == 2
-    assert "the profile 'cut back' is for --machine list, and not for store" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the profile 'power-loss-after-truncation' is for --machine list, and not for store" in said

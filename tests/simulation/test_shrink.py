@@ -13,8 +13,8 @@ from harness.faults import Crash, Script, Write
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.shrink import Moment, Proof, ddmin, same_promise, shrink
-from harness.shrink.items import items_of, made_of
 from harness.shrink.plainer import REGULAR
+from harness.shrink.trials import items_of, made_of
 from harness.worlds.cores.world import run
 
 

@@ -283,12 +283,12 @@ def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_client_changes_the_membership_and_each_answer_is_right() -> None:
-    outcome = run(BY_NAME["healed in a change"].script(0, voters=3, machine="store"))
+    outcome = run(BY_NAME["rejoin-in-reconfig"].script(0, voters=3, machine="store"))
     assert outcome.held, f"{outcome.promise}: {outcome.what}"
     assert dict(outcome.counts)["changed by a client"] > 0
 
 
 def test_server_that_shows_an_old_membership_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConfigNode, "on_membership", lambda *_: False)
-    outcome = run(BY_NAME["healed in a change"].script(0, voters=3, machine="store"))
+    outcome = run(BY_NAME["rejoin-in-reconfig"].script(0, voters=3, machine="store"))
     assert outcome.promise in (CONFIGURED, RECONFIGURED)

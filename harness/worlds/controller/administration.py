@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve
 
-from harness.script.brokers import CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
-from harness.script.partitions import OFFSETS
+from harness.faults import OFFSETS, CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests

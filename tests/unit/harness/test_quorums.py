@@ -11,12 +11,12 @@ from attrs import evolve
 from harness.faults import Isolate, Pause, Reconfigure, Script, Write
 from harness.members import member, with_server, without_server
 from harness.oracle import Service, timeline
+from harness.profiles.consensus import groups_of_voters
 from harness.quorums import in_words, is_quorum, meets_every_quorum
-from harness.script.chance import Draw
 from harness.script.checks import ScriptError
 from harness.script.reading import script as read
+from harness.script.values import Draw
 from harness.scripts import describe, dumps, loads
-from harness.situations_of_servers import groups_of_voters
 from harness.worlds import world
 from harness.worlds.common import founders_of
 from zab.core.ensemble import Role

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from harness.script.partitions import Replication
+from harness.faults import Replication
 from harness.worlds.processes.addresses import Addresses
 from harness.worlds.processes.brokers.links import BROKERS_PORT, CLIENTS_PORT, CONTROL_PORT, Links, name_of
 from harness.worlds.processes.server import Notify, ServerProcess

@@ -8,6 +8,7 @@ from typing import Any, Final
 import trio
 
 from harness.faults import (
+    CONTROLLER,
     Blackout,
     BounceBroker,
     BreakDisk,
@@ -24,7 +25,6 @@ from harness.faults import (
     WipeBroker,
 )
 from harness.history import Request
-from harness.script.brokers import CONTROLLER
 from harness.worlds.processes.brokers.broker import Broker
 from harness.worlds.processes.brokers.fleet import ASK_S, LOOK_S, Fleet
 from harness.worlds.processes.nemesis import Injector

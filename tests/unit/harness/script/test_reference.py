@@ -12,10 +12,7 @@ import pytest
 
 from harness.faults import FAULTS, OPS, Ask, Knobs, Reconfigure, Step, Timing
 from harness.script.checks import CHOICES
-from harness.script.disks import DISKS
 from harness.script.names import MOMENTS
-from harness.script.network import NETWORK
-from harness.script.process import PROCESS
 from harness.script.writing import describe_item
 from harness.scripts import VERSION, loads
 from harness.worlds.cores.world import run
@@ -63,10 +60,6 @@ def test_every_setting_is_named(place: type) -> None:
 
 def test_the_version_is_named() -> None:
     assert f"version {VERSION}" in PAGE
-
-
-def test_the_floors_of_the_language_are_all_of_it() -> None:
-    assert (*NETWORK, *PROCESS, *DISKS) == FAULTS
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

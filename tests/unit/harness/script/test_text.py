@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.faults import FAULTS, OPS, Fault, Knobs, Op, Replication, Script, Timing
-from harness.script.checks import CHOICES, SIGNED, WHO
-from harness.script.kinds import KINDS
+from harness.script.checks import CHOICES, LEAST, SERVER_FIELDS
+from harness.script.faults import KINDS
+from harness.script.values import Together
 from harness.script.workload import request_text
 from harness.script.writing import phrase
 from harness.scripts import ScriptError, check, describe, dumps, from_json, loads, to_json
@@ -27,7 +28,7 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
     """Any that makes sense, not only such as are drawn for a run."""
     if name in CHOICES:
         return st.sampled_from(CHOICES[name])
-    if name in WHO:
+    if name in SERVER_FIELDS:
         return st.integers(-1, 30) | st.none() if hint == int | None else st.integers(-1, 30)
     if name == "groups":
         return st.lists(st.lists(st.integers(0, 30), max_size=4).map(tuple), min_size=1, max_size=4).map(tuple)
@@ -35,8 +36,6 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(anything(typing.get_args(hint)[0]), min_size=1, max_size=3).map(tuple)
     if name == "path":
         return st.just("") | st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map("/".__add__)
-    if name == "version":
-        return st.integers(-1, 1_000)
     if name == "user":
         return st.integers(0, 9)
     if name == "request":
@@ -45,7 +44,8 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(["", "auth:rwcda", "u1:r, world:rc"])
     if name == "limits":
         return st.sampled_from(["", "countHardLimit=4", "count=3,bytes=-1=;byteHardLimit=100"])
-    return st.integers(-(10**6), 10**6) if name in SIGNED else st.integers(2 if name == "value" else 1, 100)
+    least = max(LEAST.get(name, 1), -(10**6))
+    return st.integers(2 if name == "value" else least, 100)
 
 
 def anything(kind: type) -> st.SearchStrategy[Any]:
@@ -90,14 +90,12 @@ def test_whole_scripts_are_read_as_they_are_written(script: Script) -> None:
 
 
 def test_every_kind_of_fault_is_drawn() -> None:
-    assert set(KINDS) == set(FAULTS)
-    for kind, how in KINDS.items():
-        names = {each.name for each in attrs.fields(kind)} - {
-            "at",
-            "calls",
-        }  # `zab-harness crash-points` counts calls up
-        assert set(how.fields) - {""} <= names
-        assert "" in how.fields or set(how.fields) == names
+    assert {kind.make for kind in KINDS} == set(FAULTS)
+    for kind in KINDS:
+        together = [value.options[0] for value in kind.fields.values() if isinstance(value, Together)]
+        drawn = {*kind.fields, *(name for option in together for name in option)}
+        # `zab-harness crash-points` counts calls up.
+        assert drawn == {each.name for each in attrs.fields(FAULTS[KINDS.index(kind)])} - {"at", "calls"}
 
 
 def test_every_kind_of_fault_has_a_scenario() -> None:
@@ -150,7 +148,7 @@ def test_a_page_by_hand() -> None:
         ("voters 3 4", "line 1, column 10: expected the end of the line, not '4'"),
         ("\nat noon crash", "line 2, column 4: expected a time, like 300 ms or 1.2 s, not 'noon'"),
         ("at 0.0001 s crash", "line 1, column 4: 0.0001 s is no whole number of milliseconds"),
-        ("at 3 ms", "line 1, column 8: expected a fault or an operation, like partition"),
+        ("at 3 ms", "line 1, column 8: expected a fault or an operation, like crash"),
         ("at 3 ms crush", "line 1, column 9: 'crush' is not known here: did you mean 'crash'?"),
         ("at 3 ms clock drft", "line 1, column 9: 'clock drft' is not known here: did you mean 'clock drift'?"),
         ("at 3 ms crash lead", "line 1, column 15: 'lead' is not known here: did you mean"),
@@ -176,7 +174,7 @@ def test_a_page_by_hand() -> None:
         ('{"version": 2,\n "seed": ' + "9" * 5_000 + "}", "line 2, column 10: this number is too large"),
         ("at 3 ms one way from somebody", "line 1, column 22: expected a server (leader, follower or its number)"),
         ("at 3 ms delay from 1 to 1", "line 1, column 22: to: 1 is the source, too"),
-        ("at 3 ms partition for 9 ms", "line 1, column 9: partition.groups: there is nobody in any of them"),
+        ("at 3 ms partition for 9 ms", "line 1, column 9: partition.groups: there is no server in any of them"),
         ("at 3 ms reconfigure add", "line 1, column 9: reconfigure does not say: server"),
         ("at 3 ms ask create a", "line 1, column 20: 'a' is not known here: expected one of a path"),
         ("at 3 ms ask crate /a", "line 1, column 13: 'crate' is not known here: did you mean 'create'?"),
@@ -185,19 +183,19 @@ def test_a_page_by_hand() -> None:
         ("at 3 ms when moment sometimes", "line 1, column 21: 'sometimes' is not known here"),
         ("timing delay 3", "line 1, column 8: 'delay' is not known here: did you mean 'delay_us_"),
         ("at 9 s crash", "line 1, column 4: at: the run ends at 3000"),
-        ("at 1 s loss percent 101", "line 1, column 13: loss.percent: 101 is more than the whole"),
+        ("at 1 s loss percent 101", "line 1, column 13: loss.percent: 101 is too large; 100 is the most"),
         ("length 2.5 parsecs", "line 1, column 12: expected ms or s behind 2.5, not 'parsecs'"),
-        ("voters 3\nknobs tick_ms 1", "line 2, column 15: knobs.tick_ms: 1 is too small for tick_ms; 2 is the least"),
-        ("knobs window_entries 0", "line 1, column 22: knobs.window_entries: 0 is too small for window_entries"),
-        ("knobs counter_max 99999999999", "knobs.counter_max: 99999999999 is too large for counter_max; 4294967295 is"),
-        ("timing loss_percent 101", "line 1, column 21: timing.loss_percent: 101 is more than the whole"),
+        ("voters 3\nknobs tick_ms 1", "line 2, column 15: knobs.tick_ms: 1 is too small; 2 is the least"),
+        ("knobs window_entries 0", "line 1, column 22: knobs.window_entries: 0 is too small; 1 is the least"),
+        ("knobs counter_max 99999999999", "knobs.counter_max: 99999999999 is too large; 4294967295 is"),
+        ("timing loss_percent 101", "line 1, column 21: timing.loss_percent: 101 is too large; 100 is the most"),
         (
             "timing fsync_us_min 9, fsync_us_max 8",
             "line 1, column 8: timing.fsync_us_min: 9 is more than fsync_us_max, which is 8",
         ),
         (
             "at 1 s setting 1 tick_ms value 1",
-            "line 1, column 26: setting.value: 1 is too small for tick_ms; 2 is the least",
+            "line 1, column 26: setting.value: 1 is too small; 2 is the least",
         ),
         ("at 1 s write count 100000000", "line 1, column 14: write.count: 100000000 is too large; 10000 is the most"),
         ("at 1 s write size 2000000000", "line 1, column 14: write.size: 2000000000 is too large; 1048576 is the most"),

@@ -1,0 +1,341 @@
+"""Profiles of the list, and with it of the consensus: leaders, quorums, synchronization, disks and members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.draw import PROMISES
+from harness.faults import (
+    FOLLOWER,
+    LEADER,
+    Barrier,
+    ClockFreeze,
+    Clog,
+    Crash,
+    CrashAll,
+    CutLinks,
+    Fault,
+    Isolate,
+    LoseDisk,
+    OneWay,
+    Op,
+    Partition,
+    Reconfigure,
+    SlowDisk,
+    When,
+    Write,
+)
+from harness.profiles.profile import QUICK, TICK, Profile, Ranges, exactly
+from harness.script.values import Draw, Short, Upto
+
+
+def _writes(length_ms: int, step_ms: int) -> list[Op]:
+    return [Write(at, 1, 8) for at in range(200, length_ms, step_ms)]
+
+
+def steady_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
+    return _writes(length_ms, draw.upto(5, 15))
+
+
+# -- deposed leaders -------------------------------------------------------------------------------------
+
+
+def frozen_leader(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Its clock is frozen, so it does not notice that its followers are gone."""
+    return ClockFreeze(at, gap - 50, LEADER), Isolate(at + draw.upto(0, 20), gap - draw.upto(60, 150), LEADER)
+
+
+def barriers_everywhere(draw: Draw, length_ms: int) -> Sequence[Op]:
+    return [*_writes(length_ms, 12), *(Barrier(at, draw.server()) for at in range(300, length_ms, 9))]
+
+
+def deposed_leader_returns(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Its links heal when its former followers have just lost the next leader."""
+    freeze = ClockFreeze(at, gap, LEADER)
+    if draw.chance(0.5):
+        moment = "quorum promised" if draw.chance(0.7) else draw.among(PROMISES)
+        alone = When(at + 20, draw.upto(500, 900), None, moment, 1, "isolate", "keep")
+        return freeze, Isolate(at, draw.upto(150, 350), LEADER), alone
+    lost = at + draw.upto(200, 400)
+    return (
+        freeze,
+        Isolate(at, lost - at + draw.upto(-20, 60), LEADER),
+        Isolate(lost - 2, draw.upto(500, 900), LEADER),
+        LoseDisk(lost, draw.upto(1, 30), FOLLOWER),
+    )
+
+
+# -- disks -----------------------------------------------------------------------------------------------
+
+
+def power_fails_in_synchronization(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    if draw.chance(0.5):
+        return (CrashAll(at, draw.upto(1, 40), "lose"),)
+    who, away = draw.server(), draw.upto(60, 250)
+    return Isolate(at, away, who), Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose")
+
+
+def power_tears_writes(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    return (CrashAll(at, draw.upto(5, 40), "tear"),)
+
+
+def power_fails_after_crash(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """The restarted servers read what they wrote from the page cache; then the power fails."""
+    down = draw.upto(1, 20)
+    return CrashAll(at, down, "keep"), CrashAll(at + down + draw.upto(40, 200), draw.upto(1, 40), "lose")
+
+
+def power_fails_after_truncation(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    moment = "after writing Truncate"
+    isolated = Isolate(at, draw.upto(200, gap - 100), LEADER)
+    return isolated, When(at + 20, draw.upto(1, 60), None, moment, 1, "crash", "lose")
+
+
+def link_breaks_in_snapshot(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """A server lost its disk, and its link breaks in the middle of the snapshot. The rest may come from another leader,
+    whose snapshot at the same zxid has other chunks."""
+    who, nth = draw.server(), draw.upto(1, 6)
+    faults: list[Fault] = [LoseDisk(at, 10, who), When(at + 5, 60, None, "after writing SnapshotChunk", nth, "cut")]
+    if draw.chance(0.6):
+        faults.append(Crash(at + draw.upto(20, 80), draw.upto(40, 120), LEADER, "keep"))
+    return faults
+
+
+def writes_with_pauses(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Servers have time to take their snapshots at the same zxid."""
+    return [Write(at, 4, 60) for at in range(200, length_ms, draw.upto(60, 120))]
+
+
+def slow_disk_and_crash(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    who = draw.server()
+    return SlowDisk(at, gap, who, draw.upto(2, 6)), Crash(at + draw.upto(20, gap), draw.upto(1, 60), who, "keep")
+
+
+def large_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
+    return [Write(at, 1, draw.upto(100, 250)) for at in range(200, length_ms, draw.upto(4, 10))]
+
+
+def slow_leader_disk(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """All others log first, so the leader has not applied what is committed. The observer synchronizes repeatedly."""
+    faults: list[Fault] = [SlowDisk(at, gap - 20, LEADER, draw.upto(20, 60))]
+    for cut in range(at + draw.upto(20, 60), at + gap, draw.upto(50, 120)):
+        who = draw.voters + 1 if draw.chance(0.8) else draw.server()
+        faults.append(CutLinks(cut, who) if draw.chance(0.6) else Isolate(cut, draw.upto(10, 60), who))
+    return faults
+
+
+def barriers_at_leader(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Some at the observer, which asks the leader."""
+    ops: list[Op] = [Write(at, draw.short(1, 3), 8) for at in range(200, length_ms, draw.upto(8, 16))]
+    who = (LEADER, LEADER, draw.voters + 1)
+    return [*ops, *(Barrier(at, draw.among(who)) for at in range(300, length_ms, draw.upto(7, 14)))]
+
+
+# -- members ---------------------------------------------------------------------------------------------
+
+CHANGE_MS: Final = 400
+"""How often a voter becomes an observer, or a voter again."""
+
+
+def leader_crashes_seldom(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    return (Crash(at, draw.upto(1, 100), LEADER),) if draw.chance(0.3) else ()
+
+
+def leaders_removed(draw: Draw, length_ms: int) -> Sequence[Op]:
+    ops = _writes(length_ms, 15)
+    for at in range(500, length_ms, draw.upto(200, 400)):
+        change = draw.among(("remove", "observe", "add"))
+        ops.append(Reconfigure(at, change, draw.upto(1, draw.servers + 1) if change == "add" else LEADER))
+    return ops
+
+
+def observer_back_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """The observer reconnects when the membership changes, before the leader sends what it lacks: the snapshot that
+    follows contains the change."""
+    changes = (at // CHANGE_MS + 1) * CHANGE_MS
+    gone = changes - draw.upto(120, 250)
+    back = changes - draw.upto(0, 30)
+    faults: list[Fault] = [Crash(gone, back - gone, draw.voters + 1, "keep")]
+    if draw.chance(0.3):
+        faults.append(Crash(changes + draw.upto(0, 100), draw.upto(1, 100), LEADER, "keep"))
+    return faults
+
+
+def voter_observes_and_votes(draw: Draw, length_ms: int) -> Sequence[Op]:
+    changes = enumerate(range(2 * CHANGE_MS, length_ms, CHANGE_MS))
+    return [
+        *_writes(length_ms, 12),
+        *(Reconfigure(at, ("observe", "promote")[number % 2], 1) for number, at in changes),
+    ]
+
+
+def leader_cut_off_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """It returns when the next leader has transactions of its own and not the change."""
+    changes = (at // CHANGE_MS + 1) * CHANGE_MS
+    return (Isolate(changes - draw.upto(0, 3), draw.upto(120, 300), LEADER),)
+
+
+def leader_purged_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """It returns when the others have purged the logs that it would need."""
+    changes = (at // CHANGE_MS + 1) * CHANGE_MS
+    return (Isolate(changes - draw.upto(0, 3), draw.upto(300, 390), LEADER),)
+
+
+def changes_of_observer(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Writes follow the changes, so that a pending one would take effect."""
+    times = range(2 * CHANGE_MS, length_ms, CHANGE_MS)
+    changes = (Reconfigure(at, change, draw.voters + 1) for at in times for change in ("promote", "remove", "add"))
+    return [*_writes(length_ms, 12), *changes]
+
+
+def disk_lost_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """The other voters' messages to the leader are delayed when it is back."""
+    who = draw.upto(1, draw.voters)
+    back = at + draw.upto(20, 60)
+    others = [sid for sid in range(1, draw.voters + 1) if sid != who]
+    return LoseDisk(at, back - at, who), *(Clog(back, draw.upto(20, 90), sid, LEADER) for sid in others)
+
+
+def constant_changes(draw: Draw, length_ms: int) -> Sequence[Op]:
+    ops = _writes(length_ms, draw.upto(4, 10))
+    for number, at in enumerate(range(300, length_ms, draw.upto(25, 60))):
+        ops.append(Reconfigure(at, ("remove", "add")[number % 2], draw.voters + 1))
+    return ops
+
+
+# -- links -----------------------------------------------------------------------------------------------
+
+TURN_MS: Final = 500
+"""How often the link of a voter is replaced, of one after the other."""
+ASKING_MS: Final = 120
+
+
+def _voter_in_turn(draw: Draw, turn: int) -> int:
+    return 1 + turn // TURN_MS % draw.voters
+
+
+def link_replaced_unnoticed(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """A follower with open requests reconnects and repeats them, before the leader has noticed the end of the old link.
+    Acknowledgements of others arrive meanwhile; what would show the leader that it still leads does not."""
+    turn = (at // TURN_MS + 1) * TURN_MS
+    who = _voter_in_turn(draw, turn)
+    breaks = turn + draw.upto(4, 11)
+    silent = turn + draw.upto(0, 10)
+    lasts = draw.upto(60, ASKING_MS)
+    return (
+        CutLinks(turn - 150, who),  # its requests are counted from the first one on
+        OneWay(breaks, draw.upto(3, 6), who, LEADER),
+        CutLinks(breaks, who) if draw.chance(0.7) else Crash(breaks, 1, who, "keep"),
+        *(Clog(silent, lasts, sid, LEADER) for sid in range(1, draw.servers + 1) if sid != who),
+    )
+
+
+def barriers_of_one(draw: Draw, length_ms: int) -> Sequence[Op]:
+    ops = _writes(length_ms, 3)
+    for turn in range(TURN_MS, length_ms, TURN_MS):
+        who = _voter_in_turn(draw, turn)
+        ops += [Barrier(at, who) for at in range(turn, min(length_ms, turn + ASKING_MS), 2)]
+    return ops
+
+
+# -- hierarchical quorums --------------------------------------------------------------------------------
+
+
+def groups_of_voters(draw: Draw) -> dict[str, Any]:
+    """Two groups or more; in some runs servers have different weights, or none."""
+    sids = list(range(1, draw.voters + 1))
+    draw.random.shuffle(sids)
+    count = min(len(sids), draw.upto(2, 4))
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for place, sid in enumerate(sids):
+        groups[place if place < count else draw.upto(0, count - 1)].append(sid)
+    weights = tuple(draw.upto(0, 3) for _ in sids) if draw.chance(0.4) else ()
+    return {"groups": tuple(tuple(sorted(group)) for group in groups), "weights": weights if any(weights) else ()}
+
+
+def parts_of_groups(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Often the connected servers are a majority and no quorum of groups, or the reverse."""
+    lasts, share = draw.upto(100, gap), draw.random.random()
+    if share < 0.6:
+        return (Partition(at, lasts, draw.groups()),)
+    if share < 0.8:
+        return Isolate(at, lasts, LEADER), Isolate(at + draw.upto(0, 50), lasts, draw.server())
+    return (Crash(at, lasts, LEADER if draw.chance(0.5) else draw.server(), "keep"),)
+
+
+# -- the table -------------------------------------------------------------------------------------------
+
+DAMPED: Final[Ranges] = {**TICK, "finalize_wait_ms": Upto(5, 20)}
+UNLIMITED: Final = exactly(0xFFFF_FFFF)
+NO_LOG_SYNC: Final[Ranges] = {"window_entries": exactly(2), "log_sync_entries_max": exactly(0)}
+"""A server that was away receives a snapshot."""
+EVENLY: Final[Ranges] = {
+    **QUICK,
+    "delay_us_min": exactly(4_000),
+    "delay_us_max": exactly(5_000),
+    "fsync_us_min": Upto(100, 200),
+    "fsync_us_max": Upto(300, 500),
+    "double_percent": exactly(0),
+    "break_ms_max": Upto(400, 500),
+}
+"""Moments fit each other."""
+
+
+def fsync(least: tuple[int, int], most: tuple[int, int]) -> Ranges:
+    return {"fsync_us_min": Upto(*least), "fsync_us_max": Upto(*most)}
+
+
+# fmt: off
+PROFILES: Final = (
+    Profile("deposed-leader-serves", "a deposed leader that has not noticed its deposition receives requests",
+            frozen_leader, (700, 1_100), barriers_everywhere),
+    Profile("stale-leader-messages",
+            "messages of a deposed leader reach servers that have promised a newer epoch, or have lost their record of it",
+            deposed_leader_returns, (900, 1_300), steady_writes,
+            {**TICK, "init_limit": Upto(3, 4), "outstanding_max": exactly(1_000)}, {**QUICK, "break_ms_max": Upto(20, 60)}),
+    Profile("power-loss-in-sync", "the power fails while a slow disk writes the data of a synchronization",
+            power_fails_in_synchronization, (150, 400), None,
+            DAMPED, {**QUICK, **fsync((2_000, 8_000), (10_000, 40_000))}),
+    Profile("crash-then-power-loss", "servers crash during a write, and the power fails shortly after their restart",
+            power_fails_after_crash, (400, 700), steady_writes,
+            DAMPED, {**QUICK, **fsync((2_000, 8_000), (10_000, 40_000))}),
+    Profile("torn-writes", "the power fails while every server writes its log, and tears the records that are not durable yet",
+            power_tears_writes, (300, 400), steady_writes,
+            DAMPED, {**QUICK, **fsync((4_000, 8_000), (10_000, 20_000))}),
+    Profile("power-loss-after-truncation", "the power fails just after a server truncated transactions that no other server had",
+            power_fails_after_truncation, (500, 900), steady_writes, {**TICK, "log_sync_entries_max": exactly(1_000)}),
+    Profile("snapshot-interrupted", "links break during snapshots, and the rest arrives on another link or from another leader",
+            link_breaks_in_snapshot, (300, 500), writes_with_pauses,
+            {**DAMPED, "chunk_bytes": Upto(20, 60), "snapshot_every": Upto(3, 4)},
+            {**QUICK, **fsync((100, 200), (300, 500))}),
+    Profile("log-rolls-in-snapshot", "the log rolls again and again while a snapshot is being stored",
+            slow_disk_and_crash, (200, 500), large_writes,
+            {"segment_bytes": Upto(300, 350), "snapshot_every": Short(3, 20)}, fsync((500, 2_000), (4_000, 20_000))),
+    Profile("slow-leader-disk", "transactions commit before the leader's own disk has them",
+            slow_leader_disk, (300, 600), barriers_at_leader,
+            TICK, {**QUICK, **fsync((300, 1_000), (1_500, 4_000))}, observers=1),
+    Profile("leader-removed", "the leader leaves the membership",
+            leader_crashes_seldom, (300, 700), leaders_removed, {}, {}),
+    Profile("reconfig-in-snapshot",
+            "the membership changes while a server receives a snapshot, so the change is not among its transactions",
+            observer_back_in_change, (CHANGE_MS, CHANGE_MS), voter_observes_and_votes,
+            {"tick_ms": exactly(200), **NO_LOG_SYNC, "counter_max": UNLIMITED}, EVENLY, observers=1),
+    Profile("reconfig-truncated", "only an isolated leader has a membership change in its log, and later truncates it",
+            leader_cut_off_in_change, (CHANGE_MS, CHANGE_MS), changes_of_observer,
+            {**TICK, "window_entries": Upto(2, 16), "log_sync_entries_max": Upto(0, 20), "counter_max": UNLIMITED},
+            observers=1),
+    Profile("reconfig-replaced-by-snapshot", "only an isolated leader has a membership change in its log, and later receives a snapshot",
+            leader_purged_in_change, (CHANGE_MS, CHANGE_MS), changes_of_observer,
+            {**TICK, **NO_LOG_SYNC, "snapshot_every": Upto(3, 4), "segment_bytes": Upto(300, 350),
+             "counter_max": UNLIMITED}, observers=1),
+    Profile("rejoin-in-reconfig", "a server that lost its promises is readmitted during a membership change",
+            disk_lost_in_change, (300, 500), constant_changes, {**TICK, "counter_max": UNLIMITED}, observers=1),
+    Profile("link-replaced",
+            "a follower repeats requests on a new link before its leader has noticed the end of the old one",
+            link_replaced_unnoticed, (TURN_MS, TURN_MS), barriers_of_one,
+            {"tick_ms": exactly(200), "counter_max": UNLIMITED}, EVENLY),
+    Profile("hierarchical-quorums", "hierarchical quorums with weights, where parts of the groups are cut off",
+            parts_of_groups, (200, 500), timing={}, quorums=groups_of_voters),
+)
+# fmt: on
