@@ -11,9 +11,8 @@ import json
 from pathlib import Path
 
 from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, near, seconds
-from harness.mutants import report
-from harness.mutants.campaign import Verdict, hunt
 from harness.mutants.edit import Stale
+from harness.mutants.hunt import Verdict, examined, hunt, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 
 
@@ -47,7 +46,6 @@ def act(arguments: argparse.Namespace) -> int:
             print(f"{name:<32} {why}")
         return HELD
     verdicts: list[Verdict] = []
-    results: list[report.Told] = []
     with Progress(len(chosen), "mutants") as progress:
         for number, mutant in enumerate(chosen):
             progress.show(number, mutant.name)
@@ -55,17 +53,14 @@ def act(arguments: argparse.Namespace) -> int:
                 verdict = hunt(mutant, seconds=arguments.seconds, base=arguments.seed_base)
             except Stale as stale:
                 verdict = Verdict(mutant.name, None, f"does not fit the code any more: {stale}", 0, 0.0, None)
-            verdicts.append(verdict)
-            results.append(
-                report.told(verdict, shrink_runs=arguments.shrink) if arguments.output else report.Told(verdict)
-            )
+            verdicts.append(examined(verdict, shrink_runs=arguments.shrink) if arguments.output else verdict)
             if not arguments.json:
                 progress.clear()
                 print(_line(verdict), flush=True)
     if arguments.output is not None:
-        report.write(arguments.output, results)
+        write(arguments.output, verdicts)
     if arguments.json:
-        print(json.dumps([result.as_json() for result in results]))
+        print(json.dumps([result.as_json() for result in verdicts]))
     else:
         spent = sorted(verdict.core_seconds for verdict in verdicts)
         killed = sum(verdict.killed for verdict in verdicts)

@@ -43,7 +43,7 @@ def _read(folder: Traversable, path: str, words: list[bytes]) -> None:
         here = f"{path}/{each.name}"
         if each.is_dir():
             _read(each, here, words)
-        elif each.name.endswith(".py"):
+        elif each.name.endswith((".py", ".diff")):
             words += [here.encode(), each.read_bytes()]
 
 

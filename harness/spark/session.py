@@ -227,6 +227,6 @@ def _sources(folder: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             for source in sorted((ROOT / package).rglob("*")):
-                if source.suffix in (".py", ".html") and source.is_file():
+                if source.suffix in (".py", ".html", ".diff", ".txt") and source.is_file():
                     archive.write(source, source.relative_to(ROOT))
     return path

@@ -19,8 +19,8 @@ from pyspark.errors import PySparkException
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
 from harness.many import Plan
-from harness.mutants.campaign import hunt
 from harness.mutants.edit import planted
+from harness.mutants.hunt import hunt
 from harness.mutants.table import BY_NAME
 from harness.scripts import loads, to_json
 from harness.spark.analyze import analyze

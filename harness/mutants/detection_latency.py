@@ -1,4 +1,4 @@
-"""Does the specification notice a bug before a promise is broken? The same run, judged by either alone."""
+"""Compare how early the specification and the other checkers notice a bug: the same run, once with each."""
 
 from __future__ import annotations
 
@@ -16,33 +16,29 @@ INVARIANTS = tuple(checker for checker in ALL if checker is not Refinement)
 
 
 @frozen
-class Earlier:
-    """After how many events each objected; None where it did not before the run was over."""
+class DetectionLatency:
+    """The number of events after which the specification and the other checkers noticed a bug; None: they did not."""
 
     mutant: str
     runs: int
-    refinement: int | None
-    invariants: int | None
-    promise: str | None
-    """Which of the others objected."""
-    what: str
-    """What the specification had to say."""
+    refinement: int | None = None
+    invariants: int | None = None
+    promise: str | None = None
+    """The invariant of the other checkers that was violated."""
+    what: str = ""
+    """The violation of the specification."""
 
     def line(self) -> str:
         if self.refinement is None and self.invariants is None:
             return f"{self.mutant:<34} nothing in {self.runs} runs"
         sooner = self.refinement is not None and (self.invariants is None or self.refinement < self.invariants)
         word = "earlier" if sooner else "as early" if self.refinement == self.invariants else "later or not"
-        numbers = f"{_number(self.refinement):>8} {_number(self.invariants):>8}"
-        return f"{self.mutant:<34} {numbers}  {word:<12}  {self.promise or 'held'}"
+        one, other = ("-" if events is None else events for events in (self.refinement, self.invariants))
+        return f"{self.mutant:<34} {one:>8} {other:>8}  {word:<12}  {self.promise or 'held'}"
 
 
-def _number(events: int | None) -> str:
-    return "-" if events is None else str(events)
-
-
-def earlier(mutant: Mutant, *, seconds: float, base: int = 0) -> Earlier:
-    """In the first run that anybody objects to."""
+def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> DetectionLatency:
+    """Measure in the first run that any checker notices."""
     with planted(mutant.edits):
         began = time.process_time()
         runs = 0
@@ -57,7 +53,7 @@ def earlier(mutant: Mutant, *, seconds: float, base: int = 0) -> Earlier:
             with watchdog():
                 other = run(script, checkers=INVARIANTS)
             noticed = one.promise == Refinement.promise
-            return Earlier(
+            return DetectionLatency(
                 mutant.name,
                 runs,
                 one.events if noticed else None,
@@ -65,4 +61,4 @@ def earlier(mutant: Mutant, *, seconds: float, base: int = 0) -> Earlier:
                 other.promise,
                 one.what if noticed else "",
             )
-    return Earlier(mutant.name, runs, None, None, None, "")
+    return DetectionLatency(mutant.name, runs)
