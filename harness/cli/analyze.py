@@ -113,7 +113,7 @@ def summary(made: Analysis) -> str:
     for row in made.tables["verdicts"]:
         lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['promise'] or ''}".rstrip())
     for row in made.tables["given_up"]:
-        lines.append(f"UNDECIDED {row['what']}\n  {made.plan.rerun(row['seed'], row['voters'])}")
+        lines.append(f"UNDECIDED {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
     twice = made.tables["again"]
     if twice:
         lines.append(f"run twice: {sum(row['same'] for row in twice)} of {len(twice)} the same")
@@ -127,5 +127,5 @@ def summary(made: Analysis) -> str:
             f"VIOLATED {row['promise']} in {row['failures']:,} {noun(row['failures'], 'run')}; "
             f"needed for it: {row['slice']}"
         )
-        lines.append(f"  {row['what']}\n  {made.plan.rerun(row['seed'], row['voters'])}")
+        lines.append(f"  {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
     return "\n".join(lines)

@@ -14,12 +14,12 @@ from attrs import asdict
 
 from harness.draw import JOINERS
 from harness.faults import MACHINES, Script
-from harness.kept import script_in
 from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.profiles import ALL, drawn
 from harness.profiles import BY_NAME as PROFILES
+from harness.run.regressions import script_in
 from harness.script.checks import SERVERS_MAX
 from harness.script.names import is_users
 from harness.scripts import ScriptError, to_json

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.cli.common import HELD, VIOLATED, Progress, mutant_argument, natural, positive, seconds
-from harness.disk_crashes import CrashPoint, crash_points, short_script, targets
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
-from harness.rerun import rerun
+from harness.run.crash_points import CrashPoint, crash_points, short_script, targets
+from harness.run.replay_line import replay_line
 from harness.script.names import LOSSES
 from zab.core.plurals import counted
 
@@ -94,7 +94,7 @@ def _print(kinds: Counter[str], failures: list[CrashPoint], complete: bool, muta
     for point in failures[:SHOWN_MAX]:
         print(f"VIOLATED {point.outcome.promise}: {point.outcome.what}")
         print(f"  crash of {point.target} before call {point.call}, {point.kind}; what is not synced: {point.loss}")
-        print(f"  {rerun(point.script, mutant=mutant)}")
+        print(f"  {replay_line(point.script, mutant=mutant)}")
     if len(failures) > SHOWN_MAX:
         print(f"and {len(failures) - SHOWN_MAX} more")
     print(
@@ -116,7 +116,7 @@ def _as_json(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mu
                 "call": point.call,
                 "kind": point.kind,
                 "loss": point.loss,
-                "replay": rerun(point.script, mutant=mutant),
+                "replay": replay_line(point.script, mutant=mutant),
             }
             for point in failures
         ],

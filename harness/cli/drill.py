@@ -14,7 +14,7 @@ from harness.cli.common import HELD, VIOLATED, Misuse, natural, outcome_as_json
 from harness.faults import LEADER, Isolate, Knobs, Script, Write
 from harness.report.diagram import page, read
 from harness.report.story import story
-from harness.rerun import rerun
+from harness.run.replay_line import replay_line
 from harness.worlds import world
 
 WORLDS: Final = ("stack", "cores")
@@ -35,7 +35,7 @@ def act(arguments: argparse.Namespace) -> int:
     outcome = world(arguments.world).run(drill(arguments.seed), trace=True)
     assert outcome.trace is not None
     lines = story(outcome, read(outcome.trace, outcome.script.servers))
-    line = rerun(outcome.script, world=arguments.world)
+    line = replay_line(outcome.script, world=arguments.world)
     title = "A leader is cut off" if outcome.held else ""
     try:
         arguments.output.write_text(page(outcome, line, title=title, story=tuple(each.strip() for each in lines)))

@@ -37,15 +37,17 @@ from harness.cli.playing import draw, must_be_recorded
 from harness.cli.shrink import in_words, keep_script
 from harness.draw import JOINERS
 from harness.faults import Script
-from harness.many import Plan, Tally, campaign, grouped
 from harness.overlaps import summary
 from harness.points import Point, missed, points_of
 from harness.points.table import PREFIX
-from harness.rerun import rerun
+from harness.run.plan import Plan
+from harness.run.replay_line import replay_line
+from harness.run.runner import Tally, campaign, grouped
+from harness.run.worlds import world_for
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
-from harness.worlds import WORLDS, world_for
+from harness.worlds import WORLDS
 from zab.core.plurals import counted, noun
 
 if TYPE_CHECKING:
@@ -172,9 +174,9 @@ def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -
             print(pairs)
         for failure in total.failures:
             print(f"VIOLATED {failure.promise}: {failure.what}")
-            print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
+            print(f"  {plan.replay_line(failure.script.seed, failure.script.voters)}")
         for each in total.undecided:
-            print(f"UNDECIDED {each.what}\n  {plan.rerun(each.seed, each.voters)}")
+            print(f"UNDECIDED {each.what}\n  {plan.replay_line(each.seed, each.voters)}")
         for point in _never(plan, total):
             late = point in _overdue(plan, total)
             print(
@@ -230,7 +232,7 @@ def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, di
             if last.explanation:
                 print(f"{last.explanation}\n")
             beside = None if diagram is None else diagram.with_suffix(".json")
-            print(rerun(found.script, world=there.name, mutant=arguments.mutant, file=path, beside=beside))
+            print(replay_line(found.script, world=there.name, mutant=arguments.mutant, file=path, beside=beside))
             if diagram is not None:
                 print(f"drawn in {diagram}")
         return VIOLATED
@@ -297,7 +299,7 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
     took = time.monotonic() - began
     kinds = failures_by_kind(made.layout.table("runs")) if done.violated or done.errors else []
     if arguments.json:
-        failures = [attrs.asdict(kind) | {"rerun": plan.rerun(kind.seed, kind.voters)} for kind in kinds]
+        failures = [attrs.asdict(kind) | {"rerun": plan.replay_line(kind.seed, kind.voters)} for kind in kinds]
         sums = {**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}
         print(json.dumps(sums | {"failures": failures}))
     else:
@@ -310,7 +312,7 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
         for kind in kinds:
             broken = kind.outcome.upper() if kind.promise is None else f"VIOLATED {kind.promise}:"
             print(f"{broken} {kind.what} ({counted(kind.runs, 'run')})")
-            print(f"  {plan.rerun(kind.seed, kind.voters)}")
+            print(f"  {plan.replay_line(kind.seed, kind.voters)}")
     for kind in kinds:
         if kind.promise is not None:
             drawn = arguments.diagram or made.layout.root / "first-failure.html"

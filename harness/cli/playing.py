@@ -12,8 +12,9 @@ from attrs import evolve
 from harness.cli.common import Misuse
 from harness.outcome import Outcome
 from harness.report.diagram import page
-from harness.rerun import rerun
-from harness.worlds import World, world_for
+from harness.run.replay_line import replay_line
+from harness.run.worlds import world_for
+from harness.worlds import World
 
 
 def chosen_world(arguments: argparse.Namespace, machine: str) -> World:
@@ -46,7 +47,7 @@ def must_be_recorded(there: World) -> None:
 
 def draw(path: Path, outcome: Outcome, world: str, mutant: str | None, script_file: Path | None = None) -> None:
     assert outcome.trace is not None
-    line = rerun(outcome.script, world=world, mutant=mutant, file=script_file)
+    line = replay_line(outcome.script, world=world, mutant=mutant, file=script_file)
     try:
         path.write_text(page(outcome, line))
     except OSError as error:

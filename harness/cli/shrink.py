@@ -31,9 +31,9 @@ from harness.cli.common import (
 )
 from harness.cli.playing import chosen_world, draw, must_be_recorded
 from harness.faults import Script
-from harness.kept import Kept, code_version, keep
 from harness.outcome import Outcome
-from harness.rerun import rerun
+from harness.run.regressions import Regression, code_version, store
+from harness.run.replay_line import replay_line
 from harness.scripts import describe, dumps
 from harness.shrink import Shrunk, same_promise, shrink
 from zab.core.plurals import counted
@@ -80,7 +80,7 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
         path = keep_script(arguments.keep, evolve(outcome, script=found.script), there.name, arguments.mutant)
     if arguments.diagram is not None:
         draw(arguments.diagram, last, there.name, arguments.mutant)
-    line = rerun(found.script, world=there.name, mutant=arguments.mutant, file=path)
+    line = replay_line(found.script, world=there.name, mutant=arguments.mutant, file=path)
     if arguments.json:
         proof = {
             "needed": [type(item).__name__ for item in found.proof.needed],
@@ -126,4 +126,6 @@ def in_words(script: Script, found: Shrunk) -> str:
 def keep_script(folder: Path, outcome: Outcome, world: str, mutant: str | None) -> Path:
     assert outcome.promise is not None
     today = dt.date.today().isoformat()
-    return keep(folder, Kept(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what))
+    return store(
+        folder, Regression(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what)
+    )

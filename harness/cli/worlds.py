@@ -15,8 +15,8 @@ import sys
 from typing import Any, Final
 
 from harness.cli.common import HELD, VIOLATED, Misuse, chosen, outcome_as_json, script_arguments, verdict
-from harness.compare import compare
 from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
+from harness.run.comparison import compare
 from harness.scripts import describe
 from harness.worlds import ALIEN, WORLDS, World, world
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -27,12 +24,12 @@ from harness.embed.system import MODEL, REQUESTS, STATE, SystemUnderTest, system
 from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
-from harness.kept import script_in
-from harness.many import grouped, workers
 from harness.outcome import Outcome
 from harness.report.diagram import page, read
 from harness.report.story import story
-from harness.rerun import rerun, written
+from harness.run.regressions import script_in
+from harness.run.replay_line import replay_line, written
+from harness.run.runner import grouped, spread
 from harness.script.names import is_users
 from harness.scripts import dumps
 from harness.shrink import same_promise, shrink
@@ -63,7 +60,7 @@ class _Given:
         """Return the line that replays the script: of the shell if it finds the machine there, or of Python."""
         prefix = shell_prefix(self.machine, **self.parts)
         if prefix is not None:
-            return prefix + rerun(script, file=file or written(script))
+            return prefix + replay_line(script, file=file or written(script))
         words = [_named(self.machine), repr(str(file or written(script)))]
         words += [f"{part}={_named(value)}" for part, value in self.parts.items() if value is not None]
         return f"harness.replay({', '.join(words)})"
@@ -149,7 +146,7 @@ def campaign(
     ran: list[_Ran] = []
     failed = 0
     try:
-        with closing(_each(scripts, partial(run, system=system), jobs)) as results:
+        with closing(spread(partial(_ran, system), scripts, jobs)) as results:
             for done in results:
                 ran.append(done)
                 _progress(began, f"{len(ran)} of {len(scripts)} runs")
@@ -246,17 +243,14 @@ def _failures(ran: Sequence[_Ran]) -> list[Failure]:
     ]
 
 
-# -- processes -------------------------------------------------------------------------------------------
+# -- runs ------------------------------------------------------------------------------------------------
 
 Numbered: TypeAlias = tuple[int, Script]
-Play: TypeAlias = Callable[[Script], Outcome]
-_play_in_child: Play
-"""A child process is forked with it, so the user's functions need not be picklable."""
 
 
-def _ran(numbered: Numbered, play: Play) -> _Ran:
+def _ran(system: SystemUnderTest, numbered: Numbered) -> _Ran:
     number, script = numbered
-    return _as_ran(number, play(script))
+    return _as_ran(number, run(script, system=system))
 
 
 def _as_ran(number: int, outcome: Outcome) -> _Ran:
@@ -269,32 +263,6 @@ def _as_ran(number: int, outcome: Outcome) -> _Ran:
         outcome.what,
         outcome.explanation,
     )
-
-
-def _ran_in_child(numbered: Numbered) -> _Ran:
-    return _ran(numbered, _play_in_child)
-
-
-def _each(scripts: Sequence[Numbered], play: Play, jobs: int) -> Generator[_Ran, None, None]:
-    """Yield the runs in the order of the scripts, whatever the number of processes."""
-    if jobs == 1:
-        for each in scripts:
-            yield _ran(each, play)
-        return
-    global _play_in_child
-    _play_in_child = play
-    with workers(jobs, multiprocessing.get_context("fork")) as pool:
-        running: deque[Future[_Ran]] = deque()
-        try:
-            for each in scripts:
-                if len(running) == 2 * jobs:
-                    yield running.popleft().result()
-                running.append(pool.submit(_ran_in_child, each))
-            while running:
-                yield running.popleft().result()
-        finally:
-            for future in running:
-                future.cancel()
 
 
 def _drawn(

@@ -41,20 +41,20 @@ def parse(lines: list[str]) -> Iterator[Mutant]:
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         name, _, bug = lines[start].partition(": ")
         settings: dict[str, str] = {}
-        edits: list[tuple[str, list[str], list[str]]] = []
+        edits: list[tuple[str, tuple[list[str], list[str]]]] = []
         for line in lines[start + 1 : end]:
             if line.startswith("  "):
                 settings |= {key: value for key, _, value in (each.partition("=") for each in line.strip().split("; "))}
             elif line.startswith("@@ "):
-                edits.append((line[3:], [], []))
+                edits.append((line[3:], ([], [])))
             else:
-                edits[-1][1 if line[0] == "-" else 2].append(line[1:])
+                edits[-1][1][line[0] == "+"].append(line[1:])
         world, machine = settings.get("world", "cores"), settings.get("machine", "list")
         voters = settings.get("voters", _VOTERS.get((world, machine), "3,5"))
         yield Mutant(
             name,
             bug,
-            tuple(Edit(where, "\n".join(old), "\n".join(new)) for where, old, new in edits),
+            tuple(Edit(where, "\n".join(old), "\n".join(new)) for where, (old, new) in edits),
             tuple(int(each) for each in voters.split(",")),
             world,
             machine,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import field, frozen
 
-from harness.many import Plan
+from harness.run.plan import Plan
 from harness.spark.layout import Layout, appearing
 from harness.spark.schema import EVENTS, HISTORIES, RUNS, VERSION
 

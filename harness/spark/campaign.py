@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import field, frozen
 
-from harness.many import Plan, workers
+from harness.run.plan import Plan
+from harness.run.runner import spread as run_in_processes
 from harness.spark.chunk import COUNTED, Done, Work, finish, is_repeated
 from harness.spark.identity import campaign_name, code_hash, config_hash, settings
 from harness.spark.layout import Chunk, Layout, left
@@ -113,23 +114,18 @@ class Watch:
 
 
 def in_processes(jobs: int, finish: Finish = finish) -> Spread:
-    """A pool on this machine, without a JVM: for small campaigns. What it stores is the same."""
+    """Use processes of this machine, without a JVM: for small campaigns. What is stored is the same."""
 
     def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
-        with workers(jobs) as pool:
-            waiting = list(reversed(chunks))
-            running: set[Future[Done]] = set()
-            while (waiting or running) and on():
-                while waiting and len(running) < 2 * jobs:
-                    running.add(pool.submit(finish, work, waiting.pop()))
-                done, running = wait(running, LOOK_S, FIRST_COMPLETED)
-                for future in done:
-                    try:
-                        future.result()
-                    except Exception as error:
-                        pool.shutdown(cancel_futures=True)
-                        raise Stopped(f"{type(error).__name__}: {error}") from error
-            pool.shutdown(cancel_futures=True)
+        if not on():
+            return
+        with closing(run_in_processes(partial(finish, work), chunks, jobs)) as results:
+            try:
+                for _ in results:
+                    if not on():
+                        return
+            except Exception as error:
+                raise Stopped(f"{type(error).__name__}: {error}") from error
 
     return spread
 

@@ -9,7 +9,7 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,19 +18,15 @@ import pyarrow.parquet as pq
 from attrs import evolve, frozen
 
 from harness.faults import Script
-from harness.many import Plan
-from harness.mutants.edit import planted
-from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.run.plan import Plan
+from harness.run.runner import timed, with_bug
+from harness.run.worlds import world_for
 from harness.spark.identity import code_hash, share
 from harness.spark.layout import Chunk, Layout, appearing
 from harness.spark.rows import Row, act_rows, error_row, history_rows, run_row
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, Table
-from harness.watchdog import watchdog
-from harness.worlds import World, world_for
-
-SECONDS_MAX: Final = 60.0
-"""Of processor time. A run that needs more is broken off, and fails."""
+from harness.worlds import World
 
 REPEATED: Final = 100
 """One in so many seeds is run twice, by two tasks, and compared."""
@@ -89,9 +85,7 @@ def finish(work: Work, chunk: Chunk) -> Done:
     """Run the chunk and store it."""
     if code_hash() != work.code:
         raise OtherCode(f"the sources here have the hash {code_hash()}, and the campaign was begun with {work.code}")
-    with ExitStack() as stack:
-        if work.plan.mutant is not None:
-            stack.enter_context(planted(BY_NAME[work.plan.mutant].edits))
+    with with_bug(work.plan.mutant):
         return _repeat(work, chunk) if chunk.again else _first(work, chunk)
 
 
@@ -164,11 +158,10 @@ def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
 def _timed(where: World, script: Script, *, trace: bool) -> tuple[Outcome | None, Row]:
     began = time.process_time()
     try:
-        with watchdog(SECONDS_MAX):
-            outcome = where.run(script, trace=trace)
-    except Exception as error:  # one run that cannot be judged must not take the others with it
+        outcome, core_seconds = timed(where.run, script, trace=trace)
+    except Exception as error:  # the other runs of the chunk go on
         return None, error_row(script, error, world=where.name, core_seconds=time.process_time() - began)
-    return outcome, run_row(outcome, world=where.name, core_seconds=time.process_time() - began)
+    return outcome, run_row(outcome, world=where.name, core_seconds=core_seconds)
 
 
 # -- storing -------------------------------------------------------------------------------------------

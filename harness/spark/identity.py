@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from harness.many import Plan
+from harness.run.plan import Plan
 from harness.spark.schema import VERSION
 
 PACKAGES: Final = ("harness", "zab", "kraft_controller", "replica")

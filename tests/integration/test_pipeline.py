@@ -18,10 +18,10 @@ from pyspark.errors import PySparkException
 
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
-from harness.many import Plan
 from harness.mutants.edit import planted
 from harness.mutants.hunt import hunt
 from harness.mutants.table import BY_NAME
+from harness.run.plan import Plan
 from harness.scripts import loads, to_json
 from harness.spark.analyze import analyze
 from harness.spark.campaign import Campaign, Stopped, in_spark

@@ -9,7 +9,8 @@ import pytest
 import trio
 
 from harness.cli import fuzz, main
-from harness.many import Plan, Tally, campaign, run_some
+from harness.run.plan import Plan
+from harness.run.runner import Tally, campaign
 from harness.scripts import describe
 from harness.worlds.stack import world as stack
 
@@ -23,7 +24,7 @@ SITUATIONS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("voters", "runs"), [(3, 60), (5, 40), (1, 6), (4, 15)])
 def test_no_promise_is_broken(voters: int, runs: int) -> None:
-    total = run_some(Plan(runs, voters=(voters,)), range(runs))
+    total = campaign(Plan(runs, voters=(voters,)))
     if total.failures:
         failure = total.failures[0]
         pytest.fail(

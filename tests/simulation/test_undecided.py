@@ -18,9 +18,10 @@ from harness.checkers.store import Broken, Kept
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.faults import Crash, Isolate, Partition, Reconfigure, Script
-from harness.many import Plan, campaign
 from harness.mutants.edit import Edit, planted
-from harness.rerun import LINE_MAX, rerun
+from harness.run.plan import Plan
+from harness.run.replay_line import LINE_MAX, replay_line
+from harness.run.runner import campaign
 from harness.scripts import ScriptError, dumps, loads
 from harness.spark.rows import run_row
 from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
@@ -126,21 +127,21 @@ def test_more_servers_than_a_script_may_have_are_refused(
 
 def test_a_long_script_is_in_a_file_that_the_line_names() -> None:
     script = script_from_seed(1, voters=5)
-    line = rerun(script)
+    line = replay_line(script)
     assert len(line) < LINE_MAX
     path = Path(line.split()[-1])
     assert loads(path.read_text()) == script
-    assert rerun(script) == line
+    assert replay_line(script) == line
     path.unlink()
-    assert rerun(Script(1)).startswith("echo ")
+    assert replay_line(Script(1)).startswith("echo ")
 
 
 def test_a_long_script_lies_beside_the_picture_of_its_run(tmp_path: Path) -> None:
     script, beside = script_from_seed(1, voters=5), tmp_path / "first-failure.json"
-    assert rerun(script, beside=beside) == f"zab-harness replay --script {beside}"
+    assert replay_line(script, beside=beside) == f"zab-harness replay --script {beside}"
     assert loads(beside.read_text()) == script
     beside.unlink()
-    assert rerun(Script(1), beside=beside).startswith("echo ")
+    assert replay_line(Script(1), beside=beside).startswith("echo ")
     assert not beside.exists()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,17 +17,16 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.faults import Script
-from harness.mutants.edit import planted
-from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.report.diagram import page
-from harness.rerun import rerun
+from harness.run.replay_line import replay_line
+from harness.run.runner import timed, with_bug
+from harness.run.worlds import world_for
 from harness.scripts import loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.spark.layout import appearing
 from harness.spark.shapes import shape
-from harness.watchdog import watchdog
-from harness.worlds import world_for
+from harness.watchdog import SECONDS
 
 SEEDS: Final = 5
 """So many seeds of a cluster are named."""
@@ -79,12 +77,9 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
     there = world_for(script.machine, where)
 
     def run(script: Script) -> Outcome:
-        with watchdog():
-            return there.run(script)
+        return timed(there.run, script, seconds=SECONDS)[0]
 
-    with ExitStack() as stack:
-        if mutant is not None:
-            stack.enter_context(planted(BY_NAME[mutant].edits))
+    with with_bug(mutant):
         found = shrink(script, same_promise(run, row["promise"]), runs_max=tries)
         if diagrams is not None and there.recorded:
             _draw(diagrams / f"{row['seed']}.html", there.run(found.script, trace=True), where, mutant)
@@ -99,7 +94,7 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
 
 def _draw(path: Path, outcome: Outcome, where: str, mutant: str | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = rerun(outcome.script, world=where, mutant=mutant, beside=path.with_suffix(".json"))
+    line = replay_line(outcome.script, world=where, mutant=mutant, beside=path.with_suffix(".json"))
     with appearing(path) as draft:
         draft.write_text(page(outcome, line))
 

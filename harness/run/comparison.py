@@ -1,4 +1,4 @@
-"""One script in several worlds. Where the verdicts differ, a simulation is too kind, or a driver is wrong."""
+"""One script in several worlds. Where the verdicts differ, a simulation is too lenient, or a driver is wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.worlds import WORLDS, World, world
 
 @frozen
 class Comparison:
-    """The same script everywhere: without what any of these worlds cannot do."""
+    """The script, without the kinds of items that were left out because one of the worlds does not support them."""
 
     script: Script
     left_out: tuple[str, ...]
@@ -28,7 +28,7 @@ class Comparison:
         return len({outcome.promise for _, outcome in self.outcomes}) == 1
 
     def differences(self) -> Iterator[str]:
-        """In words, against the first of them."""
+        """Describe each world that differs from the first one."""
         (name, first), *others = self.outcomes
         for other, outcome in others:
             if outcome.promise != first.promise:
@@ -39,16 +39,6 @@ def _verdict(outcome: Outcome) -> str:
     return "held" if outcome.held else f"{outcome.promise or 'undecided'}: {outcome.what}"
 
 
-def everywhere(script: Script, there: Iterable[World]) -> tuple[Script, tuple[str, ...]]:
-    """As much of a script as all these worlds can do, and the kinds that were left out."""
-    left_out: set[str] = set()
-    for each in there:
-        playable = each.playable(script)
-        script = playable.script
-        left_out.update(playable.skipped)
-    return script, tuple(sorted(left_out))
-
-
 def compare(
     script: Script,
     names: Iterable[str] = WORLDS,
@@ -57,9 +47,13 @@ def compare(
     chosen: Callable[[str], World] = world,
 ) -> Comparison:
     there = [chosen(name) for name in names]
-    script, left_out = everywhere(script, there)
+    left_out: set[str] = set()
+    for each in there:
+        playable = each.playable(script)
+        script = playable.script
+        left_out.update(playable.skipped)
     outcomes = []
     for each in there:
         begins(each.name)
         outcomes.append((each.name, each.run(script)))
-    return Comparison(script, left_out, tuple(outcomes))
+    return Comparison(script, tuple(sorted(left_out)), tuple(outcomes))

@@ -1,6 +1,4 @@
-"""The line that repeats a run. If it is short it is whole in itself, and can be sent to somebody who has nothing but
-the tree; what is too long for a line is in a file that the line names.
-"""
+"""The command that repeats a run. It contains the script if that is short, and names a file with it if not."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ COMMAND: Final = "zab-harness replay --script"
 LINE_MAX: Final = 600
 
 
-def rerun(
+def replay_line(
     script: Script,
     *,
     world: str = WORLDS[0],
@@ -30,7 +28,7 @@ def rerun(
     file: Path | None = None,
     beside: Path | None = None,
 ) -> str:
-    """`file` has the script already. `beside` is where it is put if it is too long for a line."""
+    """`file` has the script already. `beside` is where to write it if it is too long for a line."""
     usual = world == WORLDS[0] or is_users(script.machine)
     how = f"{'' if usual else f' --world {world}'}{f' --mutant {mutant}' if mutant else ''}"
     line = f"echo {shlex.quote(terse(script))} | {COMMAND} -{how}"
@@ -40,19 +38,17 @@ def rerun(
 
 
 def written(script: Script, path: Path | None = None) -> Path:
-    """Into this file, or one of its own among those that are there for a while; the same script gets the same one."""
+    """Write the script to this file, or to a temporary one; the same script gets the same one."""
     text = terse(script)
-    if path is not None:
-        path.write_text(text)
-        return path
-    mark = blake2b(text.encode(), digest_size=6).hexdigest()
-    path = Path(tempfile.gettempdir()) / f"zab-harness-{mark}.json"
+    if path is None:
+        mark = blake2b(text.encode(), digest_size=6).hexdigest()
+        path = Path(tempfile.gettempdir()) / f"zab-harness-{mark}.json"
     path.write_text(text)
     return path
 
 
 def terse(script: Script) -> str:
-    """The script as JSON in one line. What is as usual is not said."""
+    """Return the script as JSON in one line, without what has its default."""
     made = {"version": VERSION, **_unusual(script)}
     for name in ("faults", "ops"):
         items = [{"kind": type(item).__name__, **_unusual(item)} for item in getattr(script, name)]
@@ -64,17 +60,11 @@ def terse(script: Script) -> str:
 def _unusual(value: Any) -> dict[str, Any]:
     made = {}
     for attribute in attrs.fields(type(value)):
-        held = getattr(value, attribute.name)
-        if attribute.name in ("faults", "ops") or held == _usual(attribute):
+        given, default = getattr(value, attribute.name), attribute.default
+        usual = default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]  # a class
+        if attribute.name in ("faults", "ops") or given == usual:
             continue
-        if attrs.has(type(held)):
-            held = _unusual(held)
-        elif isinstance(held, tuple):
-            held = [_unusual(part) if attrs.has(type(part)) else part for part in held]
-        made[attribute.name] = held
+        if isinstance(given, tuple):
+            given = [_unusual(part) if attrs.has(type(part)) else part for part in given]
+        made[attribute.name] = _unusual(given) if attrs.has(type(given)) else given
     return made
-
-
-def _usual(attribute: Any) -> object:
-    default = attribute.default
-    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]  # it is a class
