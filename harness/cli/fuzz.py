@@ -1,13 +1,7 @@
-"""Run many scripts and collect what fails.
-
-With --output the runs become a campaign that is kept: one row for each, with all that happened in failures and in a
-sample of the others. It runs on Spark, here or on a cluster, and what is finished stays finished: the same command
-again goes on where it was, and with more --runs further.
-"""
+"""The command `fuzz`: many runs, counted in memory or stored as a campaign."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -17,26 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from harness.cli.common import (
-    HELD,
-    VIOLATED,
-    Misuse,
-    Progress,
-    diagram_argument,
-    must_fit,
-    mutant_argument,
-    natural,
-    positive,
-    size_arguments,
-    sizes,
-    too_many_servers,
-    usual_worlds,
-    with_mutant,
-)
-from harness.cli.playing import draw, must_be_recorded
+from harness.cli import options
+from harness.cli.common import Progress, check_profile, check_recorded, check_size, draw, with_mutant
+from harness.cli.root import command
 from harness.cli.shrink import in_words, keep_script
-from harness.draw import JOINERS
-from harness.faults import Script
+from harness.cli.statuses import HELD, VIOLATED
+from harness.faults import MACHINES, Script
 from harness.overlaps import summary
 from harness.points import Point, missed, points_of
 from harness.points.table import PREFIX
@@ -44,10 +24,10 @@ from harness.run.plan import Plan
 from harness.run.replay_line import replay_line
 from harness.run.runner import Tally, campaign, grouped
 from harness.run.worlds import world_for
-from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
-from harness.worlds import WORLDS
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted, noun
 
 if TYPE_CHECKING:
@@ -59,49 +39,95 @@ RUNS_MAX: Final = 1_000_000
 """More than there ever is time for."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runs", type=positive, help="how many (default 1000; with --seconds: as many as there is time for)"
-    )
-    parser.add_argument("--seconds", type=positive, metavar="S", help="begin none when so many have gone by")
-    parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
-    parser.add_argument("--servers", type=sizes, default=(3, 5), help="voters, in turn: 3,5 (the default)")
-    parser.add_argument(
-        "--jobs", type=positive, default=os.cpu_count() or 1, help="processes (default: one for each core)"
-    )
-    parser.add_argument(
-        "--stop-after", type=natural, default=10, metavar="N", help="end after N failures (default 10; 0: never)"
-    )
-    parser.add_argument("--world", choices=WORLDS, help=f"where to run them (default {usual_worlds()})")
-    mutant_argument(parser)
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="keep rows and histories there, as a campaign; draw the first failure",
-    )
-    parser.add_argument(
+def _stored(arguments: Arguments) -> str:
+    if arguments.output is None:
+        return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
+    from harness.spark.campaign import Campaign
+
+    try:
+        done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
+    except (OSError, Misused):
+        return f"nothing is finished in {arguments.output}"
+    return f"{_finished(done)} in {arguments.output}; the same command goes on from there"
+
+
+def _finished(runs: int) -> str:
+    return f"{counted(runs, 'run is', 'runs are')} finished and kept"
+
+
+@command(
+    "fuzz",
+    options.option(
+        "--runs",
+        type=options.POSITIVE,
+        help=f"The number of runs [default: {RUNS}; with --seconds as many as there is time for].",
+    ),
+    options.option(
+        "--seconds", type=options.POSITIVE, metavar="S", help="Start no run after this time. Not with --output."
+    ),
+    options.SEED_BASE,
+    options.option(
+        "--servers",
+        type=options.sizes,
+        default="3,5",
+        show_default=True,
+        metavar="N,...",
+        help="The numbers of voters, in turn.",
+    ),
+    options.option(
+        "--jobs",
+        type=options.POSITIVE,
+        default=os.cpu_count() or 1,
+        help="The number of processes, if Spark does not run them [default: one for each core].",
+    ),
+    options.stop_after(" A stored campaign on Spark may find more before all its tasks have stopped."),
+    options.world(),
+    options.MUTANT,
+    options.output("Store each run as a row here, and the history of failures and of a sample.", metavar="DIR"),
+    options.option(
         "--master",
-        help="with --output: Spark's master, local[*] (the default), spark://host:port, yarn, k8s://...; "
-        "none: processes on this machine, without Spark",
-    )
-    parser.add_argument(
+        help="With --output: the master of Spark: local[*] (the default), spark://host:port, yarn, k8s://...; none: "
+        "processes of this machine, without Spark.",
+    ),
+    options.option(
         "--sample",
-        type=natural,
+        type=options.NATURAL,
         default=100,
+        show_default=True,
         metavar="N",
-        help="keep all acts of one in N runs that hold (default 100)",
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="store the first failure there, made smaller, for tests to replay"
-    )
-    diagram_argument(parser)
-    parser.add_argument("--no-shrink", action="store_true", help="do not make the first failure smaller")
-    size_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        help="With --output: store all events of one in N valid runs; 0: of none.",
+    ),
+    options.keep("the first failure, shrunk,"),
+    options.DIAGRAM,
+    options.option("--no-shrink", is_flag=True, help="Do not shrink the first failure."),
+    *options.SIZES,
+    options.machine(MACHINES[0]),
+    options.profile(),
+    options.json_output(),
+    stored=_stored,
+)
+def fuzz(arguments: Arguments) -> int:
+    """Run many scripts and collect failures. Each failure is printed with the command that repeats it.
+
+    With --output the runs become a stored campaign: a row for each run, and all events of failures and of a sample of
+    the valid runs. It runs on Spark, on this machine or on a cluster. Finished work is never lost: the same command
+    resumes, and with more --runs continues.
+    """
+    plan = plan_of(arguments)
+    check_profile(plan.profile, plan.machine)
+    if arguments.diagram is not None:
+        check_recorded(world_for(plan.machine, plan.world))
+    check_size(max(plan.voters), plan.observers)
+    if arguments.output is not None and arguments.seconds is not None:
+        raise Misused("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
+    if arguments.output is not None:
+        return run_stored(arguments, plan)
+    if arguments.master not in (None, "none"):
+        raise Misused("Spark keeps what it runs: say where, with --output")
+    return _run_in_memory(arguments, plan)
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: Arguments) -> Plan:
     return Plan(
         arguments.runs or (RUNS if arguments.seconds is None else RUNS_MAX),
         arguments.seed_base,
@@ -118,19 +144,10 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     )
 
 
-def act(arguments: argparse.Namespace) -> int:
-    plan = plan_of(arguments)
-    must_fit(plan.profile, plan.machine)
-    if arguments.diagram is not None:
-        must_be_recorded(world_for(plan.machine, plan.world))
-    if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
-        raise Misuse(too_many_servers(max(plan.voters), plan.observers))
-    if arguments.output is not None and arguments.seconds is not None:
-        raise Misuse("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
-    if arguments.output is not None:
-        return kept(arguments, plan)
-    if arguments.master not in (None, "none"):
-        raise Misuse("Spark keeps what it runs: say where, with --output")
+# -- in memory -------------------------------------------------------------------------------------------
+
+
+def _run_in_memory(arguments: Arguments, plan: Plan) -> int:
     began = time.monotonic()
     total = Tally()
 
@@ -146,18 +163,18 @@ def act(arguments: argparse.Namespace) -> int:
             )
         except KeyboardInterrupt:
             progress.clear()
-            _say(arguments, plan, total, time.monotonic() - began)
+            _print(arguments, plan, total, time.monotonic() - began)
             sys.stdout.flush()
             raise
-    _say(arguments, plan, total, time.monotonic() - began)
+    _print(arguments, plan, total, time.monotonic() - began)
     if not total.failures:
         return VIOLATED if total.undecided or _overdue(plan, total) else HELD
     first = total.failures[0]
     return show_smaller(arguments, first.script, first.promise, arguments.diagram)
 
 
-def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -> None:
-    """Report the sums of the runs, also after an early end."""
+def _print(arguments: Arguments, plan: Plan, total: Tally, took: float) -> None:
+    """Print the sums of the runs, also after an early end."""
     if arguments.json:
         made = attrs.asdict(total, filter=lambda attribute, _: attribute.name not in ("failures", "overlaps"))
         made["overlaps"] = sorted(total.overlaps)
@@ -168,51 +185,57 @@ def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -
             for failure in total.failures
         ]
         print(json.dumps(made))
-    else:
-        print(_summary(plan, total, took))
-        if pairs := summary(total.overlaps):
-            print(pairs)
-        for failure in total.failures:
-            print(f"VIOLATED {failure.promise}: {failure.what}")
-            print(f"  {plan.replay_line(failure.script.seed, failure.script.voters)}")
-        for each in total.undecided:
-            print(f"UNDECIDED {each.what}\n  {plan.replay_line(each.seed, each.voters)}")
-        for point in _never(plan, total):
-            late = point in _overdue(plan, total)
-            print(
-                f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} "
-                f"(once in {counted(point.budget, 'run')})"
-            )
-
-
-# -- what must occur -------------------------------------------------------------------------------------
+        return
+    print(_summary(plan, total, took))
+    if pairs := summary(total.overlaps):
+        print(pairs)
+    for failure in total.failures:
+        print(f"VIOLATED {failure.promise}: {failure.what}")
+        print(f"  {plan.replay_line(failure.script.seed, failure.script.voters)}")
+    for each in total.undecided:
+        print(f"UNDECIDED {each.what}\n  {plan.replay_line(each.seed, each.voters)}")
+    overdue = _overdue(plan, total)
+    for point in _never(plan, total):
+        word = "OVERDUE" if point in overdue else "never yet"
+        print(f"{word} {point.name}: {point.what} (once in {counted(point.budget, 'run')})")
 
 
 def _never(plan: Plan, total: Tally) -> list[Point]:
-    """Situations that no run came to, of those that this world sees."""
+    """Return the coverage probes that no run reached, of those that this world has."""
     return missed(total.counts, points_of(plan.machine)) if plan.world == "cores" else []
 
 
 def _overdue(plan: Plan, total: Tally) -> list[Point]:
-    """Those that so many runs must have come to. Runs that are smaller than usual, or of few servers, need not."""
+    """Return those that so many runs of the usual size must have reached."""
     usual = Plan(1)
     small = plan.faults < usual.faults or plan.ops < usual.ops or plan.length_ms < usual.length_ms
-    if (
-        small
-        or plan.profile
-        or plan.observers is not None
-        or not set(usual.voters) <= set(plan.voters)
-        or plan.mutant is not None
-    ):
+    unusual = plan.profile or plan.observers is not None or plan.mutant is not None
+    if small or unusual or not set(usual.voters) <= set(plan.voters):
         return []
     return [point for point in _never(plan, total) if point.budget <= total.runs]
+
+
+def _summary(plan: Plan, total: Tally, took: float) -> str:
+    seconds = total.core_seconds or 1e-9
+    sizes = " and ".join(map(str, plan.voters))
+    return (
+        f"{counted(total.runs, 'history', 'histories')} of {sizes} {noun(plan.voters[-1], 'voter')} "
+        f"in {took:.0f} s: {len(total.failures)} failed\n"
+        f"{counted(total.committed, 'transaction')} committed, "
+        f"{total.acknowledged} acknowledged, {counted(total.epochs, 'epoch')}, "
+        f"{total.events} events in {total.simulated_ms // 1000} simulated seconds\n"
+        f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
+        f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "
+        f"slowest recovery {total.recovered_ms_max} ms\n"
+        f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()) if PREFIX not in name)}"
+    )
 
 
 # -- the first failure -----------------------------------------------------------------------------------
 
 
-def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, diagram: Path | None) -> int:
-    """Shrink, keep and draw the first failure. In the world of processes this would take hours."""
+def show_smaller(arguments: Arguments, script: Script, promise: str, diagram: Path | None) -> int:
+    """Shrink, keep and draw the first failure. In the world processes this would take hours."""
     wanted = not arguments.no_shrink and not arguments.json
     there = world_for(script.machine, arguments.world)
     if there.name == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
@@ -266,10 +289,10 @@ def failures_by_kind(table: Path) -> list[FailureKind]:
     return [FailureKind(**row, runs=runs) for row, runs in kinds]
 
 
-# -- a campaign that is kept -----------------------------------------------------------------------------
+# -- stored ----------------------------------------------------------------------------------------------
 
 
-def kept(arguments: argparse.Namespace, plan: Plan) -> int:
+def run_stored(arguments: Arguments, plan: Plan) -> int:
     from harness.spark.campaign import Campaign, Stopped, in_processes, in_spark
 
     began = time.monotonic()
@@ -293,9 +316,9 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
                 with session(arguments.master or "local[*]", f"fuzz {made.layout.name}", quick=True) as spark:
                     done = made.run(in_spark(spark), seen)
         except OSError as error:
-            raise Misuse(f"{error.filename or arguments.output}: {error.strerror}") from error
+            raise Misused(f"{error.filename or arguments.output}: {error.strerror}") from error
         except Stopped as stopped:
-            raise Misuse(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
+            raise Misused(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
     took = time.monotonic() - began
     kinds = failures_by_kind(made.layout.table("runs")) if done.violated or done.errors else []
     if arguments.json:
@@ -322,39 +345,3 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
 
 def _counted(done: Done) -> str:
     return f"{done.violated} violated, {done.undecided} undecided, {counted(done.errors, 'error')}"
-
-
-def left(arguments: argparse.Namespace) -> str:
-    """Report the partial result of a command that was stopped."""
-    if arguments.output is None:
-        return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
-    from harness.spark.campaign import Campaign
-
-    try:
-        done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
-    except (OSError, Misuse):
-        return f"nothing is finished in {arguments.output}"
-    return f"{_finished(done)} in {arguments.output}; the same command goes on from there"
-
-
-def _finished(runs: int) -> str:
-    return f"{counted(runs, 'run is', 'runs are')} finished and kept"
-
-
-# -- words ---------------------------------------------------------------------------------------------
-
-
-def _summary(plan: Plan, total: Tally, took: float) -> str:
-    seconds = total.core_seconds or 1e-9
-    sizes = " and ".join(map(str, plan.voters))
-    return (
-        f"{counted(total.runs, 'history', 'histories')} of {sizes} {noun(plan.voters[-1], 'voter')} "
-        f"in {took:.0f} s: {len(total.failures)} failed\n"
-        f"{counted(total.committed, 'transaction')} committed, "
-        f"{total.acknowledged} acknowledged, {counted(total.epochs, 'epoch')}, "
-        f"{total.events} events in {total.simulated_ms // 1000} simulated seconds\n"
-        f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
-        f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "
-        f"slowest recovery {total.recovered_ms_max} ms\n"
-        f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()) if PREFIX not in name)}"
-    )

@@ -1,42 +1,53 @@
-"""Put known bugs back, one at a time: a few core-seconds each at the median, 60 at most by default.
-
-With `--output`, each script that showed a bug is made small and written there in words, beside a table of who noticed
-what, and who else would have.
-"""
+"""The command `mutants`."""
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
-from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, near, seconds
+from harness.cli import options
+from harness.cli.common import Progress
+from harness.cli.root import command, near
+from harness.cli.statuses import HELD, VIOLATED
 from harness.mutants.edit import Stale
 from harness.mutants.hunt import Verdict, examined, hunt, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
-    parser.add_argument("--seconds", type=seconds, default=60.0, help="core-seconds for each (default 60)")
-    parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
-    parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write table, results and small scripts there")
-    parser.add_argument(
+@command(
+    "mutants",
+    options.argument("names", nargs=-1, metavar="[NAME]..."),
+    options.option(
+        "--seconds",
+        type=options.SECONDS,
+        default=60.0,
+        show_default=True,
+        help="The most processor time of the search for each bug.",
+    ),
+    options.SEED_BASE,
+    options.option("--list", is_flag=True, help="Print the bugs, and those that cannot be planted, and run nothing."),
+    options.output("Write the table, the results and a small script for each bug into this folder.", metavar="DIR"),
+    options.option(
         "--shrink",
-        type=natural,
+        type=options.NATURAL,
         default=200,
+        show_default=True,
         metavar="RUNS",
-        help="with --output: at most for each script (default 200)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        help="With --output: the most runs to shrink each script; 0: do not shrink.",
+    ),
+    options.json_output(),
+)
+def mutants(arguments: Arguments) -> int:
+    """Plant known bugs, all or those with these names, one at a time: does a checker notice them?
 
-
-def act(arguments: argparse.Namespace) -> int:
+    Most bugs are noticed within a few seconds of processor time. With `--output`, each script that showed a bug is
+    shrunk and written into the folder in words, beside a table of the checkers that noticed, and that would have.
+    """
     unknown = [name for name in arguments.names if name not in BY_NAME]
     if unknown:
         likely = near(unknown[0], BY_NAME)
-        raise Misuse(f"there is no mutant {', '.join(unknown)}{likely}; `mutants --list` has all")
+        raise Misused(f"there is no mutant {', '.join(unknown)}{likely}; `mutants --list` has all")
     chosen = [mutant for mutant in MUTANTS if not arguments.names or mutant.name in arguments.names]
     if arguments.list:
         for mutant in chosen:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from harness.cli import fuzz, main
+from harness.cli import main
 from harness.run.plan import Plan
 from harness.run.runner import Tally, campaign
 from harness.scripts import describe
@@ -61,7 +61,7 @@ def test_who_ends_a_search_is_told_what_it_came_to(
         seen(Tally(runs=3))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fuzz, "campaign", ended)
+    monkeypatch.setattr("harness.cli.fuzz.campaign", ended)
     assert main(["fuzz", "--servers", "3"]) == 130
     assert "3 histories of 3 voters" in capsys.readouterr().out
 

@@ -108,9 +108,7 @@ def test_misuse_is_exit_two(arguments: list[str], said: str, capsys: pytest.Capt
     ],
 )
 def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
+    assert main(arguments) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2, "what is wrong, and where help is"
     assert said[1].startswith("see zab-harness ")
@@ -119,7 +117,7 @@ def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys:
 def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     told = capsys.readouterr().err
-    assert "usage:" in told
+    assert "Usage:" in told
     assert "fuzz" in told
 
 
