@@ -38,9 +38,7 @@ from zab.core.plurals import counted
     *options.SCRIPT,
     *options.PLACE,
     options.option("--runs", type=options.POSITIVE, default=400, show_default=True, help="The most scripts to run."),
-    options.option(
-        "--seconds", type=options.SECONDS, default=inf, metavar="S", help="Stop after this time [default: never]."
-    ),
+    options.option("--seconds", type=options.SECONDS, metavar="S", help="Stop after this time [default: never]."),
     options.output("Write the smallest script there, as JSON."),
     options.keep("the smallest script"),
     options.DIAGRAM,
@@ -72,7 +70,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
             outcome.script,
             same_promise(there.run, outcome.promise, progress.step),
             runs_max=arguments.runs,
-            seconds_max=arguments.seconds,
+            seconds_max=inf if arguments.seconds is None else arguments.seconds,
         )
     last = there.run(found.script, trace=True)
     path: Path | None = arguments.output
