@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +18,15 @@ from harness.cli.root import command
 from harness.cli.shrink import in_words, keep_script
 from harness.cli.statuses import HELD, VIOLATED
 from harness.faults import MACHINES, Script
+from harness.mutants.table import BY_NAME
 from harness.overlaps import summary
 from harness.points import Point, missed, points_of
 from harness.points.table import PREFIX
+from harness.run.mix import Mix, machines_and_worlds, mix_of, table
 from harness.run.plan import Plan
 from harness.run.replay_line import replay_line
-from harness.run.runner import Tally, campaign, grouped
+from harness.run.runner import campaign
+from harness.run.tally import Tally, grouped
 from harness.run.worlds import world_for
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
@@ -81,7 +85,7 @@ def _finished(runs: int) -> str:
         help="The number of processes, if Spark does not run them [default: one for each core].",
     ),
     options.stop_after(" A stored campaign on Spark may find more before all its tasks have stopped."),
-    options.world(),
+    options.world("cores and stack, mixed; stack for a machine of your own"),
     options.MUTANT,
     options.output("Store each run as a row here, and the history of failures and of a sample.", metavar="DIR"),
     options.option(
@@ -101,33 +105,47 @@ def _finished(runs: int) -> str:
     options.DIAGRAM,
     options.option("--no-shrink", is_flag=True, help="Do not shrink the first failure."),
     *options.SIZES,
-    options.machine(MACHINES[0]),
-    options.profile(),
+    options.machine(None, " [default: all, mixed]"),
+    options.profile(None, " [default: usual scripts and all profiles, mixed]"),
     options.json_output(),
     stored=_stored,
 )
 def fuzz(arguments: Arguments) -> int:
     """Run many scripts and collect failures. Each failure is printed with the command that repeats it.
 
+    What is not given is mixed: the systems under test, the worlds cores and stack, and the profiles of scripts. Each
+    combination has a minimum share of the processor time. The rest follows what the combinations have yielded so far:
+    new coverage probes, new pairs of overlapping faults, and failures. The same --runs and --seed-base give the same
+    runs, for any number of processes.
+
     With --output the runs become a stored campaign: a row for each run, and all events of failures and of a sample of
     the valid runs. It runs on Spark, on this machine or on a cluster. Finished work is never lost: the same command
-    resumes, and with more --runs continues.
+    resumes, and with more --runs continues. It is not mixed: its defaults are list, cores, and usual scripts.
     """
-    plan = plan_of(arguments)
-    check_profile(plan.profile, plan.machine)
-    if arguments.diagram is not None:
-        check_recorded(world_for(plan.machine, plan.world))
-    check_size(max(plan.voters), plan.observers)
     if arguments.output is not None and arguments.seconds is not None:
         raise Misused("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
-    if arguments.output is not None:
-        return run_stored(arguments, plan)
-    if arguments.master not in (None, "none"):
+    if arguments.output is None and arguments.master not in (None, "none"):
         raise Misused("Spark keeps what it runs: say where, with --output")
-    return _run_in_memory(arguments, plan)
+    check_size(max(arguments.servers), arguments.observers)
+    if arguments.output is not None:
+        plan = plan_of(arguments)
+        _check(arguments, [plan])
+        return run_stored(arguments, plan)
+    mix = mix_from(arguments)
+    _check(arguments, [kind.plan for kind in mix.kinds])
+    return _run_in_memory(arguments, mix)
+
+
+def _check(arguments: Arguments, plans: Sequence[Plan]) -> None:
+    for plan in plans:
+        check_profile(plan.profile, plan.machine)
+        if arguments.diagram is not None:
+            check_recorded(world_for(plan.machine, plan.world))
 
 
 def plan_of(arguments: Arguments) -> Plan:
+    """Return the plan of a stored campaign: if nothing else is given, usual scripts of the list in the world cores."""
+    machine = arguments.machine or MACHINES[0]
     return Plan(
         arguments.runs or (RUNS if arguments.seconds is None else RUNS_MAX),
         arguments.seed_base,
@@ -136,18 +154,27 @@ def plan_of(arguments: Arguments) -> Plan:
         arguments.faults,
         arguments.ops,
         arguments.length_ms,
-        world_for(arguments.machine, arguments.world).name,
-        arguments.machine,
+        world_for(machine, arguments.world).name,
+        machine,
         arguments.mutant,
         arguments.together,
-        arguments.profile,
+        arguments.profile or "",
     )
+
+
+def mix_from(arguments: Arguments) -> Mix:
+    """Return the mix of everything that is not given. A mutant names the machine and the world in which it shows."""
+    machine, world, profile = arguments.machine, arguments.world, arguments.profile
+    if arguments.mutant is not None and machine in (None, BY_NAME[arguments.mutant].machine):
+        machine = BY_NAME[arguments.mutant].machine
+        world = world or BY_NAME[arguments.mutant].world
+    return mix_of(plan_of(arguments), *machines_and_worlds(machine, world, profile), profile)
 
 
 # -- in memory -------------------------------------------------------------------------------------------
 
 
-def _run_in_memory(arguments: Arguments, plan: Plan) -> int:
+def _run_in_memory(arguments: Arguments, mix: Mix) -> int:
     began = time.monotonic()
     total = Tally()
 
@@ -156,63 +183,76 @@ def _run_in_memory(arguments: Arguments, plan: Plan) -> int:
         total = so_far
         progress.show(so_far.runs, f"{len(so_far.failures)} failed")
 
-    with Progress(None if arguments.runs is None and arguments.seconds else plan.runs, "runs") as progress:
+    runs = mix.kinds[0].plan.runs
+    with Progress(None if arguments.runs is None and arguments.seconds else runs, "runs") as progress:
         try:
             total = campaign(
-                plan, jobs=arguments.jobs, stop_after=arguments.stop_after, seconds=arguments.seconds, seen=seen
+                mix, jobs=arguments.jobs, stop_after=arguments.stop_after, seconds=arguments.seconds, seen=seen
             )
         except KeyboardInterrupt:
             progress.clear()
-            _print(arguments, plan, total, time.monotonic() - began)
+            _print(arguments, mix, total, time.monotonic() - began)
             sys.stdout.flush()
             raise
-    _print(arguments, plan, total, time.monotonic() - began)
+    _print(arguments, mix, total, time.monotonic() - began)
     if not total.failures:
-        return VIOLATED if total.undecided or _overdue(plan, total) else HELD
+        overdue = any(late for _, late in _missed(mix))
+        return VIOLATED if total.undecided or overdue else HELD
     first = total.failures[0]
-    return show_smaller(arguments, first.script, first.promise, arguments.diagram)
+    world = next(kind.plan.world for kind in mix.kinds if first in kind.total.failures)
+    return show_smaller(arguments, first.script, first.promise, world, arguments.diagram)
 
 
-def _print(arguments: Arguments, plan: Plan, total: Tally, took: float) -> None:
+def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
     """Print the sums of the runs, also after an early end."""
+    mix.finish()
+    missed = _missed(mix)
     if arguments.json:
         made = attrs.asdict(total, filter=lambda attribute, _: attribute.name not in ("failures", "overlaps"))
         made["overlaps"] = sorted(total.overlaps)
-        made["never"] = [point.name for point in _never(plan, total)]
-        made["overdue"] = [point.name for point in _overdue(plan, total)]
+        made["never"] = [point.name for point, _ in missed]
+        made["overdue"] = [point.name for point, late in missed if late]
         made["failures"] = [
             {**attrs.asdict(failure, filter=lambda each, _: each.name != "script"), "script": to_json(failure.script)}
             for failure in total.failures
         ]
+        made["mix"] = [kind.as_json() for kind in mix.kinds if kind.total.runs]
         print(json.dumps(made))
         return
-    print(_summary(plan, total, took))
+    print(_summary(mix.kinds[0].plan, total, took))
+    if len(mix.kinds) > 1:
+        print("\n".join(table(mix)))
     if pairs := summary(total.overlaps):
         print(pairs)
     for failure in total.failures:
-        print(f"VIOLATED {failure.promise}: {failure.what}")
-        print(f"  {plan.replay_line(failure.script.seed, failure.script.voters)}")
+        print(f"VIOLATED {failure.promise}: {failure.what}\n  {failure.replay}")
     for each in total.undecided:
-        print(f"UNDECIDED {each.what}\n  {plan.replay_line(each.seed, each.voters)}")
-    overdue = _overdue(plan, total)
-    for point in _never(plan, total):
-        word = "OVERDUE" if point in overdue else "never yet"
+        print(f"UNDECIDED {each.what}\n  {each.replay}")
+    for point, late in missed:
+        word = "OVERDUE" if late else "never yet"
         print(f"{word} {point.name}: {point.what} (once in {counted(point.budget, 'run')})")
 
 
-def _never(plan: Plan, total: Tally) -> list[Point]:
-    """Return the coverage probes that no run reached, of those that this world has."""
-    return missed(total.counts, points_of(plan.machine)) if plan.world == "cores" else []
+def _missed(mix: Mix) -> list[tuple[Point, bool]]:
+    """Return the coverage probes that no run in the world cores reached.
+
+    A probe is overdue if so many usual scripts of the usual size must have reached it.
+    """
+    found: dict[Point, bool] = {}
+    for machine in dict.fromkeys(kind.plan.machine for kind in mix.kinds):
+        kinds = [kind for kind in mix.kinds if (kind.plan.machine, kind.plan.world) == (machine, "cores")]
+        reached = {name: 1 for kind in kinds for name in kind.total.counts}
+        usual = sum(kind.total.runs for kind in kinds if _is_usual(kind.plan))
+        for point in missed(reached, points_of(machine)) if kinds else ():
+            found[point] = found.get(point, False) or point.budget <= usual
+    return list(found.items())
 
 
-def _overdue(plan: Plan, total: Tally) -> list[Point]:
-    """Return those that so many runs of the usual size must have reached."""
+def _is_usual(plan: Plan) -> bool:
     usual = Plan(1)
     small = plan.faults < usual.faults or plan.ops < usual.ops or plan.length_ms < usual.length_ms
-    unusual = plan.profile or plan.observers is not None or plan.mutant is not None
-    if small or unusual or not set(usual.voters) <= set(plan.voters):
-        return []
-    return [point for point in _never(plan, total) if point.budget <= total.runs]
+    special = plan.profile or plan.observers is not None or plan.mutant is not None
+    return not small and not special and set(usual.voters) <= set(plan.voters)
 
 
 def _summary(plan: Plan, total: Tally, took: float) -> str:
@@ -234,10 +274,10 @@ def _summary(plan: Plan, total: Tally, took: float) -> str:
 # -- the first failure -----------------------------------------------------------------------------------
 
 
-def show_smaller(arguments: Arguments, script: Script, promise: str, diagram: Path | None) -> int:
+def show_smaller(arguments: Arguments, script: Script, promise: str, world: str, diagram: Path | None) -> int:
     """Shrink, keep and draw the first failure. In the world processes this would take hours."""
     wanted = not arguments.no_shrink and not arguments.json
-    there = world_for(script.machine, arguments.world)
+    there = world_for(script.machine, world)
     if there.name == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
         return VIOLATED
 
@@ -339,7 +379,7 @@ def run_stored(arguments: Arguments, plan: Plan) -> int:
     for kind in kinds:
         if kind.promise is not None:
             drawn = arguments.diagram or made.layout.root / "first-failure.html"
-            return show_smaller(arguments, loads(kind.script), kind.promise, drawn)
+            return show_smaller(arguments, loads(kind.script), kind.promise, plan.world, drawn)
     return VIOLATED if done.violated or done.undecided or done.errors else HELD
 
 

@@ -22,6 +22,7 @@ argument = click.argument
 NATURAL: Final = click.IntRange(0)
 POSITIVE: Final = click.IntRange(1)
 SECONDS: Final = Seconds(zero=True, most=1e9)
+USUAL: Final = "usual"
 FILE: Final = click.Path(path_type=Path)
 
 
@@ -45,6 +46,8 @@ def _mutant(text: str) -> str:
 
 
 def _profile(text: str) -> str:
+    if text == USUAL:
+        return ""
     if text and text not in (*PROFILES, ALL):
         raise click.BadParameter(f"there is no {text!r}{near(text, (*PROFILES, ALL))}; --help has all")
     return text
@@ -87,7 +90,7 @@ def profile(default: str | None = "", usual: str = "") -> Option:
         default=default,
         metavar="NAME",
         help=f"Generate scripts that lead to one situation, of a size of their own{usual}: {', '.join(PROFILES)}; "
-        "all: half of the scripts as usual, the others by each profile in turn.",
+        "all: half of the scripts as usual, the others by each profile in turn; usual: no profile.",
     )
 
 

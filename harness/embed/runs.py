@@ -29,7 +29,8 @@ from harness.report.diagram import page, read
 from harness.report.story import story
 from harness.run.regressions import script_in
 from harness.run.replay_line import replay_line, written
-from harness.run.runner import grouped, spread
+from harness.run.runner import spread
+from harness.run.tally import grouped
 from harness.script.names import is_users
 from harness.scripts import dumps
 from harness.shrink import same_promise, shrink

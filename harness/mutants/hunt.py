@@ -13,11 +13,13 @@ from attrs import evolve, frozen
 from harness.checkers import ALL
 from harness.checkers.service import NoCrash
 from harness.checkers.store import judge
-from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.edit import Mutant, planted
 from harness.mutants.table import BY_NAME, IMPOSSIBLE
-from harness.profiles import BY_NAME as PROFILES
+from harness.run.mix import mix_of
+from harness.run.plan import Plan
+from harness.run.runner import timed
+from harness.run.tally import tally
 from harness.scripts import describe, to_json
 from harness.shrink import same_promise, shrink
 from harness.watchdog import SECONDS, watchdog
@@ -65,32 +67,29 @@ class Verdict:
 
 
 def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
-    """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails.
+    """Run usual scripts and those of all profiles of the machine, mixed as by `fuzz`, until a checker objects.
 
-    If a profile leads to the bug's situation, each seed gives a usual script and one of the profile. The order depends
-    on no clock, so a loaded machine finds a bug in the same run.
+    Seeds begin at `base`. A profile that leads to the bug's situation has as much time as the usual scripts. The order
+    depends on no clock, so a loaded machine finds a bug in the same run.
     """
-    generators = (script_from_seed, PROFILES[mutant.profile].script) if mutant.profile else (script_from_seed,)
+    plan = Plan(runs_max, base, mutant.voters, world=mutant.world, machine=mutant.machine)
+    mix = mix_of(plan, (mutant.machine,), (mutant.world,), None, mutant.profile)
+    run, limit = world(mutant.world).run, SECONDS if mutant.world == "cores" else DRIVERS_S
+    runs, began = 0, time.process_time()
     with planted(mutant.edits):
-        began, runs = time.process_time(), 0
-        while runs < runs_max and time.process_time() - began < seconds:
-            number, way = divmod(runs, len(generators))
-            seed, generate = base + number, generators[way]
-            script = generate(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine)
-            runs += 1
-            promise, what = _broken(mutant, script)
-            if promise is not None:
-                return Verdict(mutant.name, promise, what, runs, time.process_time() - began, script)
-        return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
-
-
-def _broken(mutant: Mutant, script: Script) -> tuple[str | None, str]:
-    try:
-        with watchdog(SECONDS if mutant.world == "cores" else DRIVERS_S):
-            outcome = world(mutant.world).run(script)
-    except Exception as error:  # a bug may also break the simulator
-        return NoCrash.promise, repr(error)
-    return outcome.promise, outcome.what
+        for runs, choice in enumerate(mix.choices(runs_max), 1):
+            script = choice.plan.script(choice.number)
+            try:
+                outcome, took = timed(run, script, seconds=limit)
+            except Exception as error:  # a bug may also break the simulator
+                return Verdict(mutant.name, NoCrash.promise, repr(error), runs, time.process_time() - began, script)
+            if outcome.promise is not None:
+                spent = time.process_time() - began
+                return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)
+            mix.add(choice, tally(choice.plan, choice.number, outcome, took))
+            if time.process_time() - began >= seconds:
+                break
+    return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
 
 
 def examined(verdict: Verdict, *, shrink_runs: int) -> Verdict:

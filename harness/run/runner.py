@@ -13,20 +13,19 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
-from functools import partial
 from multiprocessing import connection
 from typing import Any, Final, TypeVar
-
-from attrs import field, fields, frozen
 
 from harness.faults import Script
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.run.mix import ROUND, Choice, Kind, Mix
 from harness.run.plan import Plan
+from harness.run.tally import Tally, tally
 from harness.run.worlds import world_for
 from harness.watchdog import watchdog
 from harness.worlds import Run
@@ -58,8 +57,10 @@ _do: Callable[[Any], Any]
 """The work of this worker process. It is inherited by fork, so it may be any function."""
 
 
-def spread(do: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1) -> Generator[Result, None, None]:
-    """Yield `do(item)` for each item, in the order of the items. Items are taken as late as possible.
+def spread(
+    do: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1, ahead: int | None = None
+) -> Generator[Result, None, None]:
+    """Yield `do(item)` for each item, in the order of the items. At most `ahead` items are taken before their turn.
 
     On Ctrl-C the workers are stopped in the midst of their work.
     """
@@ -71,10 +72,11 @@ def spread(do: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1) -
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _become_worker, (do,)) as pool:
         running: deque[Future[Result]] = deque()
+        most = 2 * jobs if ahead is None else min(2 * jobs, ahead)
         try:
             for item in items:
                 running.append(pool.submit(_work, item))
-                if len(running) >= 2 * jobs:
+                if len(running) >= most:
                     yield running.popleft().result()
             while running:
                 yield running.popleft().result()
@@ -113,120 +115,48 @@ def _work(item: Any) -> Any:
     return _do(item)
 
 
-# -- sums ------------------------------------------------------------------------------------------------
-
-
-@frozen
-class Failure:
-    """A run that violated an invariant, by its number in the plan."""
-
-    number: int
-    script: Script
-    promise: str
-    what: str
-    at_ms: int
-
-
-@frozen
-class Undecided:
-    """A run that was given up, and its cost until then."""
-
-    number: int
-    seed: int
-    voters: int
-    what: str
-
-
-@frozen
-class Tally:
-    """The sums over several runs."""
-
-    runs: int = 0
-    failures: tuple[Failure, ...] = ()
-    events: int = 0
-    simulated_ms: int = 0
-    committed: int = 0
-    acknowledged: int = 0
-    epochs: int = 0
-    core_seconds: float = 0.0
-    recovered_ms_max: int = 0
-    counts: dict[str, int] = field(factory=dict)
-    undecided: tuple[Undecided, ...] = ()
-    overlaps: frozenset[tuple[str, str]] = frozenset()
-
-    def __add__(self, other: Tally) -> Tally:
-        sums = {each.name: getattr(self, each.name) for each in fields(Tally)}
-        for name, value in sums.items():
-            more = getattr(other, name)
-            match value:
-                case dict():
-                    sums[name] = {key: value.get(key, 0) + more.get(key, 0) for key in value | more}
-                case frozenset():
-                    sums[name] = value | more
-                case _:
-                    sums[name] = max(value, more) if name == "recovered_ms_max" else value + more
-        return Tally(**sums)
-
-
-def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
-    script = outcome.script
-    return Tally(
-        1,
-        () if outcome.promise is None else (Failure(number, script, outcome.promise, outcome.what, outcome.at_ms),),
-        outcome.events,
-        outcome.simulated_ms,
-        outcome.committed,
-        outcome.acknowledged,
-        outcome.elections,
-        core_seconds,
-        outcome.recovered_ms,
-        dict(outcome.counts),
-        (Undecided(number, script.seed, script.voters, outcome.what),) if outcome.undecided else (),
-        outcome.overlaps,
-    )
-
-
-def grouped(failures: Iterable[Item], violated: Callable[[Item], Hashable]) -> list[tuple[Item, int]]:
-    """Group failures by what they violated: the first failure of each group, and the size of the group."""
-    groups: dict[Hashable, list[Item]] = {}
-    for each in failures:
-        groups.setdefault(violated(each), []).append(each)
-    return [(group[0], len(group)) for group in groups.values()]
-
-
 # -- a campaign ------------------------------------------------------------------------------------------
 
 
 def campaign(
-    plan: Plan,
+    mix: Mix | Plan,
     *,
     jobs: int = 1,
     stop_after: int = 0,
     seconds: float | None = None,
     seen: Callable[[Tally], object] = lambda _: None,
 ) -> Tally:
-    """Run the plan: at most until `stop_after` runs have failed, and start no run after `seconds`.
+    """Run a plan, or a mix of kinds: at most until `stop_after` runs have failed. Start no run after `seconds`.
 
-    `seen` is called with the sum so far after each run.
+    `seen` is called with the sum so far after each run. All kinds have the same mutant and the same number of runs.
     """
+    mix = mix if isinstance(mix, Mix) else Mix([Kind(mix, 1.0)])
+    plan = mix.kinds[0].plan
     until = None if seconds is None else time.monotonic() + seconds
-    total, run = Tally(), world_for(plan.machine, plan.world).run
+    total = Tally()
+    waiting: deque[Choice] = deque()
+    for kind in mix.kinds:
+        world_for(kind.plan.machine, kind.plan.world)  # loaded before processes are forked
 
-    def numbers() -> Iterator[int]:
-        for number in range(plan.runs):
+    def choices() -> Iterator[Choice]:
+        for choice in mix.choices(plan.runs):
             if until is not None and time.monotonic() >= until:
                 return
-            yield number
+            waiting.append(choice)
+            yield choice
 
-    with with_bug(plan.mutant), closing(spread(partial(_run_number, run, plan), numbers(), jobs)) as results:
-        for one in results:
-            total += one
+    with with_bug(plan.mutant), closing(spread(_run_choice, choices(), jobs, ahead=ROUND)) as results:
+        for result in results:
+            mix.add(waiting.popleft(), result)
+            total += result
             seen(total)
             if stop_after and len(total.failures) >= stop_after:
                 break
+    mix.finish()
     return total
 
 
-def _run_number(run: Run, plan: Plan, number: int) -> Tally:
-    outcome, core_seconds = timed(run, plan.script(number))
-    return tally(number, outcome, core_seconds)
+def _run_choice(choice: Choice) -> Tally:
+    plan = choice.plan
+    outcome, core_seconds = timed(world_for(plan.machine, plan.world).run, plan.script(choice.number))
+    return tally(plan, choice.number, outcome, core_seconds)

@@ -10,7 +10,8 @@ import trio
 
 from harness.cli import main
 from harness.run.plan import Plan
-from harness.run.runner import Tally, campaign
+from harness.run.runner import campaign
+from harness.run.tally import Tally
 from harness.scripts import describe
 from harness.worlds.stack import world as stack
 

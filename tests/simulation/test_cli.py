@@ -63,10 +63,13 @@ def test_shrinking_what_holds_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     assert "held" in capsys.readouterr().out
 
 
+ONE_KIND = ("--machine", "list", "--world", "cores", "--profile", "usual")
+
+
 def test_fuzz(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuzz", "--runs", "6", "--jobs", "1", "--ops", "20", "--servers", "3"]) == 0
+    assert main(["fuzz", *ONE_KIND, "--runs", "6", "--jobs", "1", "--ops", "20", "--servers", "3"]) == 0
     assert "6 histories of 3 voters" in capsys.readouterr().out
-    assert main(["fuzz", "--runs", "4", "--jobs", "1", "--ops", "20", "--json"]) == 0
+    assert main(["fuzz", *ONE_KIND, "--runs", "4", "--jobs", "1", "--ops", "20", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 4
 
 

@@ -31,6 +31,7 @@ from harness.worlds.cores.workload import Workload
 from harness.worlds.stack import world as stack
 
 ROOT = Path(__file__).resolve().parents[2]
+ONE_KIND = ("--machine", "list", "--world", "cores", "--profile", "usual")
 
 
 def test_a_run_that_takes_too_many_events_is_undecided(
@@ -46,7 +47,7 @@ def test_a_run_that_takes_too_many_events_is_undecided(
     assert main(["run", "--seed", "42"]) == 1
     assert "UNDECIDED after " in capsys.readouterr().out
     assert main(["shrink", "--seed", "42"]) == 1
-    assert main(["fuzz", "--runs", "2", "--jobs", "1"]) == 1
+    assert main(["fuzz", "--runs", "2", "--jobs", "1", *ONE_KIND]) == 1
     said = capsys.readouterr().out
     assert "0 failed" in said
     assert said.count("UNDECIDED 500 events") == 2
@@ -213,7 +214,8 @@ def test_unexpected_exception_is_a_failure_of_its_run(
         self._world.beside(fail_later)
 
     monkeypatch.setattr(Workload, "perform", fail)
-    assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", "--world", where, "--no-shrink"]) == 1
+    kind = ["--machine", "list", "--world", where, "--profile", "usual"]
+    assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", *kind, "--no-shrink"]) == 1
     printed = capsys.readouterr().out
     name = "fail_later" if in_task else "fail"
     assert printed.count(f"KeyError in {name} (test_undecided.py:") == 2, printed
