@@ -30,13 +30,12 @@ from zab.cli.kit.verb_group import Arguments
     options.argument("file", type=options.FILE),
     options.option(
         "--budget",
-        type=options.POSITIVE,
-        default=BUDGET,
-        show_default=True,
+        "The most steps of the search for a legal order. A history that needs more is undecided: exit status 1.",
+        options.POSITIVE,
+        BUDGET,
         metavar="STEPS",
-        help="The most steps of the search for a legal order. A history that needs more is undecided: exit status 1.",
     ),
-    options.option("--order", is_flag=True, help="Print the order that proves a legal history."),
+    options.flag("--order", "Print the order that proves a legal history."),
     options.json_output("Print the verdict as JSON."),
 )
 def check(arguments: Arguments) -> int:

@@ -26,33 +26,27 @@ SHOWN_MAX: Final = 5
 
 
 def _number(name: str, default: int, about: str) -> options.Option:
-    return options.option(name, type=options.NATURAL, default=default, show_default=True, help=about)
+    return options.option(name, about, options.NATURAL, default)
 
 
 @command(
     "crash-points",
     options.option(
         "--machine",
-        type=click.Choice(("list", "store", "partitions")),
-        default="list",
-        show_default=True,
-        help="The system under test: the consensus alone, the store, or the partitions of brokers.",
+        "The system under test: the consensus alone, the store, or the partitions of brokers.",
+        click.Choice(("list", "store", "partitions")),
+        "list",
     ),
-    options.option("--scripts", type=options.POSITIVE, default=1, show_default=True, help="The number of scripts."),
+    options.option("--scripts", "The number of scripts.", options.POSITIVE, 1),
     options.SEED_BASE,
     _number("--faults", 2, "The most other faults of a script."),
     _number("--ops", 14, "The most operations of a script."),
-    options.option("--length-ms", type=options.POSITIVE, default=700, show_default=True, help="Its length."),
+    options.option("--length-ms", "Its length.", options.POSITIVE, 700),
     options.option(
-        "--loss",
-        type=click.Choice(LOSSES),
-        multiple=True,
-        help="The fate of data that is not synced [default: each].",
+        "--loss", "The fate of data that is not synced [default: each].", click.Choice(LOSSES), multiple=True
     ),
-    options.option(
-        "--target", type=options.POSITIVE, multiple=True, help="Crash only this server or broker [default: each]."
-    ),
-    options.option("--seconds", type=options.SECONDS, metavar="S", help="Stop after this time [default: never]."),
+    options.option("--target", "Crash only this server or broker [default: each].", options.POSITIVE, multiple=True),
+    options.option("--seconds", "Stop after this time [default: never].", options.SECONDS),
     options.stop_after(),
     options.MUTANT,
     options.json_output(),

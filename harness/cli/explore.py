@@ -31,9 +31,7 @@ _BOUNDS: Final = {
 
 def _bound(name: str, about: str) -> options.Option:
     default = getattr(Bounds(), name)
-    return options.option(
-        f"--{name}", type=options.NATURAL, default=default, show_default=True, metavar="N", help=about
-    )
+    return options.option(f"--{name}", about, options.NATURAL, default)
 
 
 @command(
@@ -41,15 +39,14 @@ def _bound(name: str, about: str) -> options.Option:
     *(_bound(name, about) for name, about in _BOUNDS.items()),
     options.option(
         "--election",
-        type=click.Choice(("free", "votes")),
-        default="free",
-        show_default=True,
-        help="free: an election may have any result, and renamed servers are the same; "
-        "votes: the servers elect by votes, and the order of their ids counts.",
+        "free: an election may have any result, and renamed servers are the same; votes: the servers elect by"
+        " votes, and the order of their ids counts.",
+        click.Choice(("free", "votes")),
+        "free",
     ),
-    options.option("--no-reduction", is_flag=True, help="Explore independent steps in every order, not in one only."),
-    options.option("--seconds", type=options.SECONDS, metavar="S", help="Stop after this time [default: never]."),
-    options.option("--states", type=options.POSITIVE, metavar="N", help="Stop after N states [default: never]."),
+    options.flag("--no-reduction", "Explore independent steps in every order, not in one only."),
+    options.option("--seconds", "Stop after this time [default: never].", options.SECONDS),
+    options.option("--states", "Stop after N states [default: never].", options.POSITIVE),
     options.MUTANT,
     options.json_output(),
 )

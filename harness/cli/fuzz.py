@@ -63,26 +63,18 @@ def _finished(runs: int) -> str:
     "fuzz",
     options.option(
         "--runs",
-        type=options.POSITIVE,
-        help=f"The number of runs [default: {RUNS}; with --seconds as many as there is time for].",
+        f"The number of runs [default: {RUNS}; with --seconds as many as there is time for].",
+        options.POSITIVE,
     ),
-    options.option(
-        "--seconds", type=options.POSITIVE, metavar="S", help="Start no run after this time. Not with --output."
-    ),
+    options.option("--seconds", "Start no run after this time. Not with --output.", options.POSITIVE, metavar="S"),
     options.SEED_BASE,
-    options.option(
-        "--servers",
-        type=options.sizes,
-        default="3,5",
-        show_default=True,
-        metavar="N,...",
-        help="The numbers of voters, in turn.",
-    ),
+    options.option("--servers", "The numbers of voters, in turn.", options.sizes, "3,5", metavar="N,..."),
     options.option(
         "--jobs",
-        type=options.POSITIVE,
-        default=os.cpu_count() or 1,
-        help="The number of processes, if Spark does not run them [default: one for each core].",
+        "The number of processes, if Spark does not run them [default: one for each core].",
+        options.POSITIVE,
+        os.cpu_count() or 1,
+        show_default=False,
     ),
     options.stop_after(" A stored campaign on Spark may find more before all its tasks have stopped."),
     options.world("cores and stack, mixed; stack for a machine of your own"),
@@ -90,20 +82,15 @@ def _finished(runs: int) -> str:
     options.output("Store each run as a row here, and the history of failures and of a sample.", metavar="DIR"),
     options.option(
         "--master",
-        help="With --output: the master of Spark: local[*] (the default), spark://host:port, yarn, k8s://...; none: "
-        "processes of this machine, without Spark.",
+        "With --output: the master of Spark: local[*] (the default), spark://host:port, yarn, k8s://...; "
+        "none: processes of this machine, without Spark.",
     ),
     options.option(
-        "--sample",
-        type=options.NATURAL,
-        default=100,
-        show_default=True,
-        metavar="N",
-        help="With --output: store all events of one in N valid runs; 0: of none.",
+        "--sample", "With --output: store all events of one in N valid runs; 0: of none.", options.NATURAL, 100
     ),
     options.keep("the first failure, shrunk,"),
     options.DIAGRAM,
-    options.option("--no-shrink", is_flag=True, help="Do not shrink the first failure."),
+    options.flag("--no-shrink", "Do not shrink the first failure."),
     *options.SIZES,
     options.machine(None, " [default: all, mixed]"),
     options.profile(None, " [default: usual scripts and all profiles, mixed]"),

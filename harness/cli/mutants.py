@@ -18,23 +18,16 @@ from zab.cli.kit.verb_group import Arguments
 @command(
     "mutants",
     options.argument("names", nargs=-1, metavar="[NAME]..."),
-    options.option(
-        "--seconds",
-        type=options.SECONDS,
-        default=60.0,
-        show_default=True,
-        help="The most processor time of the search for each bug.",
-    ),
+    options.option("--seconds", "The most processor time of the search for each bug.", options.SECONDS, 60.0),
     options.SEED_BASE,
-    options.option("--list", is_flag=True, help="Print the bugs, and those that cannot be planted, and run nothing."),
+    options.flag("--list", "Print the bugs, and those that cannot be planted, and run nothing."),
     options.output("Write the table, the results and a small script for each bug into this folder.", metavar="DIR"),
     options.option(
         "--shrink",
-        type=options.NATURAL,
-        default=200,
-        show_default=True,
+        "With --output: the most runs to shrink each script; 0: do not shrink.",
+        options.NATURAL,
+        200,
         metavar="RUNS",
-        help="With --output: the most runs to shrink each script; 0: do not shrink.",
     ),
     options.json_output(),
 )

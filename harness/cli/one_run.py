@@ -38,11 +38,11 @@ from zab.cli.kit.verb_group import Arguments
 
 _SHOWN: Final = (
     options.trace(0),
-    options.option("--every-act", is_flag=True, help="With --trace: print the last N of all events, also if invalid."),
-    options.option("--hash", is_flag=True, help="Print the hash of all events: equal hashes mean equal runs."),
-    options.option("--history", type=options.FILE, metavar="FILE", help="Store the clients' history, for `check`."),
+    options.flag("--every-act", "With --trace: print the last N of all events, also if invalid."),
+    options.flag("--hash", "Print the hash of all events: equal hashes mean equal runs."),
+    options.option("--history", "Store the clients' history, for `check`.", options.FILE),
     options.DIAGRAM,
-    options.option("--print", is_flag=True, help="Print the script as JSON, and do not run it."),
+    options.flag("--print", "Print the script as JSON, and do not run it."),
     options.json_output(),
 )
 
@@ -154,8 +154,8 @@ CUT_MS, FOR_MS, LENGTH_MS, EVERY_MS = 600, 700, 1_700, 60
 
 @command(
     "drill",
-    options.option("--seed", type=options.NATURAL, default=1, show_default=True, help="The seed of delays."),
-    options.option("--world", type=click.Choice(WORLDS), default=WORLDS[0], show_default=True, help="Where to run it."),
+    options.option("--seed", "The seed of delays.", options.NATURAL, 1),
+    options.option("--world", "Where to run it.", click.Choice(WORLDS), WORLDS[0]),
     options.output("The file of the picture.", "drill.html"),
     _PAGE_AS_JSON,
 )

@@ -26,10 +26,17 @@ USUAL: Final = "usual"
 FILE: Final = click.Path(path_type=Path)
 
 
-def option(name: str, **more: Any) -> Option:
-    if isinstance(more.get("type"), click.IntRange):
-        more.setdefault("metavar", "N")
-    return click.option(name, **more)
+def option(name: str, about: str, kind: Any = None, default: Any = None, **more: Any) -> Option:
+    """`kind` is a type of click. A default is shown in the help."""
+    if "metavar" not in more:
+        number = isinstance(kind, click.IntRange)
+        more["metavar"] = "N" if number else "S" if kind is SECONDS else "FILE" if kind is FILE else None
+    more.setdefault("show_default", default not in (None, ""))
+    return click.option(name, type=kind, default=default, help=about, **more)
+
+
+def flag(name: str, about: str) -> Option:
+    return click.option(name, is_flag=True, help=about)
 
 
 def _machine(text: str) -> str:
@@ -63,68 +70,58 @@ def sizes(text: str | tuple[int, ...]) -> tuple[int, ...]:
 # -- the script ------------------------------------------------------------------------------------------
 
 
-def seed(*, required: bool = False, **more: Any) -> Option:
-    return option("--seed", type=NATURAL, required=required, help="Generate the script from this number.", **more)
+def seed(*, required: bool = False) -> Option:
+    return option("--seed", "Generate the script from this number.", NATURAL, required=required)
 
 
 def machine(default: str | None, usual: str = "") -> Option:
     return option(
         "--machine",
-        type=_machine,
-        default=default,
-        show_default=default is not None,
-        metavar="NAME",
-        help=f"The system under test{usual}: list, the consensus alone; store, the coordination store with clients; "
+        f"The system under test{usual}: list, the consensus alone; store, the coordination store with clients; "
         "controller and partitions, the store with brokers; or a state machine of your own as module:Class, imported "
         "from the working directory or from what is installed, such as examples.bank:Bank. The class needs prepare, "
         "apply, snapshot and restore (see zab.Machine); its model is its attribute `model`, or the only class of its "
         "module with initial and step; its requests are drawn by `requests` of the class, of the model or of the "
         "module.",
+        _machine,
+        default,
+        metavar="NAME",
     )
 
 
 def profile(default: str | None = "", usual: str = "") -> Option:
     return option(
         "--profile",
-        type=_profile,
-        default=default,
-        metavar="NAME",
-        help=f"Generate scripts that lead to one situation, of a size of their own{usual}: {', '.join(PROFILES)}; "
+        f"Generate scripts that lead to one situation, of a size of their own{usual}: {', '.join(PROFILES)}; "
         "all: half of the scripts as usual, the others by each profile in turn; usual: no profile.",
+        _profile,
+        default,
+        metavar="NAME",
+        show_default=False,
     )
 
 
 def world(usual: str = "cores; stack for a machine of your own") -> Option:
     return option(
-        "--world",
-        type=click.Choice(WORLDS),
-        help=f"Where to run it [default: {usual}]; `zab-harness worlds` describes them.",
+        "--world", f"Where to run it [default: {usual}]; `zab-harness worlds` describes them.", click.Choice(WORLDS)
     )
 
 
-MUTANT: Final = option("--mutant", type=_mutant, metavar="NAME", help="Plant this bug (see `mutants --list`).")
+MUTANT: Final = option("--mutant", "Plant this bug (see `mutants --list`).", _mutant, metavar="NAME")
 SIZES: Final = (
-    option("--observers", type=NATURAL, default=None, help="The number of observers [default: sometimes one]."),
-    option("--faults", type=NATURAL, default=20, show_default=True, help="The most faults of a script."),
-    option("--ops", type=NATURAL, default=100, show_default=True, help="The most operations of a script."),
+    option("--observers", "The number of observers [default: sometimes one].", NATURAL),
+    option("--faults", "The most faults of a script.", NATURAL, 20),
+    option("--ops", "The most operations of a script.", NATURAL, 100),
     option(
         "--together",
-        type=POSITIVE,
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="For the machine list, the most transactions that are requested at one moment; they are one batch.",
+        "For the machine list, the most transactions that are requested at one moment; they are one batch.",
+        POSITIVE,
+        1,
     ),
-    option(
-        "--length-ms",
-        type=POSITIVE,
-        default=3_000,
-        show_default=True,
-        help="Virtual time until all faults end and the servers must recover.",
-    ),
+    option("--length-ms", "Virtual time until all faults end and the servers must recover.", POSITIVE, 3_000),
 )
 _FROM_SEED: Final = (
-    option("--servers", type=POSITIVE, default=3, show_default=True, help="The number of voters."),
+    option("--servers", "The number of voters.", POSITIVE, 3),
     MUTANT,
     *SIZES,
     machine(MACHINES[0]),
@@ -133,7 +130,7 @@ _FROM_SEED: Final = (
 SCRIPT_FROM_SEED: Final = (seed(required=True), *_FROM_SEED)
 SCRIPT: Final = (
     seed(),
-    option("--script", type=FILE, metavar="FILE", help="Read the script from this file; - is stdin."),
+    option("--script", "Read the script from this file; - is stdin.", FILE),
     *_FROM_SEED,
 )
 
@@ -143,68 +140,55 @@ PLACE: Final = (
     world(),
     option(
         "--scale",
-        type=click.FloatRange(0.1, 100),
-        default=1.0,
-        show_default=True,
+        "In the world processes, the real milliseconds of one millisecond of the script.",
+        click.FloatRange(0.1, 100),
+        1.0,
         metavar="X",
-        help="In the world processes, the real milliseconds of one millisecond of the script.",
     ),
-    option(
-        "--netns",
-        is_flag=True,
-        help="In the world processes, give each server a network namespace: partitions drop packets. Needs root.",
+    flag(
+        "--netns", "In the world processes, give each server a network namespace: partitions drop packets. Needs root."
     ),
 )
 DIAGRAM: Final = option(
     "--diagram",
-    type=FILE,
-    metavar="FILE",
-    help="Draw the run there, as HTML (see `show`). The world processes records no events, so it cannot be drawn.",
+    "Draw the run there, as HTML (see `show`). The world processes records no events, so it cannot be drawn.",
+    FILE,
 )
 
 
 def output(about: str, default: str | None = None, metavar: str = "FILE") -> Option:
     path = None if default is None else Path(default)
-    return option("--output", type=FILE, metavar=metavar, default=path, show_default=default is not None, help=about)
+    return option("--output", about, FILE, path, metavar=metavar)
 
 
 def keep(which: str) -> Option:
     about = f"Store {which} in this folder, with the facts about its failure, for tests to replay."
-    return option("--keep", type=FILE, metavar="DIR", help=about)
+    return option("--keep", about, FILE, metavar="DIR")
 
 
 def trace(default: int) -> Option:
     return option(
         "--trace",
-        type=NATURAL,
-        default=default,
-        show_default=True,
-        metavar="N",
-        help="Print the last N events; of an invalid run, `run` and `replay` print those that concern the verdict.",
+        "Print the last N events; of an invalid run, `run` and `replay` print those that concern the verdict.",
+        NATURAL,
+        default,
     )
 
 
 def json_output(about: str = "Print the result as JSON.") -> Option:
-    return option("--json", is_flag=True, help=about)
+    return flag("--json", about)
 
 
 # -- campaigns -------------------------------------------------------------------------------------------
 
-SEED_BASE: Final = option("--seed-base", type=NATURAL, default=0, show_default=True, help="The first seed.")
+SEED_BASE: Final = option("--seed-base", "The first seed.", NATURAL, 0)
 
 
 def stop_after(more: str = "") -> Option:
-    return option(
-        "--stop-after",
-        type=NATURAL,
-        default=10,
-        show_default=True,
-        metavar="N",
-        help=f"Stop at the Nth failure; 0: never.{more}",
-    )
+    return option("--stop-after", f"Stop at the Nth failure; 0: never.{more}", NATURAL, 10)
 
 
 CAMPAIGN: Final = (
     argument("folder", type=FILE, metavar="DIR"),
-    option("--campaign", metavar="NAME", help="The campaign, by the beginning of its name, if DIR has several."),
+    option("--campaign", "The campaign, by the beginning of its name, if DIR has several.", metavar="NAME"),
 )

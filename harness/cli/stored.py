@@ -21,21 +21,9 @@ from zab.core.plurals import counted, noun
 @command(
     "analyze",
     *options.CAMPAIGN,
-    options.option(
-        "--master",
-        default="local[*]",
-        show_default=True,
-        help="The master of Spark: local[*], spark://host:port, yarn, k8s://...",
-    ),
-    options.option("--memory", default="2g", show_default=True, help="The memory of the JVM of this process."),
-    options.option(
-        "--shrink",
-        type=options.NATURAL,
-        default=8,
-        show_default=True,
-        metavar="N",
-        help="Shrink one failure of each of the N greatest groups.",
-    ),
+    options.option("--master", "The master of Spark: local[*], spark://host:port, yarn, k8s://...", None, "local[*]"),
+    options.option("--memory", "The memory of the JVM of this process.", None, "2g"),
+    options.option("--shrink", "Shrink one failure of each of the N greatest groups.", options.NATURAL, 8),
     options.json_output("Print all tables as JSON."),
     stored=lambda arguments: (
         f"what was stored of the campaign in {arguments.folder} is as it was; the same command analyses it"

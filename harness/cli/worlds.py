@@ -30,14 +30,8 @@ def _names(text: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @command(
     "worlds",
-    options.option(
-        "--compare",
-        is_flag=True,
-        help="Run the script of --seed or --script in all worlds, and compare.",
-    ),
-    options.option(
-        "--only", type=_names, default=",".join(WORLDS), show_default=True, metavar="A,B", help="Only these worlds."
-    ),
+    options.flag("--compare", "Run the script of --seed or --script in all worlds, and compare."),
+    options.option("--only", "Only these worlds.", _names, ",".join(WORLDS), metavar="A,B"),
     options.json_output(),
     *options.SCRIPT,
 )

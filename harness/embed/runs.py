@@ -14,19 +14,18 @@ from typing import TypeAlias
 from attrs import evolve, frozen
 
 from harness.checkers import Violation
-from harness.draw import script_from_seed
-from harness.embed import elsewhere, roundtrip
-from harness.embed.arguments import check_file, check_keep, check_numbers, check_script, check_seconds, check_servers
-from harness.embed.model import Make, Model
-from harness.embed.named import name_of, parts_of, shell_prefix, without_model
+from harness.embed import other_process, roundtrip
+from harness.embed.arguments import check_numbers, check_paths, check_script, check_seconds, check_servers
+from harness.embed.child import CHILD, Called
+from harness.embed.lookup import name_of, parts_of, shell_prefix, without_model
+from harness.embed.model import MODEL, REQUESTS, STATE, Make, Model, SystemUnderTest, system_of
 from harness.embed.report import Failure, Report, Undecided
-from harness.embed.system import MODEL, REQUESTS, STATE, SystemUnderTest, system_of
-from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
 from harness.outcome import Outcome
 from harness.report.diagram import page, read
 from harness.report.story import story
+from harness.run.plan import Plan
 from harness.run.regressions import script_in
 from harness.run.replay_line import replay_line, written
 from harness.run.runner import spread
@@ -123,11 +122,11 @@ def campaign(
     )  # fmt: skip
     check_seconds(shrink_seconds)
     check_servers(servers)
-    check_keep(keep)
-    check_file(diagram)
+    check_paths(keep=keep, diagram=diagram)
     check_script(script)
     if script is None:
-        scripts = _drawn(seed, runs, servers, faults, operations, length_ms, name_of(machine))
+        plan = Plan(runs, seed, tuple(servers), 0, faults, operations, length_ms, machine=name_of(machine))
+        scripts = _generated(plan)
     else:
         one = _loaded(script, name_of(machine))
         scripts = [(one.seed, one)]
@@ -138,7 +137,7 @@ def campaign(
     notes: list[str] = []
     try:
         life = roundtrip.check(system.make, system.draw, system.state, str(seed))
-        if not elsewhere.check(system.make, life, system.state):
+        if not other_process.check(system.make, life, system.state):
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
         explanation = violation.explanation if isinstance(violation, roundtrip.Alone) else ""
@@ -183,7 +182,7 @@ def replay(
     """
     if os.environ.get(CHILD):
         raise Called
-    check_file(diagram)
+    check_paths(diagram=diagram)
     check_script(script)
     given = _system(machine, model, requests, state)
     system = given.system
@@ -255,35 +254,12 @@ def _ran(system: SystemUnderTest, numbered: Numbered) -> _Ran:
 
 
 def _as_ran(number: int, outcome: Outcome) -> _Ran:
-    return _Ran(
-        number,
-        outcome.script,
-        outcome.acknowledged,
-        outcome.undecided,
-        outcome.promise,
-        outcome.what,
-        outcome.explanation,
-    )
+    names = ("acknowledged", "undecided", "promise", "what", "explanation")
+    return _Ran(number, outcome.script, *(getattr(outcome, name) for name in names))
 
 
-def _drawn(
-    seed: int, runs: int, servers: Sequence[int], faults: int, operations: int, length_ms: int, machine: str
-) -> list[Numbered]:
-    return [
-        (
-            number,
-            script_from_seed(
-                number,
-                voters=servers[number % len(servers)],
-                observers=0,
-                faults=faults,
-                ops=operations,
-                length_ms=length_ms,
-                machine=machine,
-            ),
-        )
-        for number in range(seed, seed + runs)
-    ]
+def _generated(plan: Plan) -> list[Numbered]:
+    return [(plan.base + number, plan.script(number)) for number in range(plan.runs)]
 
 
 # -- a failure -----------------------------------------------------------------------------------------

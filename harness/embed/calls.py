@@ -9,6 +9,7 @@ from attrs import define, frozen
 
 from harness.checkers import Violation
 from harness.embed.model import Model
+from harness.embed.state import same
 from zab.core.errors import Refused
 from zab.core.zxid import ServerId, Zxid, show
 
@@ -68,10 +69,6 @@ def agree(call: Call, server: ServerId, result: object) -> None:
     if not same(result, call.first):
         words = f"server {call.first_at} made {call.first!r} of it, server {server} {result!r}"
         raise Objection(SAME, f"{call}: {words}", call)
-
-
-def same(one: object, other: object) -> bool:
-    return one is other or bool(one == other) or (one != one and other != other)
 
 
 def judge(committed: Sequence[Call], calls: Sequence[Call], model: Model) -> None:

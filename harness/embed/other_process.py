@@ -15,11 +15,11 @@ import sys
 from typing import Final
 
 from harness.checkers import Violation
-from harness.embed.held import SAME
+from harness.embed.calls import SAME
+from harness.embed.child import CHILD, shown
 from harness.embed.model import Make
 from harness.embed.roundtrip import Life
 from harness.embed.state import State, difference, of_snapshot
-from harness.embed.there import CHILD, shown
 
 SECONDS_MAX: Final = 120
 
@@ -40,7 +40,7 @@ def check(make: Make, life: Life, state: State) -> bool:
             }
         )
         ran = subprocess.run(
-            [sys.executable, "-c", "from harness.embed.there import main; main()"],
+            [sys.executable, "-c", "from harness.embed.child import main; main()"],
             input=asked,
             env={**os.environ, "PYTHONHASHSEED": hash_seed, CHILD: "1", "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,

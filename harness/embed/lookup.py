@@ -20,9 +20,17 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from harness.embed.model import MACHINE_METHODS, MODEL_METHODS, lacks
-from harness.embed.system import MODEL, REQUESTS, STATE, SystemUnderTest, system_of
-from harness.embed.there import Called, loading
+from harness.embed.child import Called, loading
+from harness.embed.model import (
+    MACHINE_METHODS,
+    MODEL,
+    MODEL_METHODS,
+    REQUESTS,
+    STATE,
+    SystemUnderTest,
+    lacks,
+    system_of,
+)
 from harness.embed.world import world_of as world_of_system
 from harness.script.checks import ScriptError
 from harness.worlds import World
