@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import Final
 
 from harness.cli.statuses import MISUSED
@@ -39,15 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     import click
 
-    from harness.cli.root import Stopped, zab_harness
+    from harness.cli.root import INTERRUPTED, Stopped, zab_harness
 
-    signals: list[int] = []
     try:
         if not given:
             with click.Context(zab_harness, info_name="zab-harness") as context:
                 print(zab_harness.get_help(context), file=sys.stderr)
             return MISUSED
-        with _sigterm_as_interrupt(signals), zab_harness.make_context("zab-harness", given) as context:
+        with zab_harness.make_context("zab-harness", given) as context:
             status: int = zab_harness.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as ended:  # after --help and --version
@@ -65,37 +60,10 @@ def _run(given: list[str]) -> int:
     except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MISUSED
-    except KeyboardInterrupt as stopped:
-        print("told to end" if signals else "interrupted", file=sys.stderr)
-        if isinstance(stopped, Stopped):
-            print(stopped, file=sys.stderr)
-        return 143 if signals else 130
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.status
+    except KeyboardInterrupt:  # while the command was loaded
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
     return status
-
-
-@contextmanager
-def _sigterm_as_interrupt(signals: list[int]) -> Iterator[None]:
-    """Handle SIGTERM as Ctrl-C is handled at that moment, and append it to `signals`.
-
-    Only the handler of SIGINT knows whether an exception may be raised: Trio's waits until its own code has finished.
-    A shell starts jobs in the background with SIGINT ignored; then Python's usual handler is used.
-    """
-
-    def end(number: int, frame: FrameType | None) -> None:
-        signals.append(number)
-        interrupt = signal.getsignal(signal.SIGINT)
-        assert callable(interrupt)
-        interrupt(signal.SIGINT, frame)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    keyboard = signal.getsignal(signal.SIGINT)
-    if not callable(keyboard):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGINT, keyboard or signal.SIG_DFL)

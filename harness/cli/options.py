@@ -31,8 +31,9 @@ def option(name: str, about: str, kind: Any = None, default: Any = None, **more:
     if "metavar" not in more:
         number = isinstance(kind, click.IntRange)
         more["metavar"] = "N" if number else "S" if kind is SECONDS else "FILE" if kind is FILE else None
-    more.setdefault("show_default", default not in (None, ""))
-    return click.option(name, type=kind, default=default, help=about, **more)
+    if default is not None:
+        more = {"default": default, "show_default": default != "", **more}
+    return click.option(name, type=kind, help=about, **more)
 
 
 def flag(name: str, about: str) -> Option:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
+from types import FrameType
 from typing import Any, Final
 
 import click
@@ -45,8 +49,44 @@ class _Commands(Program):
         return super().resolve_command(context, args)
 
 
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM, with a line about what is stored of the command's work."""
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+
+class Stopped(Exception):
+    """The command was stopped by Ctrl-C or SIGTERM."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@contextmanager
+def _sigterm_as_interrupt(signals: list[int]) -> Iterator[None]:
+    """Handle SIGTERM as Ctrl-C is handled at that moment, and append it to `signals`.
+
+    Only the handler of SIGINT knows whether an exception may be raised: Trio's waits until its own code has finished.
+    A shell starts jobs in the background with SIGINT ignored; then Python's usual handler is used.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        interrupt = signal.getsignal(signal.SIGINT)
+        assert callable(interrupt)
+        interrupt(signal.SIGINT, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    keyboard = signal.getsignal(signal.SIGINT)
+    if not callable(keyboard):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, keyboard or signal.SIG_DFL)
 
 
 Act = Callable[[Arguments], int]
@@ -65,12 +105,14 @@ def command(
     def make(act: Act) -> click.Command:
         def run(**values: object) -> int:
             arguments = Arguments(**values)
+            signals: list[int] = []
             try:
-                return act(arguments)
+                with _sigterm_as_interrupt(signals):
+                    return act(arguments)
             except KeyboardInterrupt as stopped:
-                if stored is None:
-                    raise
-                raise Stopped(stored(arguments)) from stopped
+                lines = ["told to end" if signals else "interrupted"]
+                lines += [] if stored is None else [stored(arguments)]
+                raise Stopped(TERMINATED if signals else INTERRUPTED, "\n".join(lines)) from stopped
 
         return click.Command(name, callback=run, params=params_of(*options), help=act.__doc__)
 

@@ -75,9 +75,12 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
     plan = Plan(runs_max, base, mutant.voters, world=mutant.world, machine=mutant.machine)
     mix = mix_of(plan, (mutant.machine,), (mutant.world,), None, mutant.profile)
     run, limit = world(mutant.world).run, SECONDS if mutant.world == "cores" else DRIVERS_S
-    runs, began = 0, time.process_time()
     with planted(mutant.edits):
-        for runs, choice in enumerate(mix.choices(runs_max), 1):
+        runs, began = 0, time.process_time()
+        for choice in mix.choices(runs_max):
+            if time.process_time() - began >= seconds:
+                break
+            runs += 1
             script = choice.plan.script(choice.number)
             try:
                 outcome, took = timed(run, script, seconds=limit)
@@ -87,9 +90,7 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
                 spent = time.process_time() - began
                 return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)
             mix.add(choice, tally(choice.plan, choice.number, outcome, took))
-            if time.process_time() - began >= seconds:
-                break
-    return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
+        return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
 
 
 def examined(verdict: Verdict, *, shrink_runs: int) -> Verdict:
