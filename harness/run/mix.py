@@ -173,7 +173,7 @@ def mix_of(plan: Plan, machines: Sequence[str], worlds: Sequence[str], profile: 
     """Return the mix of these machines and worlds. Each pair has an equal base share.
 
     `profile`: None mixes usual scripts, which have half of the share of their pair, with all profiles of the machine. A
-    `favoured` profile has as much as the usual scripts.
+    `favoured` profile, which may be of another machine, has as much as the usual scripts.
     """
     pairs = [(machine, world) for machine in machines for world in worlds]
     kinds = []
@@ -182,7 +182,7 @@ def mix_of(plan: Plan, machines: Sequence[str], worlds: Sequence[str], profile: 
         names = [each.name for each in of_machine(machine)] if profile is None else []
         weights = {name: 1 / len(names) for name in names}
         weights = {"" if profile is None else profile: 1.0, **weights}
-        if favoured in weights:
+        if favoured:
             weights[favoured] = 1.0
         base = 1 / len(pairs) / sum(weights.values())
         for place, (name, weight) in enumerate(weights.items()):

@@ -1,7 +1,4 @@
-"""One task: run a few seeds, judge them, and put their rows on the disk. What it has finished stays finished.
-
-The same function is called by Spark's executors and by a pool of processes, and it needs neither.
-"""
+"""A task: run a few seeds and store their rows, in an executor of Spark or in a process of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
 from harness.faults import Script
 from harness.outcome import Outcome
@@ -29,30 +26,30 @@ from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, Table
 from harness.worlds import World
 
 REPEATED: Final = 100
-"""One in so many seeds is run twice, by two tasks, and compared."""
+"""One in so many seeds is run twice, by two tasks, and the results are compared."""
 
 
 class OtherCode(RuntimeError):
-    """This process would run other code than the one that began the campaign."""
+    """The code of this process differs from the code that began the campaign."""
 
 
 @frozen
 class Work:
-    """All that a task must know besides its seeds."""
+    """The input of a task besides its seeds."""
 
     plan: Plan
     layout: Layout
     code: str
     """The hash of the code that is to run."""
     sample: int = 100
-    """Of one in so many runs that hold all acts are stored, too; 0: of none."""
+    """All events of one in so many valid runs are stored; 0: of none."""
     stop_after: int = 0
     """A task ends after this number of failures and stores the seeds so far; 0: never."""
 
 
 @frozen
 class Done:
-    """What came of a chunk, for whoever shows how far it is. The rows are on the disk."""
+    """The numbers of one or more chunks."""
 
     runs: int = 0
     violated: int = 0
@@ -63,18 +60,11 @@ class Done:
     core_seconds: float = 0.0
 
     def __add__(self, other: Done) -> Done:
-        return Done(
-            self.runs + other.runs,
-            self.violated + other.violated,
-            self.undecided + other.undecided,
-            self.errors + other.errors,
-            self.stored + other.stored,
-            self.core_seconds + other.core_seconds,
-        )
+        return Done(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Done)))
 
 
 COUNTED: Final = ("violated", "undecided", "errors", "stored", "core_seconds")
-"""What a file of runs says of itself, so that nobody has to read its rows to know how far a campaign is."""
+"""The numbers in the metadata of a file of runs: the progress is known without reading rows."""
 
 
 def is_repeated(seed: int) -> bool:
@@ -116,7 +106,7 @@ def _first(work: Work, chunk: Chunk) -> Done:
         sum(row["stored"] for row in rows),
         sum(row["core_seconds"] for row in rows),
     )
-    # What is stored of a run may be there without the run, and is then written again; never the other way round.
+    # Events may be stored without their run, and are then written again; never the other way round.
     counted = {name: str(getattr(done, name)) for name in COUNTED}
     ended = evolve(chunk, end=chunk.first + len(rows))
     with _storing(RUNS, layout.table("runs") / ended.name, **counted) as runs:
@@ -138,7 +128,7 @@ def _repeat(work: Work, chunk: Chunk) -> Done:
 
 
 def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
-    """Its row; and with a trace what became of it, if that is to be stored. A failure is run once more to have one."""
+    """Return the row, and the outcome with its trace if it is to be stored. A failure runs again to get a trace."""
     plan = work.plan
     where = world_for(plan.machine, plan.world)
     script = where.playable(plan.script(seed - plan.base)).script

@@ -130,19 +130,19 @@ def _types(annotation: Any) -> tuple[str, Any]:
         return _types(next(each for each in get_args(annotation) if each is not NoneType))
     if get_origin(annotation) is dict:
         return "map<string,bigint>", pa.map_(pa.string(), pa.int64())
-    parts = [(column.name, column.kind, column.arrow) for column in _columns(get_args(annotation)[0])]
+    parts = [(column.name, column.kind, column.arrow) for column in columns_of(get_args(annotation)[0])]
     struct = ",".join(f"{name}:{kind}" for name, kind, _ in parts)
     return f"array<struct<{struct}>>", pa.list_(pa.struct([(name, arrow) for name, _, arrow in parts]))
 
 
-def _columns(row: type) -> tuple[Column, ...]:
+def columns_of(row: type) -> tuple[Column, ...]:
     hints = get_type_hints(row)
     names = [each.name for each in attrs.fields(row)]
     return tuple(Column(name, *_types(hints[name]), NoneType not in get_args(hints[name])) for name in names)
 
 
-RUNS: Final = Table("runs", _columns(RunRow))
-EVENTS: Final = Table("events", _columns(EventRow))
+RUNS: Final = Table("runs", columns_of(RunRow))
+EVENTS: Final = Table("events", columns_of(EventRow))
 HISTORIES: Final = Table(
     "histories",
     (
@@ -151,5 +151,5 @@ HISTORIES: Final = Table(
     ),
 )
 """What clients saw and what the servers decided: the rows of `harness.history_rows`."""
-REPEATS: Final = Table("repeats", _columns(RepeatRow))
+REPEATS: Final = Table("repeats", columns_of(RepeatRow))
 STORED: Final = (RUNS, EVENTS, HISTORIES, REPEATS)

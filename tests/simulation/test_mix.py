@@ -142,3 +142,10 @@ def test_table_names_what_found_most() -> None:
     _, row = table(mix)
     assert row.split()[:3] == ["list", "cores", "3"]
     assert row.endswith("usual (3 in 3)")
+
+
+def test_a_favoured_profile_may_be_of_another_machine() -> None:
+    mix = mix_of(Plan(64), ("store",), ("cores",), None, "healed in a change")
+    first = [choice.plan.profile for choice in mix.choices(64)]
+    assert first[:2] == ["", "healed in a change"]
+    assert first.count("healed in a change") >= 20

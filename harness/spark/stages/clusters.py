@@ -1,8 +1,7 @@
-"""Failures that are the same: by the promise, and by what was needed to break it rather than by where it showed.
+"""Clusters of failures: by the invariant, and by what was needed to violate it.
 
-First those are together that say the same of the same promise, whatever names and values it is said of. Of each such
-group one is made smaller; the kinds of fault and operation that are left are its slice. Groups of one promise with one
-slice are one cluster.
+Failures of one invariant whose messages have the same shape are a group. One failure of each group is shrunk; the kinds
+of faults and operations that remain are its slice. Groups of one invariant with one slice are a cluster.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from attrs import frozen
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -25,17 +25,28 @@ from harness.run.worlds import world_for
 from harness.scripts import loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.spark.layout import appearing
+from harness.spark.schema import Small, Table, columns_of
 from harness.spark.shapes import shape
 from harness.watchdog import SECONDS
 
 SEEDS: Final = 5
-"""So many seeds of a cluster are named."""
+"""The most seeds of a cluster that are named."""
 NOTHING: Final = "no fault and no operation: servers that start and are healed"
-SLICES: Final = "seed bigint, slice string, small string, tries int"
+
+
+@frozen
+class SliceRow:
+    seed: int
+    slice: str
+    small: str
+    tries: Small
+
+
+SLICES: Final = Table("slices", columns_of(SliceRow))
 
 
 def groups(runs: DataFrame) -> DataFrame:
-    """One row for each thing that was said of a promise; errors of the harness are grouped likewise."""
+    """Return a row for each group; errors of the harness are grouped likewise."""
     promise = F.coalesce("promise", F.col("outcome"))
     failed = runs.where("outcome IN ('violated', 'error')").withColumn("promise", promise)
     return failed.groupBy("promise", F.udf(shape, useArrow=False)("what").alias("says")).agg(
@@ -62,14 +73,9 @@ def slices(
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for row in batch.to_pylist():
-                yield pa.RecordBatch.from_pylist([smaller(row, where, mutant, tries, diagrams)], schema=_SCHEMA)
+                yield pa.RecordBatch.from_pylist([smaller(row, where, mutant, tries, diagrams)], schema=SLICES.arrow())
 
-    return chosen.repartition(max(1, most), "seed").mapInArrow(task, SLICES)
-
-
-_SCHEMA: Final = pa.schema(
-    [("seed", pa.int64()), ("slice", pa.string()), ("small", pa.string()), ("tries", pa.int32())]
-)
+    return chosen.repartition(max(1, most), "seed").mapInArrow(task, SLICES.ddl)
 
 
 def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, diagrams: Path | None) -> dict[str, Any]:
