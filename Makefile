@@ -22,7 +22,7 @@ help:
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    check every link of the docs and run every example in them'
 	@echo 'make peers   fetch clients and servers for tests and benchmarks: Apache Kafka, kafkajs, go-zookeeper'
-	@echo 'make fuzz    simulate $(RUNS) histories under faults (RUNS=n for another number)'
+	@echo 'make fuzz    simulate $(RUNS) histories of all machines under faults (RUNS=n for another number)'
 	@echo 'make fuzz-port  send mutated input to a running client port until it misbehaves'
 	@echo 'make fuzz-cost  send hostile requests to a running store for $(SECONDS) s, and to a broker, until one costs too much (SECONDS=n, SEED=n)'
 	@echo 'make differential  run $(OPERATIONS) random operations on Apache ZooKeeper and on ours, and compare (OPERATIONS=n, SEED=n)'

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from bench.footprint import measured
 from bench.report import Result, publish
-from harness.many import Plan
+from harness.run.plan import Plan
 from harness.spark.campaign import Campaign, in_processes
 from harness.spark.layout import Chunk, Layout, appearing
 from harness.spark.schema import EVENTS, HISTORIES, RUNS

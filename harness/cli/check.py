@@ -1,52 +1,65 @@
-"""Judge a stored history: of the store, or of brokers.
-
-Of the store: what it promises its clients, and whether everything happened one at a time. Of brokers: whether records
-are where they were acknowledged, once, in order and for ever, and whether consumers saw them so.
-
-The file has one line for each thing that clients saw and that servers decided; `run --history` of a script with clients
-writes such files. Exit 0: legal. 1: a promise was broken, or the budget did not suffice to tell. 2: that is no history.
-"""
+"""The command `check`: histories of the store's clients, and of brokers' clients."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
+from attrs import asdict
+
+from harness.checkers import records
 from harness.checkers.linear import HistoryError as BadOperations
 from harness.checkers.linear import Illegal, Legal, Undecided
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.records.as_json import is_of_brokers
 from harness.checkers.store import Broken, Verdict, judge
-from harness.cli import check_records
-from harness.cli.common import HELD, HISTORY_BYTES_MAX, VIOLATED, Misuse, positive, text_of
+from harness.cli import options
+from harness.cli.common import HISTORY_BYTES_MAX, text_of
+from harness.cli.root import command
+from harness.cli.statuses import HELD, VIOLATED
 from harness.history import History
 from harness.history_json import loads
 from harness.json_lines import HistoryError, to_json
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the history; - is stdin")
-    parser.add_argument(
+@command(
+    "check",
+    options.argument("file", type=options.FILE),
+    options.option(
         "--budget",
-        type=positive,
-        default=BUDGET,
+        "The most steps of the search for a legal order. A history that needs more is undecided: exit status 1.",
+        options.POSITIVE,
+        BUDGET,
         metavar="STEPS",
-        help=f"of the search for an order (default {BUDGET})",
-    )
-    parser.add_argument("--order", action="store_true", help="print the order that proves a legal history")
-    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    ),
+    options.flag("--order", "Print the order that proves a legal history."),
+    options.json_output("Print the verdict as JSON."),
+)
+def check(arguments: Arguments) -> int:
+    """Check a stored history of the store's clients, or of brokers' clients; - is stdin.
+
+    A history of the store must be linearizable and keep every other invariant of sessions, watches and the like. In
+    a history of brokers each acknowledged record must stay where it was acknowledged, once and in order, and consumers
+    must read it so.
+
+    The file has one line for each event at a client, and for each decision of the servers. `run --history FILE` of a
+    script with clients writes such files. Exit status 0: valid; 1: invalid or undecided; 2: this is no history.
+    """
+    text = text_of(arguments.file, HISTORY_BYTES_MAX)
+    return _check_brokers(arguments, text) if is_of_brokers(text) else _check_store(arguments, text)
 
 
-def act(arguments: argparse.Namespace) -> int:
-    text = text_of(Path(arguments.file), HISTORY_BYTES_MAX)
-    if is_of_brokers(text):
-        return check_records.act(arguments, text)
+# -- the store -------------------------------------------------------------------------------------------
+
+
+def _check_store(arguments: Arguments, text: str) -> int:
     history = _read(arguments.file, text)
     try:
         verdict = judge(history, arguments.budget)
     except BadOperations as error:  # times that contradict each other, calls with one number
-        raise Misuse(f"{arguments.file}: {error}") from error
+        raise Misused(f"{arguments.file}: {error}") from error
     if arguments.json:
         print(json.dumps(as_json(verdict)))
     else:
@@ -54,13 +67,13 @@ def act(arguments: argparse.Namespace) -> int:
     return HELD if verdict.held else VIOLATED
 
 
-def _read(name: str, text: str) -> History:
+def _read(name: Path, text: str) -> History:
     try:
         return loads(text)
     except HistoryError as error:
-        raise Misuse(f"{name}: {error}") from error
+        raise Misused(f"{name}: {error}") from error
     except RecursionError as error:
-        raise Misuse(f"{name}: requests within requests within requests; a history is flat") from error
+        raise Misused(f"{name}: requests within requests within requests; a history is flat") from error
 
 
 def _print(verdict: Verdict, *, order: bool) -> None:
@@ -97,12 +110,49 @@ def as_json(verdict: Verdict) -> dict[str, object]:
 
 
 def _broken(each: Broken) -> dict[str, object]:
+    names = ("promise", "what", "at", "session", "call", "zxid")
+    return {name: getattr(each, name) for name in names} | {"evidence": [to_json(record) for record in each.evidence]}
+
+
+# -- brokers ---------------------------------------------------------------------------------------------
+
+
+def _check_brokers(arguments: Arguments, text: str) -> int:
+    try:
+        verdict = records.judge(records.loads(text))
+    except HistoryError as error:
+        raise Misused(f"{arguments.file}: {error}") from error
+    if arguments.json:
+        print(json.dumps(_records_as_json(verdict)))
+    else:
+        _print_records(verdict, order=arguments.order)
+    return HELD if verdict.held else VIOLATED
+
+
+def _print_records(verdict: records.Verdict, *, order: bool) -> None:
+    for each in verdict.broken:
+        print(f"BROKEN  {each}")
+        for event in each.evidence:
+            print(f"        {json.dumps(to_json(event))}")
+    if verdict.held:
+        counts = verdict.counts
+        print(verdict)
+        print(f"{counts.unread} acknowledged and not read, {counts.repeated} written twice by who may")
+        print(f"the longest that a consumer was behind: {counts.lag_us_max / 1e6:.3f} s")
+    if order:
+        for partition, values in verdict.orders:
+            print(f"{partition}:", *(f"{offset} {value}" for offset, value in values), sep="\n  ")
+
+
+def _records_as_json(verdict: records.Verdict) -> dict[str, object]:
     return {
-        "promise": each.promise,
-        "what": each.what,
-        "at": each.at,
-        "session": each.session,
-        "call": each.call,
-        "zxid": each.zxid,
-        "evidence": [to_json(record) for record in each.evidence],
+        "held": verdict.held,
+        "promise": verdict.promise,
+        "what": verdict.broken[0].what if verdict.broken else "",
+        "counts": asdict(verdict.counts),
+        "broken": [
+            {"promise": each.promise, "what": each.what, "evidence": [to_json(event) for event in each.evidence]}
+            for each in verdict.broken
+        ],
+        "orders": {partition: list(values) for partition, values in verdict.orders},
     }

@@ -1,61 +1,73 @@
-"""Crash at each call to a disk in turn, and check every history.
-
-Short scripts run again and again. Each run crashes one server, or with `--machine partitions` one broker, before
-another call that changes its disk: write, sync, rename, sync of the directory, and so on. What was not synced is lost
-(`lose`), kept as after the death of the process alone (`keep`), or torn by the sector (`tear`).
-
-zab-harness crash-points                             the log and the snapshots of three servers
-zab-harness crash-points --machine partitions        the logs of brokers
-zab-harness crash-points --mutant M06c               with a planted bug: the log is written, but not synced
-"""
+"""The command `crash-points`."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from harness.cli.common import HELD, VIOLATED, Progress, mutant_argument, natural, positive, seconds
-from harness.disk_crashes import CrashPoint, crash_points, short_script, targets
-from harness.mutants.edit import planted
-from harness.mutants.table import BY_NAME
-from harness.rerun import rerun
+import click
+
+from harness.cli import options
+from harness.cli.common import Progress
+from harness.cli.root import command
+from harness.cli.statuses import HELD, VIOLATED
+from harness.run.crash_points import CrashPoint, short_script, targets
+from harness.run.crash_points import crash_points as crashes_at_calls
+from harness.run.replay_line import replay_line
+from harness.run.runner import with_bug
 from harness.script.names import LOSSES
+from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted
 
 SHOWN_MAX: Final = 5
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _number(name: str, default: int, about: str) -> options.Option:
+    return options.option(name, about, options.NATURAL, default)
+
+
+@command(
+    "crash-points",
+    options.option(
         "--machine",
-        choices=("list", "store", "partitions"),
-        default="list",
-        help="what is replicated: a list (default), the store, or the partitions of brokers",
-    )
-    parser.add_argument("--scripts", type=positive, default=1, help="how many (default 1)")
-    parser.add_argument("--seed-base", type=natural, default=0, help="the seed of the first script (default 0)")
-    parser.add_argument("--faults", type=natural, default=2, help="at most so many other faults (default 2)")
-    parser.add_argument("--ops", type=natural, default=14, help="at most so many operations (default 14)")
-    parser.add_argument("--length-ms", type=positive, default=700, help="of a script (default 700)")
-    parser.add_argument("--loss", choices=LOSSES, action="append", help="the fate of what is not synced (default: all)")
-    parser.add_argument("--target", type=positive, action="append", help="only this server or broker (default: all)")
-    parser.add_argument("--seconds", type=seconds, default=None, metavar="S", help="end after this time")
-    parser.add_argument("--stop-after", type=natural, default=10, metavar="N", help="end after N failures (default 10)")
-    mutant_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        "The system under test: the consensus alone, the store, or the partitions of brokers.",
+        click.Choice(("list", "store", "partitions")),
+        "list",
+    ),
+    options.option("--scripts", "The number of scripts.", options.POSITIVE, 1),
+    options.SEED_BASE,
+    _number("--faults", 2, "The most other faults of a script."),
+    _number("--ops", 14, "The most operations of a script."),
+    options.option("--length-ms", "Its length.", options.POSITIVE, 700),
+    options.option(
+        "--loss", "The fate of data that is not synced [default: each].", click.Choice(LOSSES), multiple=True
+    ),
+    options.option("--target", "Crash only this server or broker [default: each].", options.POSITIVE, multiple=True),
+    options.option("--seconds", "Stop after this time [default: never].", options.SECONDS),
+    options.stop_after(),
+    options.MUTANT,
+    options.json_output(),
+)
+def crash_points(arguments: Arguments) -> int:
+    """Crash at each call to a disk in turn, and check every history.
 
+    Short scripts run again and again. Each run crashes one server, or with `--machine partitions` one broker, before
+    another call that changes its disk: write, sync, rename, sync of the directory, and so on. Data that is not synced
+    is lost (`lose`), kept as after the death of the process alone (`keep`), or torn by the sector (`tear`).
 
-def act(arguments: argparse.Namespace) -> int:
+    \b
+    zab-harness crash-points                         the log and the snapshots of three servers
+    zab-harness crash-points --machine partitions    the logs of brokers
+    zab-harness crash-points --mutant M06c           with a planted bug: the log is written, but not synced
+    """
     began = time.monotonic()
     kinds: Counter[str] = Counter()
     failures: list[CrashPoint] = []
     complete = True
-    edits = BY_NAME[arguments.mutant].edits if arguments.mutant else ()
-    with planted(edits), Progress(arguments.scripts, "scripts") as progress:
+    with with_bug(arguments.mutant), Progress(arguments.scripts, "scripts") as progress:
         for number, point in _all_points(arguments):
             progress.show(number, f"{counted(kinds.total(), 'crash', 'crashes')}, at {point.kind}")
             kinds[point.kind] += 1
@@ -71,7 +83,7 @@ def act(arguments: argparse.Namespace) -> int:
     return VIOLATED if failures else HELD
 
 
-def _all_points(arguments: argparse.Namespace) -> Iterator[tuple[int, CrashPoint]]:
+def _all_points(arguments: Arguments) -> Iterator[tuple[int, CrashPoint]]:
     """Run the scripts one after the other. Yield each crash with the number of its script."""
     for number in range(arguments.scripts):
         script = short_script(
@@ -82,7 +94,7 @@ def _all_points(arguments: argparse.Namespace) -> Iterator[tuple[int, CrashPoint
             length_ms=arguments.length_ms,
         )
         for target in arguments.target or targets(script):
-            for point in crash_points(script, target, arguments.loss or LOSSES):
+            for point in crashes_at_calls(script, target, arguments.loss or LOSSES):
                 yield number, point
 
 
@@ -94,7 +106,7 @@ def _print(kinds: Counter[str], failures: list[CrashPoint], complete: bool, muta
     for point in failures[:SHOWN_MAX]:
         print(f"VIOLATED {point.outcome.promise}: {point.outcome.what}")
         print(f"  crash of {point.target} before call {point.call}, {point.kind}; what is not synced: {point.loss}")
-        print(f"  {rerun(point.script, mutant=mutant)}")
+        print(f"  {replay_line(point.script, mutant=mutant)}")
     if len(failures) > SHOWN_MAX:
         print(f"and {len(failures) - SHOWN_MAX} more")
     print(
@@ -116,7 +128,7 @@ def _as_json(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mu
                 "call": point.call,
                 "kind": point.kind,
                 "loss": point.loss,
-                "replay": rerun(point.script, mutant=mutant),
+                "replay": replay_line(point.script, mutant=mutant),
             }
             for point in failures
         ],

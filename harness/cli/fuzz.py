@@ -1,50 +1,36 @@
-"""Run many scripts and collect what fails.
-
-With --output the runs become a campaign that is kept: one row for each, with all that happened in failures and in a
-sample of the others. It runs on Spark, here or on a cluster, and what is finished stays finished: the same command
-again goes on where it was, and with more --runs further.
-"""
+"""The command `fuzz`: many runs, counted in memory or stored as a campaign."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from harness.cli.common import (
-    HELD,
-    VIOLATED,
-    Misuse,
-    Progress,
-    diagram_argument,
-    must_fit,
-    mutant_argument,
-    natural,
-    positive,
-    size_arguments,
-    sizes,
-    too_many_servers,
-    usual_worlds,
-    with_mutant,
-)
-from harness.cli.playing import draw, must_be_recorded
+from harness.cli import options
+from harness.cli.common import Progress, check_profile, check_recorded, check_size, draw, with_mutant
+from harness.cli.root import command
 from harness.cli.shrink import in_words, keep_script
-from harness.draw import JOINERS
-from harness.faults import Script
-from harness.many import Plan, Tally, campaign, grouped
+from harness.cli.statuses import HELD, VIOLATED
+from harness.faults import MACHINES, Script
+from harness.mutants.table import BY_NAME
 from harness.probes import PREFIX, Probe, missed, probes_of
 from harness.recoveries import overlap_summary
-from harness.rerun import rerun
-from harness.script.checks import SERVERS_MAX
+from harness.run.mix import Mix, machines_and_worlds, mix_of, table
+from harness.run.plan import Plan
+from harness.run.replay_line import replay_line
+from harness.run.runner import campaign
+from harness.run.tally import Tally, grouped
+from harness.run.worlds import world_for
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
-from harness.worlds import WORLDS, world_for
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted, noun
 
 if TYPE_CHECKING:
@@ -56,49 +42,96 @@ RUNS_MAX: Final = 1_000_000
 """More than there ever is time for."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runs", type=positive, help="how many (default 1000; with --seconds: as many as there is time for)"
-    )
-    parser.add_argument("--seconds", type=positive, metavar="S", help="begin none when so many have gone by")
-    parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
-    parser.add_argument("--servers", type=sizes, default=(3, 5), help="voters, in turn: 3,5 (the default)")
-    parser.add_argument(
-        "--jobs", type=positive, default=os.cpu_count() or 1, help="processes (default: one for each core)"
-    )
-    parser.add_argument(
-        "--stop-after", type=natural, default=10, metavar="N", help="end after N failures (default 10; 0: never)"
-    )
-    parser.add_argument("--world", choices=WORLDS, help=f"where to run them (default {usual_worlds()})")
-    mutant_argument(parser)
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="keep rows and histories there, as a campaign; draw the first failure",
-    )
-    parser.add_argument(
+def _stored(arguments: Arguments) -> str:
+    if arguments.output is None:
+        return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
+    from harness.spark.campaign import Campaign
+
+    try:
+        done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
+    except (OSError, Misused):
+        return f"nothing is finished in {arguments.output}"
+    return f"{_finished(done)} in {arguments.output}; the same command goes on from there"
+
+
+def _finished(runs: int) -> str:
+    return f"{counted(runs, 'run is', 'runs are')} finished and kept"
+
+
+@command(
+    "fuzz",
+    options.option(
+        "--runs",
+        f"The number of runs [default: {RUNS}; with --seconds as many as there is time for].",
+        options.POSITIVE,
+    ),
+    options.option("--seconds", "Start no run after this time. Not with --output.", options.POSITIVE, metavar="S"),
+    options.SEED_BASE,
+    options.option("--servers", "The numbers of voters, in turn.", options.sizes, "3,5", metavar="N,..."),
+    options.option(
+        "--jobs",
+        "The number of processes, if Spark does not run them [default: one for each core].",
+        options.POSITIVE,
+        os.cpu_count() or 1,
+        show_default=False,
+    ),
+    options.stop_after(" A stored campaign on Spark may find more before all its tasks have stopped."),
+    options.world("cores and stack, mixed; stack for a machine of your own"),
+    options.MUTANT,
+    options.output("Store each run as a row here, and the history of failures and of a sample.", metavar="DIR"),
+    options.option(
         "--master",
-        help="with --output: Spark's master, local[*] (the default), spark://host:port, yarn, k8s://...; "
-        "none: processes on this machine, without Spark",
-    )
-    parser.add_argument(
-        "--sample",
-        type=natural,
-        default=100,
-        metavar="N",
-        help="keep all acts of one in N runs that hold (default 100)",
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="store the first failure there, made smaller, for tests to replay"
-    )
-    diagram_argument(parser)
-    parser.add_argument("--no-shrink", action="store_true", help="do not make the first failure smaller")
-    size_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        "With --output: the master of Spark: local[*] (the default), spark://host:port, yarn, k8s://...; "
+        "none: processes of this machine, without Spark.",
+    ),
+    options.option(
+        "--sample", "With --output: store all events of one in N valid runs; 0: of none.", options.NATURAL, 100
+    ),
+    options.keep("the first failure, shrunk,"),
+    options.DIAGRAM,
+    options.flag("--no-shrink", "Do not shrink the first failure."),
+    *options.SIZES,
+    options.machine(None, " [default: all, mixed]"),
+    options.profile(None, " [default: usual scripts and all profiles, mixed]"),
+    options.json_output(),
+    stored=_stored,
+)
+def fuzz(arguments: Arguments) -> int:
+    """Run many scripts and collect failures. Each failure is printed with the command that repeats it.
+
+    What is not given is mixed: the systems under test, the worlds cores and stack, and the profiles of scripts. Each
+    combination has a minimum share of the processor time. The rest follows what the combinations have yielded so far:
+    new coverage probes, new pairs of overlapping faults, and failures. The same --runs and --seed-base give the same
+    runs, for any number of processes.
+
+    With --output the runs become a stored campaign: a row for each run, and all events of failures and of a sample of
+    the valid runs. It runs on Spark, on this machine or on a cluster. Finished work is never lost: the same command
+    resumes, and with more --runs continues. It is not mixed: its defaults are list, cores, and usual scripts.
+    """
+    if arguments.output is not None and arguments.seconds is not None:
+        raise Misused("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
+    if arguments.output is None and arguments.master not in (None, "none"):
+        raise Misused("Spark keeps what it runs: say where, with --output")
+    check_size(max(arguments.servers), arguments.observers)
+    if arguments.output is not None:
+        plan = plan_of(arguments)
+        _check(arguments, [plan])
+        return run_stored(arguments, plan)
+    mix = mix_from(arguments)
+    _check(arguments, [kind.plan for kind in mix.kinds])
+    return _run_in_memory(arguments, mix)
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def _check(arguments: Arguments, plans: Sequence[Plan]) -> None:
+    for plan in plans:
+        check_profile(plan.profile, plan.machine)
+        if arguments.diagram is not None:
+            check_recorded(world_for(plan.machine, plan.world))
+
+
+def plan_of(arguments: Arguments) -> Plan:
+    """Return the plan of a stored campaign: if nothing else is given, usual scripts of the list in the world cores."""
+    machine = arguments.machine or MACHINES[0]
     return Plan(
         arguments.runs or (RUNS if arguments.seconds is None else RUNS_MAX),
         arguments.seed_base,
@@ -107,27 +140,27 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         arguments.faults,
         arguments.ops,
         arguments.length_ms,
-        world_for(arguments.machine, arguments.world).name,
-        arguments.machine,
+        world_for(machine, arguments.world).name,
+        machine,
         arguments.mutant,
         arguments.together,
-        arguments.profile,
+        arguments.profile or "",
     )
 
 
-def act(arguments: argparse.Namespace) -> int:
-    plan = plan_of(arguments)
-    must_fit(plan.profile, plan.machine)
-    if arguments.diagram is not None:
-        must_be_recorded(world_for(plan.machine, plan.world))
-    if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
-        raise Misuse(too_many_servers(max(plan.voters), plan.observers))
-    if arguments.output is not None and arguments.seconds is not None:
-        raise Misuse("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
-    if arguments.output is not None:
-        return kept(arguments, plan)
-    if arguments.master not in (None, "none"):
-        raise Misuse("Spark keeps what it runs: say where, with --output")
+def mix_from(arguments: Arguments) -> Mix:
+    """Return the mix of everything that is not given. A mutant names the machine and the world in which it shows."""
+    machine, world, profile = arguments.machine, arguments.world, arguments.profile
+    if arguments.mutant is not None and machine in (None, BY_NAME[arguments.mutant].machine):
+        machine = BY_NAME[arguments.mutant].machine
+        world = world or BY_NAME[arguments.mutant].world
+    return mix_of(plan_of(arguments), *machines_and_worlds(machine, world, profile), profile)
+
+
+# -- in memory -------------------------------------------------------------------------------------------
+
+
+def _run_in_memory(arguments: Arguments, mix: Mix) -> int:
     began = time.monotonic()
     total = Tally()
 
@@ -136,82 +169,101 @@ def act(arguments: argparse.Namespace) -> int:
         total = so_far
         progress.show(so_far.runs, f"{len(so_far.failures)} failed")
 
-    with Progress(None if arguments.runs is None and arguments.seconds else plan.runs, "runs") as progress:
+    runs = mix.kinds[0].plan.runs
+    with Progress(None if arguments.runs is None and arguments.seconds else runs, "runs") as progress:
         try:
             total = campaign(
-                plan, jobs=arguments.jobs, stop_after=arguments.stop_after, seconds=arguments.seconds, seen=seen
+                mix, jobs=arguments.jobs, stop_after=arguments.stop_after, seconds=arguments.seconds, seen=seen
             )
         except KeyboardInterrupt:
             progress.clear()
-            _say(arguments, plan, total, time.monotonic() - began)
+            _print(arguments, mix, total, time.monotonic() - began)
             sys.stdout.flush()
             raise
-    _say(arguments, plan, total, time.monotonic() - began)
+    _print(arguments, mix, total, time.monotonic() - began)
     if not total.failures:
-        return VIOLATED if total.undecided or _overdue(plan, total) else HELD
+        overdue = any(late for _, late in _missed(mix))
+        return VIOLATED if total.undecided or overdue else HELD
     first = total.failures[0]
-    return show_smaller(arguments, first.script, first.promise, arguments.diagram)
+    world = next(kind.plan.world for kind in mix.kinds if first in kind.total.failures)
+    return show_smaller(arguments, first.script, first.promise, world, arguments.diagram)
 
 
-def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -> None:
-    """Report the sums of the runs, also after an early end."""
+def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
+    """Print the sums of the runs, also after an early end."""
+    mix.finish()
+    missed = _missed(mix)
     if arguments.json:
         made = attrs.asdict(total, filter=lambda attribute, _: attribute.name not in ("failures", "overlaps"))
         made["overlaps"] = sorted(total.overlaps)
-        made["never"] = [point.name for point in _never(plan, total)]
-        made["overdue"] = [point.name for point in _overdue(plan, total)]
+        made["never"] = [point.name for point, _ in missed]
+        made["overdue"] = [point.name for point, late in missed if late]
         made["failures"] = [
             {**attrs.asdict(failure, filter=lambda each, _: each.name != "script"), "script": to_json(failure.script)}
             for failure in total.failures
         ]
+        made["mix"] = [kind.as_json() for kind in mix.kinds if kind.total.runs]
         print(json.dumps(made))
-    else:
-        print(_summary(plan, total, took))
-        if pairs := overlap_summary(total.overlaps):
-            print(pairs)
-        for failure in total.failures:
-            print(f"VIOLATED {failure.promise}: {failure.what}")
-            print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
-        for each in total.undecided:
-            print(f"UNDECIDED {each.what}\n  {plan.rerun(each.seed, each.voters)}")
-        for point in _never(plan, total):
-            late = point in _overdue(plan, total)
-            print(
-                f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} "
-                f"(once in {counted(point.budget, 'run')})"
-            )
+        return
+    print(_summary(mix.kinds[0].plan, total, took))
+    if len(mix.kinds) > 1:
+        print("\n".join(table(mix)))
+    if pairs := overlap_summary(total.overlaps):
+        print(pairs)
+    for failure in total.failures:
+        print(f"VIOLATED {failure.promise}: {failure.what}\n  {failure.replay}")
+    for each in total.undecided:
+        print(f"UNDECIDED {each.what}\n  {each.replay}")
+    for point, late in missed:
+        word = "OVERDUE" if late else "never yet"
+        print(f"{word} {point.name}: {point.what} (once in {counted(point.budget, 'run')})")
 
 
-# -- what must occur -------------------------------------------------------------------------------------
+def _missed(mix: Mix) -> list[tuple[Probe, bool]]:
+    """Return the coverage probes that no run in the world cores reached.
+
+    A probe is overdue if so many usual scripts of the usual size must have reached it.
+    """
+    found: dict[Probe, bool] = {}
+    for machine in dict.fromkeys(kind.plan.machine for kind in mix.kinds):
+        kinds = [kind for kind in mix.kinds if (kind.plan.machine, kind.plan.world) == (machine, "cores")]
+        reached = {name: 1 for kind in kinds for name in kind.total.counts}
+        usual = sum(kind.total.runs for kind in kinds if _is_usual(kind.plan))
+        for point in missed(reached, probes_of(machine)) if kinds else ():
+            found[point] = found.get(point, False) or point.budget <= usual
+    return list(found.items())
 
 
-def _never(plan: Plan, total: Tally) -> list[Probe]:
-    """Situations that no run came to, of those that this world sees."""
-    return missed(total.counts, probes_of(plan.machine)) if plan.world == "cores" else []
-
-
-def _overdue(plan: Plan, total: Tally) -> list[Probe]:
-    """Those that so many runs must have come to. Runs that are smaller than usual, or of few servers, need not."""
+def _is_usual(plan: Plan) -> bool:
     usual = Plan(1)
     small = plan.faults < usual.faults or plan.ops < usual.ops or plan.length_ms < usual.length_ms
-    if (
-        small
-        or plan.profile
-        or plan.observers is not None
-        or not set(usual.voters) <= set(plan.voters)
-        or plan.mutant is not None
-    ):
-        return []
-    return [point for point in _never(plan, total) if point.budget <= total.runs]
+    special = plan.profile or plan.observers is not None or plan.mutant is not None
+    return not small and not special and set(usual.voters) <= set(plan.voters)
+
+
+def _summary(plan: Plan, total: Tally, took: float) -> str:
+    seconds = total.core_seconds or 1e-9
+    sizes = " and ".join(map(str, plan.voters))
+    return (
+        f"{counted(total.runs, 'history', 'histories')} of {sizes} {noun(plan.voters[-1], 'voter')} "
+        f"in {took:.0f} s: {len(total.failures)} failed\n"
+        f"{counted(total.committed, 'transaction')} committed, "
+        f"{total.acknowledged} acknowledged, {counted(total.epochs, 'epoch')}, "
+        f"{total.events} events in {total.simulated_ms // 1000} simulated seconds\n"
+        f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
+        f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "
+        f"slowest recovery {total.recovered_ms_max} ms\n"
+        f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()) if PREFIX not in name)}"
+    )
 
 
 # -- the first failure -----------------------------------------------------------------------------------
 
 
-def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, diagram: Path | None) -> int:
-    """Shrink, keep and draw the first failure. In the world of processes this would take hours."""
+def show_smaller(arguments: Arguments, script: Script, promise: str, world: str, diagram: Path | None) -> int:
+    """Shrink, keep and draw the first failure. In the world processes this would take hours."""
     wanted = not arguments.no_shrink and not arguments.json
-    there = world_for(script.machine, arguments.world)
+    there = world_for(script.machine, world)
     if there.name == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
         return VIOLATED
 
@@ -229,7 +281,7 @@ def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, di
             if last.explanation:
                 print(f"{last.explanation}\n")
             beside = None if diagram is None else diagram.with_suffix(".json")
-            print(rerun(found.script, world=there.name, mutant=arguments.mutant, file=path, beside=beside))
+            print(replay_line(found.script, world=there.name, mutant=arguments.mutant, file=path, beside=beside))
             if diagram is not None:
                 print(f"drawn in {diagram}")
         return VIOLATED
@@ -263,10 +315,10 @@ def failures_by_kind(table: Path) -> list[FailureKind]:
     return [FailureKind(**row, runs=runs) for row, runs in kinds]
 
 
-# -- a campaign that is kept -----------------------------------------------------------------------------
+# -- stored ----------------------------------------------------------------------------------------------
 
 
-def kept(arguments: argparse.Namespace, plan: Plan) -> int:
+def run_stored(arguments: Arguments, plan: Plan) -> int:
     from harness.spark.campaign import Campaign, Stopped, in_processes, in_spark
 
     began = time.monotonic()
@@ -290,13 +342,13 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
                 with session(arguments.master or "local[*]", f"fuzz {made.layout.name}", quick=True) as spark:
                     done = made.run(in_spark(spark), seen)
         except OSError as error:
-            raise Misuse(f"{error.filename or arguments.output}: {error.strerror}") from error
+            raise Misused(f"{error.filename or arguments.output}: {error.strerror}") from error
         except Stopped as stopped:
-            raise Misuse(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
+            raise Misused(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
     took = time.monotonic() - began
     kinds = failures_by_kind(made.layout.table("runs")) if done.violated or done.errors else []
     if arguments.json:
-        failures = [attrs.asdict(kind) | {"rerun": plan.rerun(kind.seed, kind.voters)} for kind in kinds]
+        failures = [attrs.asdict(kind) | {"rerun": plan.replay_line(kind.seed, kind.voters)} for kind in kinds]
         sums = {**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}
         print(json.dumps(sums | {"failures": failures}))
     else:
@@ -309,49 +361,13 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
         for kind in kinds:
             broken = kind.outcome.upper() if kind.promise is None else f"VIOLATED {kind.promise}:"
             print(f"{broken} {kind.what} ({counted(kind.runs, 'run')})")
-            print(f"  {plan.rerun(kind.seed, kind.voters)}")
+            print(f"  {plan.replay_line(kind.seed, kind.voters)}")
     for kind in kinds:
         if kind.promise is not None:
             drawn = arguments.diagram or made.layout.root / "first-failure.html"
-            return show_smaller(arguments, loads(kind.script), kind.promise, drawn)
+            return show_smaller(arguments, loads(kind.script), kind.promise, plan.world, drawn)
     return VIOLATED if done.violated or done.undecided or done.errors else HELD
 
 
 def _counted(done: Done) -> str:
     return f"{done.violated} violated, {done.undecided} undecided, {counted(done.errors, 'error')}"
-
-
-def left(arguments: argparse.Namespace) -> str:
-    """Report the partial result of a command that was stopped."""
-    if arguments.output is None:
-        return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
-    from harness.spark.campaign import Campaign
-
-    try:
-        done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
-    except (OSError, Misuse):
-        return f"nothing is finished in {arguments.output}"
-    return f"{_finished(done)} in {arguments.output}; the same command goes on from there"
-
-
-def _finished(runs: int) -> str:
-    return f"{counted(runs, 'run is', 'runs are')} finished and kept"
-
-
-# -- words ---------------------------------------------------------------------------------------------
-
-
-def _summary(plan: Plan, total: Tally, took: float) -> str:
-    seconds = total.core_seconds or 1e-9
-    sizes = " and ".join(map(str, plan.voters))
-    return (
-        f"{counted(total.runs, 'history', 'histories')} of {sizes} {noun(plan.voters[-1], 'voter')} "
-        f"in {took:.0f} s: {len(total.failures)} failed\n"
-        f"{counted(total.committed, 'transaction')} committed, "
-        f"{total.acknowledged} acknowledged, {counted(total.epochs, 'epoch')}, "
-        f"{total.events} events in {total.simulated_ms // 1000} simulated seconds\n"
-        f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
-        f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "
-        f"slowest recovery {total.recovered_ms_max} ms\n"
-        f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()) if PREFIX not in name)}"
-    )

@@ -1,43 +1,46 @@
-"""Put known bugs back, one at a time: a few core-seconds each at the median, 60 at most by default.
-
-With `--output`, each script that showed a bug is made small and written there in words, beside a table of who noticed
-what, and who else would have.
-"""
+"""The command `mutants`."""
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
-from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, near, seconds
-from harness.mutants import report
-from harness.mutants.campaign import Verdict, hunt
+from harness.cli import options
+from harness.cli.common import Progress
+from harness.cli.root import command, near
+from harness.cli.statuses import HELD, VIOLATED
 from harness.mutants.edit import Stale
+from harness.mutants.hunt import Verdict, examined, hunt, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
-    parser.add_argument("--seconds", type=seconds, default=60.0, help="core-seconds for each (default 60)")
-    parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
-    parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write table, results and small scripts there")
-    parser.add_argument(
+@command(
+    "mutants",
+    options.argument("names", nargs=-1, metavar="[NAME]..."),
+    options.option("--seconds", "The most processor time of the search for each bug.", options.SECONDS, 60.0),
+    options.SEED_BASE,
+    options.flag("--list", "Print the bugs, and those that cannot be planted, and run nothing."),
+    options.output("Write the table, the results and a small script for each bug into this folder.", metavar="DIR"),
+    options.option(
         "--shrink",
-        type=natural,
-        default=200,
+        "With --output: the most runs to shrink each script; 0: do not shrink.",
+        options.NATURAL,
+        200,
         metavar="RUNS",
-        help="with --output: at most for each script (default 200)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    ),
+    options.json_output(),
+)
+def mutants(arguments: Arguments) -> int:
+    """Plant known bugs, all or those with these names, one at a time: does a checker notice them?
 
-
-def act(arguments: argparse.Namespace) -> int:
+    Most bugs are noticed within a few seconds of processor time. With `--output`, each script that showed a bug is
+    shrunk and written into the folder in words, beside a table of the checkers that noticed, and that would have.
+    """
     unknown = [name for name in arguments.names if name not in BY_NAME]
     if unknown:
         likely = near(unknown[0], BY_NAME)
-        raise Misuse(f"there is no mutant {', '.join(unknown)}{likely}; `mutants --list` has all")
+        raise Misused(f"there is no mutant {', '.join(unknown)}{likely}; `mutants --list` has all")
     chosen = [mutant for mutant in MUTANTS if not arguments.names or mutant.name in arguments.names]
     if arguments.list:
         for mutant in chosen:
@@ -47,7 +50,6 @@ def act(arguments: argparse.Namespace) -> int:
             print(f"{name:<32} {why}")
         return HELD
     verdicts: list[Verdict] = []
-    results: list[report.Told] = []
     with Progress(len(chosen), "mutants") as progress:
         for number, mutant in enumerate(chosen):
             progress.show(number, mutant.name)
@@ -55,17 +57,14 @@ def act(arguments: argparse.Namespace) -> int:
                 verdict = hunt(mutant, seconds=arguments.seconds, base=arguments.seed_base)
             except Stale as stale:
                 verdict = Verdict(mutant.name, None, f"does not fit the code any more: {stale}", 0, 0.0, None)
-            verdicts.append(verdict)
-            results.append(
-                report.told(verdict, shrink_runs=arguments.shrink) if arguments.output else report.Told(verdict)
-            )
+            verdicts.append(examined(verdict, shrink_runs=arguments.shrink) if arguments.output else verdict)
             if not arguments.json:
                 progress.clear()
                 print(_line(verdict), flush=True)
     if arguments.output is not None:
-        report.write(arguments.output, results)
+        write(arguments.output, verdicts)
     if arguments.json:
-        print(json.dumps([result.as_json() for result in results]))
+        print(json.dumps([result.as_json() for result in verdicts]))
     else:
         spent = sorted(verdict.core_seconds for verdict in verdicts)
         killed = sum(verdict.killed for verdict in verdicts)

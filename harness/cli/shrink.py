@@ -1,12 +1,7 @@
-"""Make a failing script as small as it can be, and show that every fault that is left in it is needed.
-
-Whole faults and operations go first, then values become plain and the schedule regular. In the end each item is taken
-out alone, and faults in pairs: what is not missed, goes. Ctrl-C ends the search with the smallest script so far.
-"""
+"""The command `shrink`."""
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import json
 from math import inf
@@ -14,63 +9,68 @@ from pathlib import Path
 
 from attrs import evolve
 
+from harness.cli import options
 from harness.cli.common import (
-    HELD,
-    VIOLATED,
     Progress,
+    check_recorded,
     chosen,
-    diagram_argument,
-    natural,
+    chosen_world,
+    draw,
     outcome_as_json,
-    positive,
-    script_arguments,
-    seconds,
     verdict,
     with_mutant,
-    world_arguments,
 )
-from harness.cli.playing import chosen_world, draw, must_be_recorded
+from harness.cli.root import command
+from harness.cli.statuses import HELD, VIOLATED
 from harness.faults import Script
-from harness.kept import Kept, code_version, keep
 from harness.outcome import Outcome
-from harness.rerun import rerun
+from harness.run.regressions import Regression, code_version, store
+from harness.run.replay_line import replay_line
 from harness.scripts import describe, dumps
-from harness.shrink import Shrunk, same_promise, shrink
+from harness.shrink import Shrunk, same_promise
+from harness.shrink import shrink as smallest
+from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    script_arguments(parser)
-    world_arguments(parser)
-    parser.add_argument("--runs", type=positive, default=400, help="run no more scripts than this (default 400)")
-    parser.add_argument("--seconds", type=seconds, default=inf, metavar="S", help="end after so many seconds")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the script there, as JSON")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="store it there, with what is known of it, for tests")
-    diagram_argument(parser)
-    parser.add_argument("--trace", type=natural, default=40, metavar="N", help="show the last N acts (default 40)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+@command(
+    "shrink",
+    *options.SCRIPT,
+    *options.PLACE,
+    options.option("--runs", "The most scripts to run.", options.POSITIVE, 400),
+    options.option("--seconds", "Stop after this time [default: never].", options.SECONDS),
+    options.output("Write the smallest script there, as JSON."),
+    options.keep("the smallest script"),
+    options.DIAGRAM,
+    options.trace(40),
+    options.json_output(),
+)
+def shrink(arguments: Arguments) -> int:
+    """Make a failing script as small as possible, and show that every fault that is left is needed.
 
-
-def act(arguments: argparse.Namespace) -> int:
+    First whole faults and operations are removed, then values become plain and the schedule regular. At the end each
+    item is removed alone, and faults in pairs; what is not needed goes. Ctrl-C ends the search with the smallest script
+    so far.
+    """
     script = chosen(arguments)
     return with_mutant(arguments, lambda: _shrink_script(arguments, script))
 
 
-def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
+def _shrink_script(arguments: Arguments, script: Script) -> int:
     there = chosen_world(arguments, script.machine)
     if arguments.diagram is not None:
-        must_be_recorded(there)
+        check_recorded(there)
     script = there.playable(script).script
     outcome = there.run(script)
     if outcome.promise is None:
         print(verdict(outcome))
         return HELD if outcome.held else VIOLATED
     with Progress(arguments.runs, "scripts tried") as progress:
-        found = shrink(
+        found = smallest(
             outcome.script,
             same_promise(there.run, outcome.promise, progress.step),
             runs_max=arguments.runs,
-            seconds_max=arguments.seconds,
+            seconds_max=inf if arguments.seconds is None else arguments.seconds,
         )
     last = there.run(found.script, trace=True)
     path: Path | None = arguments.output
@@ -80,7 +80,7 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
         path = keep_script(arguments.keep, evolve(outcome, script=found.script), there.name, arguments.mutant)
     if arguments.diagram is not None:
         draw(arguments.diagram, last, there.name, arguments.mutant)
-    line = rerun(found.script, world=there.name, mutant=arguments.mutant, file=path)
+    line = replay_line(found.script, world=there.name, mutant=arguments.mutant, file=path)
     if arguments.json:
         proof = {
             "needed": [type(item).__name__ for item in found.proof.needed],
@@ -109,7 +109,7 @@ def _size(script: Script) -> str:
 
 
 def in_words(script: Script, found: Shrunk) -> str:
-    """How far it got, at what price, and what is proven."""
+    """Describe how small the script became, the cost, and what is proven to be needed."""
     spent = ", ".join(f"{step} {runs}" for step, runs in found.runs_by_step.items())
     was, now = (_size(each) for each in (script, found.script))
     lines = [f"{counted(found.runs, 'run')} from {was} to {now} ({spent})"]
@@ -126,4 +126,6 @@ def in_words(script: Script, found: Shrunk) -> str:
 def keep_script(folder: Path, outcome: Outcome, world: str, mutant: str | None) -> Path:
     assert outcome.promise is not None
     today = dt.date.today().isoformat()
-    return keep(folder, Kept(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what))
+    return store(
+        folder, Regression(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what)
+    )

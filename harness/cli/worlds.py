@@ -1,50 +1,56 @@
-"""List the worlds and what each can do; with --compare, run one script in all of them.
-
-  cores      turns the consensus cores in virtual time: every act is seen, and a fault may strike between any two
-  stack      whole members, the runtime as it is shipped, on virtual time and deterministic
-  processes  real `zab serve` processes: sockets, files and signals of this machine, in real time
-
-A script is the same everywhere. What a world cannot do of it is named and left out; the rest is done, and judged.
-"""
+"""The command `worlds`."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from typing import Any, Final
 
-from harness.cli.common import HELD, VIOLATED, Misuse, chosen, outcome_as_json, script_arguments, verdict
-from harness.compare import compare
+import click
+
+from harness.cli import options
+from harness.cli.common import chosen, outcome_as_json, verdict
+from harness.cli.root import command
+from harness.cli.statuses import HELD, VIOLATED
 from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
+from harness.run.comparison import compare
 from harness.scripts import describe
 from harness.worlds import ALIEN, WORLDS, World, world
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--compare", action="store_true", help="run one script in all worlds; --seed or --script says which"
-    )
-    parser.add_argument("--only", type=_names, default=WORLDS, metavar="A,B", help="these worlds (default: all)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    script_arguments(parser)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
+def _names(text: str | tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(text.split(",")) if isinstance(text, str) else text
     for name in names:
         if name not in WORLDS:
-            raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(WORLDS)}")
+            raise click.BadParameter(f"{name} is none of {', '.join(WORLDS)}")
     return names
 
 
-def act(arguments: argparse.Namespace) -> int:
+@command(
+    "worlds",
+    options.flag("--compare", "Run the script of --seed or --script in all worlds, and compare."),
+    options.option("--only", "Only these worlds.", _names, ",".join(WORLDS), metavar="A,B"),
+    options.json_output(),
+    *options.SCRIPT,
+)
+def worlds(arguments: Arguments) -> int:
+    """List the worlds in which a script can run, and what each supports; or compare one script in all of them.
+
+    \b
+    cores      the cores of consensus on virtual time: every event is recorded, and a fault may occur between any two
+    stack      whole servers with the shipped runtime, on virtual time and deterministic
+    processes  real `zab serve` processes: sockets, files and signals of this machine, in real time
+
+    A script is the same everywhere. Items that a world does not support are named and left out; the rest runs.
+    """
     if arguments.mutant is not None:
-        raise Misuse("not all worlds have their servers in this process, so a bug cannot be put back into all of them")
+        raise Misused("--mutant: not all worlds have their servers in this process, so not all could have the bug")
     return _compare(arguments) if arguments.compare else _table(arguments)
 
 
-# -- what they can do ----------------------------------------------------------------------------------
+# -- what they support -----------------------------------------------------------------------------------
 
 
 def examples() -> list[Fault | Op]:
@@ -53,7 +59,7 @@ def examples() -> list[Fault | Op]:
     return [*(kind(at=0) for kind in kinds), Reconfigure(0, "add", 1)]
 
 
-def _table(arguments: argparse.Namespace) -> int:
+def _table(arguments: Arguments) -> int:
     found = [world(name) for name in arguments.only]
     kinds = examples()
     if arguments.json:
@@ -97,7 +103,7 @@ def _as_json(each: World, kinds: list[Fault | Op]) -> dict[str, object]:
 # -- one script in all ---------------------------------------------------------------------------------
 
 
-def _compare(arguments: argparse.Namespace) -> int:
+def _compare(arguments: Arguments) -> int:
     def begins(name: str) -> None:
         if sys.stderr.isatty():
             print(f"in the world of {name} ...", file=sys.stderr)

@@ -3,13 +3,9 @@
     import harness
     harness.campaign(MyMachine, model=MyModel, requests=draw).check()
 
-`system`     the system under test: machine, model, requests and state; `named` finds it as `module:Class`
-`machine`    the user's machine inside the one that reports to the checkers
-`world`      the stack world with it: every request numbered, every result kept
-`held`       the calls checked against the model, in the order of zxids and of real time
-`client_history`  the history of a failing run for its reader: invoke, ok, fail, info, nemesis, and the objection
-`roundtrip`  checks without an ensemble: restore(snapshot()) is the same machine, and two machines do the same
-`elsewhere`  the same transactions in another process, with other hashes; `there` is the code of that process
-`runs`       many runs in several processes, each kind of failure made small; one run again
-`report`     the report, as text and as JSON
+`model` has the system under test: machine, model, requests and `state`; `lookup` finds it as `module:Class`. `world`
+is the world stack with the machine, inside an `adapter` that reports to the checkers. `calls` checks the calls against
+the model, in the order of zxids and of real time, and `client_history` shows the history of a failing run. `roundtrip`
+checks snapshots without an ensemble, and `other_process` applies the same transactions in a `child` with other hashes
+and another clock. `runs` runs a campaign and shrinks its failures; `report` is the result.
 """

@@ -1,4 +1,4 @@
-"""What a campaign is asked for, looked at before anything runs: a campaign of no runs would hold, whatever is wrong."""
+"""Check the arguments of a campaign before anything runs: a campaign of no runs would hold, whatever is wrong."""
 
 from __future__ import annotations
 
@@ -12,22 +12,13 @@ from harness.faults import Script
 from harness.script.checks import SERVERS_MAX, check
 
 VOTERS_MAX: Final = SERVERS_MAX - JOINERS
-LEAST: Final = {
-    "runs": 1,
-    "seed": 0,
-    "faults": 0,
-    "operations": 0,
-    "length_ms": 1,
-    "shrink_runs": 0,
-    "jobs": 1,
-    "stop_after": 0,
-}
+LEAST: Final = {"runs": 1, "length_ms": 1, "jobs": 1}
+"""The least value of a number; of the others it is 0."""
 
 
 def check_numbers(**given: object) -> None:
-    """Each by the name under which it was given."""
     for name, value in given.items():
-        _number(name, value, LEAST[name])
+        _number(name, value, LEAST.get(name, 0))
 
 
 def check_servers(given: object) -> None:
@@ -40,22 +31,14 @@ def check_servers(given: object) -> None:
         _number(f"servers[{place}]", each, 1, VOTERS_MAX)
 
 
-def check_keep(given: object) -> None:
-    if given is None:
-        return
-    if not isinstance(given, str | Path):
-        raise TypeError(f"keep={given!r}: expected the path of a folder")
-    if Path(given).exists() and not Path(given).is_dir():
-        raise ValueError(f"keep={str(given)!r}: this is there, and is no folder")
-
-
-def check_file(given: object) -> None:
-    if given is None:
-        return
-    if not isinstance(given, str | Path):
-        raise TypeError(f"diagram={given!r}: expected the path of a file")
-    if not Path(given).absolute().parent.is_dir():
-        raise ValueError(f"diagram={str(given)!r}: there is no folder {Path(given).absolute().parent}")
+def check_paths(*, keep: object = None, diagram: object = None) -> None:
+    for name, given, what in (("keep", keep, "folder"), ("diagram", diagram, "file")):
+        if given is not None and not isinstance(given, str | Path):
+            raise TypeError(f"{name}={given!r}: expected the path of a {what}")
+    if keep is not None and Path(str(keep)).exists() and not Path(str(keep)).is_dir():
+        raise ValueError(f"keep={str(keep)!r}: this is there, and is no folder")
+    if diagram is not None and not (folder := Path(str(diagram)).absolute().parent).is_dir():
+        raise ValueError(f"diagram={str(diagram)!r}: there is no folder {folder}")
 
 
 def check_seconds(given: object) -> None:
@@ -66,7 +49,7 @@ def check_seconds(given: object) -> None:
 
 
 def check_script(given: object) -> None:
-    """What a file says is looked at when it is read."""
+    """Check a script. One in a file is checked when it is read."""
     if isinstance(given, Script):
         check(given)
     elif given is not None and not isinstance(given, str | Path):
@@ -78,7 +61,7 @@ def _number(name: str, value: object, least: int, most: int | None = None) -> No
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]  # it says itself whether it is one
+        number = operator.index(value)  # type: ignore[arg-type]  # it refuses what is no whole number
     except TypeError:
         raise TypeError(f"{name}={value!r}: expected a whole number, {allowed}") from None
     if number < least or (most is not None and number > most):

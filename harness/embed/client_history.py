@@ -13,7 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from harness.checkers import Violation
-from harness.embed.held import Call, Objection, Verdict
+from harness.embed.calls import Call, Objection, Verdict
 from harness.faults import Reconfigure, Script
 from harness.script.writing import describe_item
 from zab.core.plurals import counted

@@ -1,4 +1,4 @@
-"""What an embedder brings: a machine, and a model that says what it should have answered."""
+"""The system under test: the user's machine, its model, its requests and its state."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Protocol, TypeAlias
 
+from attrs import frozen
+
+from harness.embed.state import State, check_state
 from zab.service.replicated_machine import Machine
 
 
 class Model(Protocol):
-    """The machine as it would be if it were one object in one process. States are values: `step` changes none.
+    """The machine as one object in one process. States are values: `step` changes none.
 
     `step` may raise `zab.Refused` where `prepare` of the machine would.
     """
@@ -26,6 +29,7 @@ Make: TypeAlias = Callable[[], Machine]
 Draw: TypeAlias = Callable[[Random], bytes]
 MACHINE_METHODS: Final = ("prepare", "apply", "snapshot", "restore")
 MODEL_METHODS: Final = ("initial", "step")
+MODEL, REQUESTS, STATE = "model", "requests", "state"
 
 
 def lacks(made: object, methods: Sequence[str]) -> list[str]:
@@ -87,3 +91,26 @@ def _pool(requests: Any) -> Sequence[bytes]:
 
     collect()
     return found
+
+
+@frozen
+class SystemUnderTest:
+    name: str
+    """`module:Class`, as scripts store it."""
+    make: Make
+    model: Model
+    draw: Draw
+    state: State
+
+
+def system_of(machine: object, name: str, *, model: object, requests: object, state: object) -> SystemUnderTest:
+    """Check each part, and put them together. By default the requests are the model's own `requests(random)`."""
+    make = check_makes(machine)
+    theirs = check_model(model)
+    return SystemUnderTest(
+        name,
+        make,
+        theirs,
+        drawing(requests if requests is not None else getattr(theirs, REQUESTS, None)),
+        check_state(state),
+    )

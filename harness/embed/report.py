@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from harness.faults import Script
 from harness.scripts import describe, to_json
@@ -77,28 +77,14 @@ class Report:
 
     def as_json(self) -> dict[str, object]:
         """Return the report as values for `json.dumps`. `script` is what `campaign(script=...)` reads from a file."""
-        failures = [
-            {
-                "promise": each.promise,
-                "what": each.what,
-                "seed": each.seed,
-                "runs": each.runs,
-                "script": None if each.script is None else to_json(each.script),
-                "explanation": each.explanation,
-                "replay": each.replay,
-                "kept": None if each.kept is None else str(each.kept),
-                "diagram": None if each.diagram is None else str(each.diagram),
-            }
-            for each in self.failures
-        ]
         return {
             "machine": self.machine,
             "held": self.held,
             "runs": self.runs,
             "requests": self.requests,
             "seconds": round(self.seconds, 3),
-            "failures": failures,
-            "undecided": [{"seed": each.seed, "what": each.what} for each in self.undecided],
+            "failures": [_as_json(each) for each in self.failures],
+            "undecided": [_as_json(each) for each in self.undecided],
             "notes": list(self.notes),
         }
 
@@ -124,6 +110,15 @@ class Report:
         if self.undecided and not self.failures:
             yield _again(self.undecided[0].seed)
         yield from self.notes
+
+
+def _as_json(each: Failure | Undecided) -> dict[str, object]:
+    """Return the attributes as JSON has them, without `shrunk`."""
+    values = {name.name: getattr(each, name.name) for name in fields(type(each)) if name.name != "shrunk"}
+    return {
+        name: to_json(value) if isinstance(value, Script) else str(value) if isinstance(value, Path) else value
+        for name, value in values.items()
+    }
 
 
 def _how_to_see(failure: Failure) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""What needs no ensemble: two machines that are told the same are the same, and so is one made from a snapshot.
+"""Checks without an ensemble: two machines that apply the same are equal, and so is one restored from a snapshot.
 
-The faults find these mistakes, too, but here they are told in one sentence.
+Faults find these mistakes, too, but here one sentence explains them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 from attrs import evolve, frozen
 
 from harness.checkers import Violation
-from harness.embed.held import SAME, same
-from harness.embed.machine import RAISES
+from harness.embed.adapter import RAISES
+from harness.embed.calls import SAME
 from harness.embed.model import Draw, Make
-from harness.embed.state import SAME_STATE, State, difference
+from harness.embed.state import SAME_STATE, State, difference, same
 from harness.shrink import ddmin
 from zab.core.errors import Refused
 from zab.core.plurals import counted

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,22 +14,22 @@ from typing import TypeAlias
 from attrs import evolve, frozen
 
 from harness.checkers import Violation
-from harness.draw import script_from_seed
-from harness.embed import elsewhere, roundtrip
-from harness.embed.arguments import check_file, check_keep, check_numbers, check_script, check_seconds, check_servers
-from harness.embed.model import Make, Model
-from harness.embed.named import name_of, parts_of, shell_prefix, without_model
+from harness.embed import other_process, roundtrip
+from harness.embed.arguments import check_numbers, check_paths, check_script, check_seconds, check_servers
+from harness.embed.child import CHILD, Called
+from harness.embed.lookup import name_of, parts_of, shell_prefix, without_model
+from harness.embed.model import MODEL, REQUESTS, STATE, Make, Model, SystemUnderTest, system_of
 from harness.embed.report import Failure, Report, Undecided
-from harness.embed.system import MODEL, REQUESTS, STATE, SystemUnderTest, system_of
-from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
-from harness.kept import script_in
-from harness.many import grouped, workers
 from harness.outcome import Outcome
 from harness.report.diagram import page, read
 from harness.report.story import story
-from harness.rerun import rerun, written
+from harness.run.plan import Plan
+from harness.run.regressions import script_in
+from harness.run.replay_line import replay_line, written
+from harness.run.runner import spread
+from harness.run.tally import grouped
 from harness.script.names import is_users
 from harness.scripts import dumps
 from harness.shrink import same_promise, shrink
@@ -63,7 +60,7 @@ class _Given:
         """Return the line that replays the script: of the shell if it finds the machine there, or of Python."""
         prefix = shell_prefix(self.machine, **self.parts)
         if prefix is not None:
-            return prefix + rerun(script, file=file or written(script))
+            return prefix + replay_line(script, file=file or written(script))
         words = [_named(self.machine), repr(str(file or written(script)))]
         words += [f"{part}={_named(value)}" for part, value in self.parts.items() if value is not None]
         return f"harness.replay({', '.join(words)})"
@@ -125,11 +122,11 @@ def campaign(
     )  # fmt: skip
     check_seconds(shrink_seconds)
     check_servers(servers)
-    check_keep(keep)
-    check_file(diagram)
+    check_paths(keep=keep, diagram=diagram)
     check_script(script)
     if script is None:
-        scripts = _drawn(seed, runs, servers, faults, operations, length_ms, name_of(machine))
+        plan = Plan(runs, seed, tuple(servers), 0, faults, operations, length_ms, machine=name_of(machine))
+        scripts = _generated(plan)
     else:
         one = _loaded(script, name_of(machine))
         scripts = [(one.seed, one)]
@@ -140,7 +137,7 @@ def campaign(
     notes: list[str] = []
     try:
         life = roundtrip.check(system.make, system.draw, system.state, str(seed))
-        if not elsewhere.check(system.make, life, system.state):
+        if not other_process.check(system.make, life, system.state):
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
         explanation = violation.explanation if isinstance(violation, roundtrip.Alone) else ""
@@ -149,7 +146,7 @@ def campaign(
     ran: list[_Ran] = []
     failed = 0
     try:
-        with closing(_each(scripts, partial(run, system=system), jobs)) as results:
+        with closing(spread(partial(_ran, system), scripts, jobs)) as results:
             for done in results:
                 ran.append(done)
                 _progress(began, f"{len(ran)} of {len(scripts)} runs")
@@ -185,7 +182,7 @@ def replay(
     """
     if os.environ.get(CHILD):
         raise Called
-    check_file(diagram)
+    check_paths(diagram=diagram)
     check_script(script)
     given = _system(machine, model, requests, state)
     system = given.system
@@ -246,75 +243,23 @@ def _failures(ran: Sequence[_Ran]) -> list[Failure]:
     ]
 
 
-# -- processes -------------------------------------------------------------------------------------------
+# -- runs ------------------------------------------------------------------------------------------------
 
 Numbered: TypeAlias = tuple[int, Script]
-Play: TypeAlias = Callable[[Script], Outcome]
-_play_in_child: Play
-"""A child process is forked with it, so the user's functions need not be picklable."""
 
 
-def _ran(numbered: Numbered, play: Play) -> _Ran:
+def _ran(system: SystemUnderTest, numbered: Numbered) -> _Ran:
     number, script = numbered
-    return _as_ran(number, play(script))
+    return _as_ran(number, run(script, system=system))
 
 
 def _as_ran(number: int, outcome: Outcome) -> _Ran:
-    return _Ran(
-        number,
-        outcome.script,
-        outcome.acknowledged,
-        outcome.undecided,
-        outcome.promise,
-        outcome.what,
-        outcome.explanation,
-    )
+    names = ("acknowledged", "undecided", "promise", "what", "explanation")
+    return _Ran(number, outcome.script, *(getattr(outcome, name) for name in names))
 
 
-def _ran_in_child(numbered: Numbered) -> _Ran:
-    return _ran(numbered, _play_in_child)
-
-
-def _each(scripts: Sequence[Numbered], play: Play, jobs: int) -> Generator[_Ran, None, None]:
-    """Yield the runs in the order of the scripts, whatever the number of processes."""
-    if jobs == 1:
-        for each in scripts:
-            yield _ran(each, play)
-        return
-    global _play_in_child
-    _play_in_child = play
-    with workers(jobs, multiprocessing.get_context("fork")) as pool:
-        running: deque[Future[_Ran]] = deque()
-        try:
-            for each in scripts:
-                if len(running) == 2 * jobs:
-                    yield running.popleft().result()
-                running.append(pool.submit(_ran_in_child, each))
-            while running:
-                yield running.popleft().result()
-        finally:
-            for future in running:
-                future.cancel()
-
-
-def _drawn(
-    seed: int, runs: int, servers: Sequence[int], faults: int, operations: int, length_ms: int, machine: str
-) -> list[Numbered]:
-    return [
-        (
-            number,
-            script_from_seed(
-                number,
-                voters=servers[number % len(servers)],
-                observers=0,
-                faults=faults,
-                ops=operations,
-                length_ms=length_ms,
-                machine=machine,
-            ),
-        )
-        for number in range(seed, seed + runs)
-    ]
+def _generated(plan: Plan) -> list[Numbered]:
+    return [(plan.base + number, plan.script(number)) for number in range(plan.runs)]
 
 
 # -- a failure -----------------------------------------------------------------------------------------

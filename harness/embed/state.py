@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field
 
 from harness.checkers import Violation
-from harness.embed.held import same
 from zab.core.zxid import ServerId, Zxid, show
 
 SAME_STATE: Final = "the same transactions make the same state"
@@ -23,6 +22,11 @@ EVERY: Final = 8
 SHOWN_CHARS_MAX: Final = 200
 
 State: TypeAlias = Callable[[Any], object]
+
+
+def same(one: object, other: object) -> bool:
+    """Compare two values; NaN equals itself."""
+    return one is other or bool(one == other) or (one != one and other != other)
 
 
 def of_snapshot(machine: Any) -> object:

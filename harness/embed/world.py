@@ -10,11 +10,11 @@ from typing import Any, Final
 from attrs import evolve
 
 from harness.checkers import ALL, Checker, Violation
+from harness.embed.adapter import Answer, TheirMachine, number_of, numbered
+from harness.embed.calls import Call, Objection, agree, judge, verdicts
 from harness.embed.client_history import Invoked, explain, happenings, reply_of, short
-from harness.embed.held import Call, Objection, agree, judge, verdicts
-from harness.embed.machine import Answer, TheirMachine, number_of, numbered
+from harness.embed.model import SystemUnderTest
 from harness.embed.state import States
-from harness.embed.system import SystemUnderTest
 from harness.faults import Fault, Invoke, Op, Script, Write
 from harness.outcome import Outcome
 from harness.script.workload import request_bytes, request_text

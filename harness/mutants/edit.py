@@ -1,8 +1,7 @@
-"""Putting a bug back: a piece of a function's source is replaced, for as long as a `with` block lasts.
+"""Plant a bug: replace a piece of a function's source for as long as a `with` block lasts.
 
-Nothing in the shipped code knows of this. A mutant is written as what a reader of a diff would see: the
-function, the piece that is there, the piece that takes its place. A piece that is no longer there exactly
-once is an error, so that a mutant cannot silently stop to be one when the code moves on.
+The shipped code contains nothing of this. A piece that does not occur exactly once raises `Stale`, so a mutant cannot
+silently become harmless when the code changes.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from attrs import frozen
 
 
 class Stale(Exception):
-    """A mutant does not fit the code any more."""
+    """A mutant does not fit the current code."""
 
 
 @frozen
 class Edit:
-    """`where` is `module:name` or `module:Class.name`; a property is edited in its getter.
+    """Replace `old` by `new` in the function `where`: `module:name` or `module:Class.name`, a property in its getter.
 
-    A piece within one line is replaced within that line. Pieces of whole lines may be indented as they like,
-    as long as their lines are indented alike.
+    A piece without line breaks is replaced within its line; pieces of whole lines match at any indentation.
     """
 
     where: str
@@ -44,11 +42,11 @@ class Mutant:
     """The mistake that the edits plant, as one sentence: subject first."""
     edits: tuple[Edit, ...]
     voters: tuple[int, ...] = (3, 5)
-    """The sizes of ensemble in which a campaign looks for it."""
+    """The sizes of ensembles in which a hunt runs it, in turn."""
     world: str = "cores"
-    """Where it can be seen."""
     machine: str = "list"
-    """What is replicated there."""
+    profile: str = ""
+    """A profile of scripts that leads to the bug's situation."""
 
 
 def mutant(
@@ -63,12 +61,9 @@ def mutant(
 
 @contextmanager
 def planted(edits: Sequence[Edit]) -> Iterator[None]:
-    by_place: dict[str, list[Edit]] = {}
-    for edit in edits:
-        by_place.setdefault(edit.where, []).append(edit)
     with ExitStack() as stack:
-        for where, these in by_place.items():
-            stack.enter_context(_planted(where, these))
+        for where in dict.fromkeys(edit.where for edit in edits):
+            stack.enter_context(_planted(where, [edit for edit in edits if edit.where == where]))
         yield
 
 
@@ -89,7 +84,7 @@ def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
         tables = [table for each in _with_subclasses(owner) for table in vars(each).values() if isinstance(table, dict)]
     else:
         tables = []
-        # Who imported the function by name has it under that name.
+        # Modules that imported the function by its name.
         places += [
             (other, name)
             for key, other in sorted(sys.modules.items())

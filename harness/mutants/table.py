@@ -1,184 +1,71 @@
-"""All of them, and those that cannot be.
+"""The planted bugs, read from the files of `bugs`. An entry of such a file:
 
-Names that begin with `M` are rows of the catalogue of bugs that ZooKeeper had; the others are mistakes that
-any implementation of this protocol can make.
+    name: the mistake, as one sentence
+      machine=store; world=stack; voters=3,5; profile=two reigns
+    @@ module:function
+    -the piece of its source that is there
+    +the piece that takes its place
+
+The settings and the lines with `+` are optional, and there may be several edits. Names that begin with `M` are rows of
+the catalogue of bugs that ZooKeeper had; the others are mistakes that any implementation can make.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.resources import files
 from typing import Final
 
-from harness.mutants import (
-    broadcast,
-    brokers,
-    clients,
-    controller,
-    epochs,
-    limits,
-    membership,
-    pipeline,
-    reigns,
-    replication,
-    runtime,
-    serving,
-    storage,
-    synchronization,
-)
-from harness.mutants.edit import Mutant
+from harness.mutants.edit import Edit, Mutant
 
-MUTANTS: Final[tuple[Mutant, ...]] = (
-    *epochs.MUTANTS,
-    *synchronization.MUTANTS,
-    *broadcast.MUTANTS,
-    *membership.MUTANTS,
-    *storage.MUTANTS,
-    *runtime.MUTANTS,
-    *pipeline.MUTANTS,
-    *serving.MUTANTS,
-    *clients.MUTANTS,
-    *limits.MUTANTS,
-    *controller.MUTANTS,
-    *brokers.MUTANTS,
-    *replication.MUTANTS,
-    *reigns.MUTANTS,
-)
-
-IMPOSSIBLE: Final[dict[str, str]] = {
-    "M10": "ZOOKEEPER-3769, a malformed notification ends the receiver: cores receive values, not bytes; the tests of zab/wire cover bytes",
-    "M18": "a leader sends transactions that are not durable at itself: it reads them from its log, and only applied ones, which are durable",
-    "M21": "memory is reused across roles: the machine holds only committed transactions, so nothing is ever taken back",
-    "M22": "ZOOKEEPER-3023 is M06a",
-    "M24": "tasks outlive their role: a core has no tasks, and the requests of a role are dropped with it",
-    "M25": "a log writer outlives its role: a learner reports its history only after the disk has reported all of it",
-    "M26": "ZOOKEEPER-4837, a snapshot is newer than the truncation point: snapshots hold applied state, and no truncation goes below that",
-    "M28": "memory is ahead of the log after a failed TRUNC: a failed disk stops the server, which builds its memory again from the disk",
-    "appends-kept": "appends of the old history are pending after a snapshot: a learner that receives one has "
-    "promised the epoch, and the promise became durable after all its appends",
-    "reports-of-what-is-gone": "the disk's report of an earlier write counts for the data that replaced it: a learner that "
-    "truncates or receives a snapshot has promised the epoch, which became durable after all its "
-    "appends, so no report is pending; none was in 230 histories",
-    "commit-seen-dropped": "a COMMIT between NEWLEADER and UPTODATE is dropped: UPTODATE follows on the same link, with the "
-    "zxid that is committed at that time",
-    "leader-serves-early": "a leader serves before it has applied its initial history: the epoch is established after that "
-    "history is on its disk, and commits it in the same step",
-    "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: a snapshot here is the state at exactly one zxid, so no transaction is applied twice",
-    "KAFKA-4229, 6517, 8532": "the handler of a session's end waits for the controller's loop: here it ends by cancellation",
-    "KAFKA-5642, 7299": "requests to the store and to brokers one after the other: only slow, not wrong; `bench controller` measures it",
-    "KAFKA-9866": "repeated elections of replicas that are not in sync: each is refused; the tests of balancing count them",
-    "KAFKA-14154": "a deposed controller replies to a leader that changes its ISR: leaders write their ISRs to the store themselves",
-    "KAFKA-1647, 948": "the high watermark of a partition without a leader is lost: no log is truncated to a high watermark, so it is only late",
-    "KAFKA-3427": "an error response is encoded in another version: the encoder receives the version of the request; the tests of the protocol cover each",
-    "KAFKA-15608, 20961": "leader epochs are lost when a log moves to another directory: logs do not move between directories",
-    "ZOOKEEPER-2355": "a follower that lost a part of a proposal continues: a broken link ends the following",
-    "older-state-shown": "a server that lags behind attaches a client: attaching is a transaction, and a server that has applied it does not lag",
+_BUGS: Final = files("harness.mutants").joinpath("bugs")
+_FILES: Final = (
+    "epochs", "synchronization", "broadcast", "membership", "storage", "drivers", "requests", "replies", "connections",
+    "limits", "controller", "brokers", "replication", "isr",
+)  # fmt: skip
+_VOTERS: Final = {
+    ("cores", "controller"): "3",
+    ("stack", "controller"): "3",
+    ("cores", "partitions"): "1",
+    ("stack", "partitions"): "3",
 }
+"""The sizes of ensembles if an entry names none, by world and machine; for the others 3 and 5."""
+
+
+def _lines(name: str) -> list[str]:
+    return [line for line in _BUGS.joinpath(name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def parse(lines: list[str]) -> Iterator[Mutant]:
+    starts = [place for place, line in enumerate(lines) if line[0] not in " @-+"]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        name, _, bug = lines[start].partition(": ")
+        settings: dict[str, str] = {}
+        edits: list[tuple[str, tuple[list[str], list[str]]]] = []
+        for line in lines[start + 1 : end]:
+            if line.startswith("  "):
+                settings |= {key: value for key, _, value in (each.partition("=") for each in line.strip().split("; "))}
+            elif line.startswith("@@ "):
+                edits.append((line[3:], ([], [])))
+            else:
+                edits[-1][1][line[0] == "+"].append(line[1:])
+        world, machine = settings.get("world", "cores"), settings.get("machine", "list")
+        voters = settings.get("voters", _VOTERS.get((world, machine), "3,5"))
+        yield Mutant(
+            name,
+            bug,
+            tuple(Edit(where, "\n".join(old), "\n".join(new)) for where, (old, new) in edits),
+            tuple(int(each) for each in voters.split(",")),
+            world,
+            machine,
+            settings.get("profile", ""),
+        )
+
+
+MUTANTS: Final = tuple(mutant for name in _FILES for mutant in parse(_lines(f"{name}.diff")))
+IMPOSSIBLE: Final = {name: why for name, _, why in (line.partition(": ") for line in _lines("impossible.txt"))}
 """Bugs that cannot be written down in this design, or that change nothing that anybody could see, and why."""
-
 BY_NAME: Final = {mutant.name: mutant for mutant in MUTANTS}
-assert len(BY_NAME) == len(MUTANTS)
-
-PROFILES: Final[dict[str, str]] = {
-    "old-leader-accepted": "stale-leader-messages",
-    "forgotten-promise-counted": "stale-leader-messages",
-    "barrier-without-proof": "deposed-leader-serves",
-    "barrier-by-old-pong": "deposed-leader-serves",
-    "leader-answers-unapplied": "slow-leader-disk",
-    "observer-synced-to-applied": "slow-leader-disk",
-    "removed-leader-stays": "leader-removed",
-    "membership-hidden-by-a-snapshot": "reconfig-in-snapshot",
-    "cut-change-stays-pending": "reconfig-truncated",
-    "replaced-change-stays-pending": "reconfig-replaced-by-snapshot",
-    "any-version-is-replaced": "rejoin-in-reconfig",
-    "let-in-by-what-it-was-sent": "rejoin-in-reconfig",
-    "counted-by-what-it-was-sent": "rejoin-in-reconfig",
-    "barrier-outlives-its-link": "link-replaced",
-    "half-of-the-groups": "hierarchical-quorums",
-    "groups-not-asked": "hierarchical-quorums",
-    "weights-not-counted": "hierarchical-quorums",
-    "epoch-saved-before-the-log": "power-loss-in-sync",
-    "beginnings-not-compared": "snapshot-interrupted",
-    "resumed-one-chunk-short": "snapshot-interrupted",
-    "found-is-synced": "crash-then-power-loss",
-    "torn-tail-is-damage": "torn-writes",
-    "truncation-not-synced": "power-loss-after-truncation",
-    "M31c": "log-rolls-in-snapshot",
-    "asked-again-at-once": "leader-crash-under-writes",
-    "carried-out-of-a-dead-link": "link-replaced-under-writes",
-    "fence-in-front-of-the-promised": "link-replaced-under-writes",
-    "syncs-end-with-their-leader": "syncs-across-election",
-    "end-takes-anothers": "ephemerals-at-close",
-    "deleted-by-its-own-list": "acls",
-    "list-of-yesterday": "acls",
-    "read-without-leave": "acls",
-    "told-without-leave": "acls",
-    "first-list-for-all": "acls",
-    "check-without-leave": "acls",
-    "container-goes-with-a-child": "containers-and-ttl",
-    "time-since-creation": "containers-and-ttl",
-    "written-and-gone": "containers-and-ttl",
-    "followers-stop-reaping": "containers-and-ttl",
-    "left-and-still-there": "containers-and-ttl",
-    "gone-before-it-was-used": "containers-and-ttl",
-    "for-ever-in-a-snapshot": "containers-and-ttl",
-    "soft-limits-refuse": "quotas",
-    "one-beyond-the-limit": "quotas",
-    "limits-not-for-data": "quotas",
-    "what-ends-is-counted-on": "quotas",
-    "limits-not-in-snapshots": "quotas",
-    "deposed-ends-sessions": "sessions-of-deposed-leader",
-    "ended-by-the-last-leader": "sessions-of-deposed-leader",
-    "old-end-takes-the-new": "half-open-connections",
-    "asked-again-after-a-snapshot": "clients-of-lagging-server",
-    "events-lost-in-a-snapshot": "clients-of-lagging-server",
-    "events-before-their-snapshot": "clients-of-lagging-server",
-    "moves-not-resumed": "controller-crash-in-reassignment",
-    "move-of-order-never-ends": "controller-crash-in-reassignment",
-    "order-not-remembered": "controller-crash-in-reassignment",
-    "growth-by-the-node": "topic-grows-in-reassignment",
-    "all-taken-for-one": "leads-again-before-timeout",
-    "old-controller-obeyed": "stale-controller-commands",
-    "reign-at-any-version": "controller-cut-off",
-    "anothers-election-taken": "election-reply-lost",
-    "link-outlives-a-life": "broker-restart-in-session",
-    "cut-records-remembered": "partition-leader-changes",
-    "flushed-though-cut": "partition-leader-changes",
-    "KAFKA-7128": "returning-replica",
-    "KAFKA-13091": "returning-replica",
-    "KIP-320": "returning-replica",
-    "diverging-counts": "returning-replica",
-    "KIP-279": "diverging-leader-epochs",
-    "epochs-outlive-records": "truncation-within-epoch",
-    "epoch-begins-again": "truncation-within-epoch",
-    "ends-alone-compared": "diverging-leader-epochs",
-    "durable-though-cut": "durable-truncation",
-    "old-is-old": "retention-by-size",
-    "old-by-its-first": "retention-by-age",
-    "answered-when-appended": "offset-commits",
-    "loaded-before-it-is-committed": "offset-commits",
-    "members-lose-positions": "offset-commits",
-    "former-members-commit": "offset-commits",
-    "cleaned-beyond-the-watermark": "offset-commits",
-    "earlier-reign-counts": "leader-command-missed",
-    "told-in-a-later-reign": "leads-again-before-timeout",
-    "cancelled-with-the-last": "reassignment-cancelled",
-    "cancelled-for-anybody": "reassignment-cancelled",
-    "news-narrow-the-isr": "isr-request-unanswered",
-    "former-life-let-in": "isr-request-delayed",
-    "older-generation-commits": "late-offset-commits",
-    "older-generation-dealt": "rebalance-before-assignment",
-    "former-bearer-of-a-name": "static-member-restart",
-    "half-deleted-led-anew": "controller-crash-in-deletion",
-    "arrival-of-yesterday": "replica-leaves-in-reassignment",
-    "read-past-what-is-open": "transactions",
-    "aborted-and-told-to-count": "transactions",
-    "former-bearer-writes": "transactions",
-    "aborted-positions-count": "transactions",
-    "positions-forgotten-at-the-end": "transactions",
-    "positions-shown-before-the-end": "transactions",
-    "unstable-told-as-stable": "transactions",
-    "flush-told-and-not-done": "broker-power-loss",
-    "uncommitted-shown": "isolated-partition-leader",
-    "groups-answered-for-unread": "coordinator-crashes",
-}
-"""Bugs whose situation random scripts seldom reach, and the profile of `harness.profiles` that leads to it."""
-assert not PROFILES.keys() - BY_NAME.keys()
+assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"
+PROFILES: Final = {mutant.name: mutant.profile for mutant in MUTANTS if mutant.profile}
+"""The profile of `harness.profiles` that leads to the bug's situation, where usual scripts seldom reach it."""

@@ -1,5 +1,5 @@
-"""The pipeline: runs fanned out, their rows stored, added up, and shown.
+"""Stored campaigns: run many seeds, store a row for each, analyse the rows, and write a report.
 
-Nothing else in this project adds runs up, and nothing outside of this package imports pyspark. Its modules that only
-run seeds and store rows do without: `schema`, `layout`, `rows`, `chunk`, `pool`.
+Nothing outside of this package imports pyspark. The modules that run seeds and store rows (`schema`, `layout`, `rows`,
+`chunk`, `campaign`) do not need it either.
 """

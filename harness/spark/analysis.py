@@ -1,4 +1,4 @@
-"""What an analysis found: small tables by name, as they are stored, shown and compared. To make one takes Spark."""
+"""The result of an analysis: small tables by name, as they are stored, shown and compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import field, frozen
 
-from harness.many import Plan
+from harness.run.plan import Plan
 from harness.spark.layout import Layout, appearing
 from harness.spark.schema import EVENTS, HISTORIES, RUNS, VERSION
 
@@ -18,17 +18,17 @@ Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
 POINTS: Final = 60
-"""Of the discovery curve."""
+"""The points of the discovery curve."""
 
 
 RECOVERED: Final = {"leader": "a quorum serves", "write": "a write is acknowledged", "sessions": "sessions are back"}
-"""What is interrupted by faults, and comes back."""
+"""What faults interrupt, and the words for its recovery."""
 
 MANY: Final = 3_000_000
 
 
 def is_small(layout: Layout) -> bool:
-    """Whether so little is stored that Spark had better not prepare itself for much."""
+    """Return whether few rows are stored, so that Spark need not be tuned for speed."""
     rows = 0
     for table in (EVENTS.name, HISTORIES.name, RUNS.name):
         for chunk in layout.chunks(table):
@@ -40,7 +40,7 @@ def is_small(layout: Layout) -> bool:
 
 
 class NoAnalysis(ValueError):
-    """There is none, or it is damaged or of another version. The message names the place."""
+    """There is no analysis, or it is damaged or of another version. The message names the place."""
 
 
 @frozen
@@ -50,7 +50,7 @@ class Analysis:
 
     @property
     def violated(self) -> bool:
-        """Did anything break a promise, fail, differ from itself, or come out otherwise when it was judged again?"""
+        """True if a run violated an invariant, failed, or differed when it ran or was checked again."""
         return bool(
             self.count("violated")
             or self.count("error")
@@ -60,7 +60,7 @@ class Analysis:
 
     @property
     def undecided(self) -> int:
-        """Runs that were given up, and stored histories of which a judge came to no end. They have not passed."""
+        """The number of undecided runs and stored histories. They have not passed."""
         histories = sum(row["histories"] for row in self.tables["verdicts"] if row["verdict"] == "undecided")
         return self.count("undecided") + int(histories)
 

@@ -1,4 +1,4 @@
-"""The analysis of a campaign: stage after stage, from its files to its tables, and what they mean."""
+"""Analyse a campaign: the stages from its files to its tables."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from harness.spark.chance import corrected
 from harness.spark.identity import code_hash
 from harness.spark.layout import Layout
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS
-from harness.spark.stages import again, clusters, discovery, odds, recheck, sums, validate
+from harness.spark.stages import clusters, discovery, odds, recheck, sums, validate
 from harness.spark.verdicts import VERBS, as_clients_saw_it, delivered_in_order
 
 SLICED: Final = 8
-"""So many kinds of failure are made smaller."""
+"""The most groups of failures of which one is shrunk."""
 TRIES: Final = 120
 NAMED_MAX: Final = 100
-"""So many of those that could not be decided are named."""
+"""The most undecided runs or histories that are named."""
 
 Told = Callable[[str], None]
 
 
 @frozen
 class Loaded:
-    """The rows of a campaign that are what they should be, and those that were put aside."""
+    """The valid rows of a campaign, and the rejected ones."""
 
     runs: DataFrame
     events: DataFrame
@@ -95,7 +95,7 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
         "messages": _rows(sums.messages(runs)),
         "probes": _rows(sums.probes(runs)),
         "verbs": _rows(sums.verbs(loaded.events)),
-        "again": _rows(again.compared(runs, loaded.repeats).orderBy("seed")),
+        "again": _rows(sums.compared(runs, loaded.repeats).orderBy("seed")),
     }
     kinds = discovery.kinds(runs).cache()
     tables |= {"curve": _rows(discovery.curve(kinds)), "unseen": _rows(discovery.unseen(kinds))}
@@ -120,7 +120,7 @@ def _clusters(runs: DataFrame, meta: dict[str, Any], sliced: int, diagrams: Path
     if most:
         slices = clusters.slices(groups, plan["world"], plan["mutant"], most, TRIES, diagrams)
     else:
-        slices = groups.sparkSession.createDataFrame([], clusters.SLICES)
+        slices = groups.sparkSession.createDataFrame([], clusters.SLICES.ddl)
     return _rows(clusters.clusters(groups, slices))
 
 

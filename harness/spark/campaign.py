@@ -1,12 +1,12 @@
-"""A whole campaign: what is left to do, who does it, how far it is, and when it ends early."""
+"""A stored campaign: the chunks to do, who runs them, the progress, and early ends."""
 
 from __future__ import annotations
 
 import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,27 +14,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import field, frozen
 
-from harness.many import Plan, workers
+from harness.run.plan import Plan
+from harness.run.runner import spread as run_in_processes
 from harness.spark.chunk import COUNTED, Done, Work, finish, is_repeated
 from harness.spark.identity import campaign_name, code_hash, config_hash, settings
 from harness.spark.layout import Chunk, Layout, left
 
 CHUNK: Final = 50
-"""Seeds of a task. What is lost when a task is killed is at most so many runs, and they are run again."""
+"""The seeds of a task. A killed task loses at most so many runs, which run again."""
 LOOK_S: Final = 0.5
 
 Finish = Callable[[Work, Chunk], Done]
 Seen = Callable[[Done], bool]
-"""Told what is finished so far; says whether it may go on."""
+"""Receives the progress; returns False to stop."""
 
 
 class Spread(Protocol):
     def __call__(self, work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
-        """Finish all chunks. `on` is called now and then; when it says no, no more are begun."""
+        """Finish all chunks. `on` is called now and then; if it returns False, no more chunks are started."""
 
 
 class Stopped(RuntimeError):
-    """A task could not go on, and so the campaign ended. What was finished is kept."""
+    """A task failed, so the campaign ended. Finished chunks stay."""
 
 
 @frozen
@@ -64,18 +65,18 @@ class Campaign:
         return made
 
     def done(self) -> Done:
-        """What is finished, also by others and before."""
+        """Return what is finished, also by other processes and earlier."""
         return Watch(self.layout, self.plan).look()
 
     def left(self) -> list[Chunk]:
-        """First what is new, then what is run once more."""
+        """Return the chunks to do: first those that never ran, then repeats."""
         plan, layout = self.plan, self.layout
         chunks = left(layout.chunks("runs"), plan.base, plan.runs, self.size)
         again = left(layout.chunks("repeats"), plan.base, plan.runs, 20 * self.size, again=True)
         return chunks + [chunk for chunk in again if any(map(is_repeated, range(chunk.first, chunk.end)))]
 
     def run(self, spread: Spread, seen: Seen = lambda _: True) -> Done:
-        """Until all is done or `seen` has seen enough. Raises `Stopped` when it could not be done."""
+        """Run until all is done or `seen` returns False. Raises `Stopped` if a task fails."""
         chunks = self.left()
         watch = Watch(self.layout, self.plan)
         if chunks:
@@ -86,7 +87,7 @@ class Campaign:
 
 
 class Watch:
-    """How far a campaign is, read from what is finished: it is right also for what another process did before."""
+    """The progress of a campaign, read from its files, so it includes the work of other processes."""
 
     def __init__(self, layout: Layout, plan: Plan) -> None:
         self._layout = layout
@@ -113,29 +114,24 @@ class Watch:
 
 
 def in_processes(jobs: int, finish: Finish = finish) -> Spread:
-    """A pool on this machine, without a JVM: for small campaigns. What it stores is the same."""
+    """Use processes of this machine, without a JVM: for small campaigns. What is stored is the same."""
 
     def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
-        with workers(jobs) as pool:
-            waiting = list(reversed(chunks))
-            running: set[Future[Done]] = set()
-            while (waiting or running) and on():
-                while waiting and len(running) < 2 * jobs:
-                    running.add(pool.submit(finish, work, waiting.pop()))
-                done, running = wait(running, LOOK_S, FIRST_COMPLETED)
-                for future in done:
-                    try:
-                        future.result()
-                    except Exception as error:
-                        pool.shutdown(cancel_futures=True)
-                        raise Stopped(f"{type(error).__name__}: {error}") from error
-            pool.shutdown(cancel_futures=True)
+        if not on():
+            return
+        with closing(run_in_processes(partial(finish, work), chunks, jobs)) as results:
+            try:
+                for _ in results:
+                    if not on():
+                        return
+            except Exception as error:
+                raise Stopped(f"{type(error).__name__}: {error}") from error
 
     return spread
 
 
 def in_spark(spark: Any, finish: Finish = finish) -> Spread:
-    """One task for each chunk, on whatever executors there are. They must see the directory under the same path."""
+    """Use one task of Spark for each chunk. All executors must see the directory under the same path."""
 
     def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
         chunks = tuple(chunks)
@@ -167,7 +163,7 @@ def in_spark(spark: Any, finish: Finish = finish) -> Spread:
                     context.cancelJobGroup("campaign")
                 thread.join(LOOK_S)
         except BaseException:
-            with suppress(Exception):  # a JVM that was told to end, too, hears no more
+            with suppress(Exception):  # the JVM may have received the signal, too
                 context.cancelJobGroup("campaign")
             raise
         if failed and not cancelled:
@@ -177,7 +173,7 @@ def in_spark(spark: Any, finish: Finish = finish) -> Spread:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong in a task, out of the pages that Spark says about it."""
+    """Return the line with the cause of a failed task from the pages of Spark's error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith(("harness.", "OSError", "MemoryError", "pyarrow.lib.")) or "No space left" in line:

@@ -1,4 +1,4 @@
-"""How likely is it that a fault has nothing to do with a failure, when as many pairs were looked at as there are?
+"""The chance that a fault has nothing to do with a failure, corrected for the number of pairs that are compared.
 
 Of forty pairs that are all chance, two lie outside their 95 % intervals. Holm's correction keeps the chance that even
 one of all is taken for more at 5 %, however they depend on each other: the least likely of m pairs counts m times, the
@@ -19,12 +19,12 @@ HARDLY: Final = 0.05
 
 
 def two_sided(z: float) -> float:
-    """Chance alone is at least as far from the middle, on either side."""
+    """Return the probability of a deviation at least as large, on either side."""
     return math.erfc(abs(z) / math.sqrt(2))
 
 
 def holm(alone: Sequence[float]) -> list[float]:
-    """Of each by itself, what it is among all."""
+    """Correct the p-values of single pairs for their number."""
     among = [0.0] * len(alone)
     least = 0.0
     for nth, place in enumerate(sorted(range(len(alone)), key=lambda place: alone[place])):
@@ -34,7 +34,7 @@ def holm(alone: Sequence[float]) -> list[float]:
 
 
 def corrected(odds: Rows) -> list[dict[str, Any]]:
-    """With `chance` of each pair, from its ratio and its interval."""
+    """Add the `chance` of each pair, from its ratio and its interval."""
     alone = []
     for row in odds:
         error = (math.log(row["high"]) - math.log(row["low"])) / (2 * Z)

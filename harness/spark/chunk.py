@@ -1,7 +1,4 @@
-"""One task: run a few seeds, judge them, and put their rows on the disk. What it has finished stays finished.
-
-The same function is called by Spark's executors and by a pool of processes, and it needs neither.
-"""
+"""A task: run a few seeds and store their rows, in an executor of Spark or in a process of this machine."""
 
 from __future__ import annotations
 
@@ -9,54 +6,50 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
 from harness.faults import Script
-from harness.many import Plan
-from harness.mutants.edit import planted
-from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.run.plan import Plan
+from harness.run.runner import timed, with_bug
+from harness.run.worlds import world_for
 from harness.spark.identity import code_hash, share
 from harness.spark.layout import Chunk, Layout, appearing
 from harness.spark.rows import Row, act_rows, error_row, history_rows, run_row
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, Table
-from harness.watchdog import watchdog
-from harness.worlds import World, world_for
-
-SECONDS_MAX: Final = 60.0
-"""Of processor time. A run that needs more is broken off, and fails."""
+from harness.worlds import World
 
 REPEATED: Final = 100
-"""One in so many seeds is run twice, by two tasks, and compared."""
+"""One in so many seeds is run twice, by two tasks, and the results are compared."""
 
 
 class OtherCode(RuntimeError):
-    """This process would run other code than the one that began the campaign."""
+    """The code of this process differs from the code that began the campaign."""
 
 
 @frozen
 class Work:
-    """All that a task must know besides its seeds."""
+    """The input of a task besides its seeds."""
 
     plan: Plan
     layout: Layout
     code: str
     """The hash of the code that is to run."""
     sample: int = 100
-    """Of one in so many runs that hold all acts are stored, too; 0: of none."""
+    """All events of one in so many valid runs are stored; 0: of none."""
     stop_after: int = 0
     """A task ends after this number of failures and stores the seeds so far; 0: never."""
 
 
 @frozen
 class Done:
-    """What came of a chunk, for whoever shows how far it is. The rows are on the disk."""
+    """The numbers of one or more chunks."""
 
     runs: int = 0
     violated: int = 0
@@ -67,18 +60,11 @@ class Done:
     core_seconds: float = 0.0
 
     def __add__(self, other: Done) -> Done:
-        return Done(
-            self.runs + other.runs,
-            self.violated + other.violated,
-            self.undecided + other.undecided,
-            self.errors + other.errors,
-            self.stored + other.stored,
-            self.core_seconds + other.core_seconds,
-        )
+        return Done(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Done)))
 
 
 COUNTED: Final = ("violated", "undecided", "errors", "stored", "core_seconds")
-"""What a file of runs says of itself, so that nobody has to read its rows to know how far a campaign is."""
+"""The numbers in the metadata of a file of runs: the progress is known without reading rows."""
 
 
 def is_repeated(seed: int) -> bool:
@@ -89,9 +75,7 @@ def finish(work: Work, chunk: Chunk) -> Done:
     """Run the chunk and store it."""
     if code_hash() != work.code:
         raise OtherCode(f"the sources here have the hash {code_hash()}, and the campaign was begun with {work.code}")
-    with ExitStack() as stack:
-        if work.plan.mutant is not None:
-            stack.enter_context(planted(BY_NAME[work.plan.mutant].edits))
+    with with_bug(work.plan.mutant):
         return _repeat(work, chunk) if chunk.again else _first(work, chunk)
 
 
@@ -122,7 +106,7 @@ def _first(work: Work, chunk: Chunk) -> Done:
         sum(row["stored"] for row in rows),
         sum(row["core_seconds"] for row in rows),
     )
-    # What is stored of a run may be there without the run, and is then written again; never the other way round.
+    # Events may be stored without their run, and are then written again; never the other way round.
     counted = {name: str(getattr(done, name)) for name in COUNTED}
     ended = evolve(chunk, end=chunk.first + len(rows))
     with _storing(RUNS, layout.table("runs") / ended.name, **counted) as runs:
@@ -144,7 +128,7 @@ def _repeat(work: Work, chunk: Chunk) -> Done:
 
 
 def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
-    """Its row; and with a trace what became of it, if that is to be stored. A failure is run once more to have one."""
+    """Return the row, and the outcome with its trace if it is to be stored. A failure runs again to get a trace."""
     plan = work.plan
     where = world_for(plan.machine, plan.world)
     script = where.playable(plan.script(seed - plan.base)).script
@@ -164,11 +148,10 @@ def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
 def _timed(where: World, script: Script, *, trace: bool) -> tuple[Outcome | None, Row]:
     began = time.process_time()
     try:
-        with watchdog(SECONDS_MAX):
-            outcome = where.run(script, trace=trace)
-    except Exception as error:  # one run that cannot be judged must not take the others with it
+        outcome, core_seconds = timed(where.run, script, trace=trace)
+    except Exception as error:  # the other runs of the chunk go on
         return None, error_row(script, error, world=where.name, core_seconds=time.process_time() - began)
-    return outcome, run_row(outcome, world=where.name, core_seconds=time.process_time() - began)
+    return outcome, run_row(outcome, world=where.name, core_seconds=core_seconds)
 
 
 # -- storing -------------------------------------------------------------------------------------------

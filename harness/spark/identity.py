@@ -1,4 +1,4 @@
-"""What a run depends on besides its seed: the code, and how seeds become scripts. Each has a hash."""
+"""Hashes of what a run depends on besides its seed: the code, and the settings of the plan."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 
 import attrs
 
-from harness.many import Plan
+from harness.run.plan import Plan
 from harness.spark.schema import VERSION
 
 PACKAGES: Final = ("harness", "zab", "kraft_controller", "replica")
-"""All that a run may run. They also travel to executors elsewhere."""
+"""The packages that a run uses. Executors on other machines receive them."""
 NOT_THE_RUN: Final = ("harness/cli", "harness/spark", "harness/report")
-"""What only starts runs and adds them up does not make them others. What makes rows of them counts by the version."""
+"""Folders that do not affect the result of a run. A change of the rows changes the version of the schema."""
 
 
 def _digest(words: list[bytes]) -> str:
@@ -29,7 +29,7 @@ def _digest(words: list[bytes]) -> str:
 
 @cache
 def code_hash() -> str:
-    """Of the sources that this process runs, also out of an archive that was shipped to it."""
+    """Return the hash of the sources that this process runs, also from an archive."""
     words: list[bytes] = []
     for package in PACKAGES:
         _read(files(package), package, words)
@@ -43,12 +43,12 @@ def _read(folder: Traversable, path: str, words: list[bytes]) -> None:
         here = f"{path}/{each.name}"
         if each.is_dir():
             _read(each, here, words)
-        elif each.name.endswith(".py"):
+        elif each.name.endswith((".py", ".diff")):
             words += [here.encode(), each.read_bytes()]
 
 
 def settings(plan: Plan) -> dict[str, object]:
-    """What of a plan decides what the run of a seed is; which seeds are run does not."""
+    """Return the part of a plan that decides the run of a seed."""
     return attrs.asdict(plan, filter=lambda attribute, _: attribute.name not in ("runs", "base"))
 
 
@@ -61,5 +61,5 @@ def campaign_name(plan: Plan) -> str:
 
 
 def share(seed: int, what: str, parts: int) -> int:
-    """In which of so many equal parts a seed falls: the same for everybody, and independent for each `what`."""
+    """Return the part, of so many equal ones, into which a seed falls; independent for each `what`."""
     return int.from_bytes(blake2b(f"{what}/{seed}".encode(), digest_size=8).digest()) % parts

@@ -1,4 +1,4 @@
-"""A campaign's directory: what lies where, what is finished, and how something is finished all at once or not at all.
+"""The directory of a campaign: the places of its files, and how a file appears complete or not at all.
 
     DIR/campaign=<world>-<settings>-<code>/
         meta.json                             what it is: plan, hashes, versions
@@ -8,9 +8,8 @@
         repeats/seeds-<from>-<to>.parquet     those of them that were run once more
         analysis/                             what `analyze` makes of it, and may make again
 
-A file appears under its name when all of it is on the disk. Its name says which seeds are in it, so whoever begins
-again knows what is left to do from a look at names. A file that was begun has a name with a dot in front; nobody
-reads it.
+A file gets its name when all of it is on the disk. Its name contains its seeds, so a restart knows from names what is
+left to do. An unfinished file has a name with a dot in front, and is never read.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ _NAME: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 
 
 class LayoutError(ValueError):
-    """This is no campaign, or not one of this version. The message names the place."""
+    """There is no campaign, or one of another version. The message names the place."""
 
 
 @frozen
 class Chunk:
-    """Seeds from `first` up to and without `end`: what one task runs and one file holds."""
+    """The seeds of one task and of one file: from `first` up to, not including, `end`."""
 
     first: int
     end: int
     again: bool = False
-    """Not for the first time, and only the few that are compared."""
+    """True for repeats, of only the few seeds that are compared."""
 
     @property
     def name(self) -> str:
@@ -76,7 +75,7 @@ class Layout:
         return self.root / name
 
     def chunks(self, table: str) -> Iterator[Chunk]:
-        """What of a table is finished."""
+        """Return the finished chunks of a table."""
         folder = self.table(table)
         if folder.is_dir():
             for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
@@ -84,10 +83,10 @@ class Layout:
                 if found:
                     yield Chunk(int(found[1]), int(found[2]), table == "repeats")
 
-    # -- what it is ------------------------------------------------------------------------------------
+    # -- meta.json -------------------------------------------------------------------------------------
 
     def begin(self, meta: dict[str, object]) -> None:
-        """Make it, or find it. What is there already stays."""
+        """Create the directory if it does not exist; keep everything in it."""
         for name in ("runs", "events", "histories", "repeats"):
             self.table(name).mkdir(parents=True, exist_ok=True)
         path = self.root / "meta.json"
@@ -111,7 +110,7 @@ class Layout:
 
 
 def find(folder: Path, name: str | None = None) -> Layout:
-    """The campaign in this directory, or the one that it is. Of several, the one that is named."""
+    """Return the campaign in this folder, or that is this folder; of several, the one with this name."""
     if folder.name.startswith(PREFIX):
         return Layout(folder)
     if not folder.is_dir():
@@ -127,11 +126,11 @@ def find(folder: Path, name: str | None = None) -> Layout:
     return Layout(there[0])
 
 
-# -- what is left to do --------------------------------------------------------------------------------
+# -- chunks to do --------------------------------------------------------------------------------------
 
 
 def left(done: Iterable[Chunk], base: int, runs: int, size: int, *, again: bool = False) -> list[Chunk]:
-    """The chunks that `base` and the seeds after it still need. They begin at multiples of `size`, where they can."""
+    """Return the chunks of the seeds that are not done. They begin at multiples of `size` if they can."""
     covered = sorted((chunk.first, chunk.end) for chunk in done)
     chunks: list[Chunk] = []
     at, end = base, base + runs
@@ -144,14 +143,14 @@ def left(done: Iterable[Chunk], base: int, runs: int, size: int, *, again: bool 
     return chunks
 
 
-# -- all at once ---------------------------------------------------------------------------------------
+# -- atomic files ---------------------------------------------------------------------------------------
 
 
 @contextmanager
 def appearing(path: Path, sync: Callable[[int], None] = os.fsync) -> Iterator[Path]:
-    """A file to be written beside `path`. It takes that name when the block ends well, and it is on the disk by then.
+    """Yield a draft beside `path`. If the block succeeds, sync it and rename it to `path`.
 
-    Several may do so at once: each has a draft of its own, and the last one stays. They would write the same.
+    Several processes may do so at once: each has its own draft, and all write the same.
     """
     begun = f".{path.name}.{socket.gethostname()}."
     draft = path.parent / f"{begun}{os.getpid()}"
@@ -175,7 +174,7 @@ def appearing(path: Path, sync: Callable[[int], None] = os.fsync) -> Iterator[Pa
 
 
 def _forget(folder: Path, begun: str) -> None:
-    """What processes of this machine began under this name and never finished, because they were killed."""
+    """Remove drafts of processes of this machine that were killed."""
     for left_over in folder.glob(f"{begun}*"):
         number = left_over.name.removeprefix(begun)
         if number.isdecimal() and int(number) != os.getpid() and not _runs(int(number)):
@@ -187,6 +186,6 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # of another user
         return True
     return True

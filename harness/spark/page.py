@@ -173,7 +173,7 @@ def _failures(made: Analysis, folder: Path) -> str:
     lines = []
     for row in made.tables["clusters"][:LINES_MAX]:
         links = " ".join(_seed(seed, folder) for seed in row["seeds"])
-        rerun = made.plan.rerun(row["seed"], row["voters"])
+        rerun = made.plan.replay_line(row["seed"], row["voters"])
         lines.append(
             f'<tr><td class="n">{row["failures"]:,}</td><td><strong>{escape(row["promise"])}</strong><br>'
             f"{escape(row['what'][:400])}<br><code>{escape(rerun)}</code></td>"

@@ -1,4 +1,4 @@
-"""The plots of a report, as SVG that stands in the page: text stays text, and the same numbers give the same bytes."""
+"""The plots of a report, as SVG inside the page. The same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _plot(width: float, height: float) -> Iterator[tuple[Plot, Axes]]:
 
 
 def strikes(rows: Rows) -> str:
-    """How often each kind struck in each phase; in red, in how many runs that failed."""
+    """Draw how often each kind struck in each phase; in red, in how many failed runs."""
     kinds = sorted({row["kind"] for row in rows})
     phases = [phase for phase in PHASES if any(row["phase"] == phase for row in rows)]
     phases += sorted({row["phase"] for row in rows} - set(PHASES))
@@ -108,7 +108,7 @@ def strikes(rows: Rows) -> str:
 
 
 def outages(rows: Rows) -> str:
-    """From the median to the 99th percentile, for each kind of fault."""
+    """Draw the median to the 99th percentile for each kind of fault."""
     rows = sorted(rows, key=lambda row: (row["p50"], row["kind"]))
     if not rows:
         return ""
@@ -128,7 +128,7 @@ def outages(rows: Rows) -> str:
 
 
 def discovery(curve: Rows, runs: int, points: int) -> str:
-    """How many kinds of runs had been seen after so many runs."""
+    """Draw the number of kinds of runs by the number of runs."""
     new = [0] * points
     for row in curve:
         new[min(row["place"], points - 1)] = row["new"]
@@ -147,15 +147,15 @@ def discovery(curve: Rows, runs: int, points: int) -> str:
 
 
 def _of(row: Mapping[str, Any]) -> str:
-    """How many failures a ratio is from: with few of them it says little."""
+    """Return the number of failures behind a ratio."""
     with_it, without = row["failed_with"], row["failed_without"]
     return f"{with_it} of {with_it + without}"
 
 
 def odds(rows: Rows, most: int = 24) -> str:
-    """Each fault's odds ratio with its interval, on a scale on which twice and half are equally far from 1.
+    """Draw the odds ratio of each fault with its interval, on a logarithmic scale.
 
-    Red is what is hardly chance among all of them, also those for which there is no room.
+    Red: hardly chance among all pairs, including those that are not drawn.
     """
     pairs = len(rows)
     rows = sorted(rows, key=lambda row: row["odds_ratio"])[-most:]

@@ -1,4 +1,4 @@
-"""From what became of a run to the rows that are stored of it."""
+"""From the outcome of a run to its rows."""
 
 from __future__ import annotations
 
@@ -17,73 +17,52 @@ from harness.history_rows import to_rows
 from harness.outcome import Outcome
 from harness.probes import OF_PARTITIONS, PREFIX
 from harness.scripts import to_json
+from harness.spark.schema import RunRow, Small
 from harness.trace import Trace, brief
 
 Row = dict[str, Any]
 
 MEASURED: Final = ("result_hash", "core_seconds", "trace_hash", "stored", "script")
-"""What may differ between two equal runs: how long they took, and how much was written down of them."""
+"""The columns in which equal runs may differ."""
+_SAME: Final = (
+    "promise", "what", "at_ms", "strikes", "outages", "recoveries", "recovered_ms", "events", "simulated_ms",
+    "committed", "acknowledged", "elections", "messages",
+)  # fmt: skip
+"""The columns that are attributes of the outcome."""
 
 
-def run_row(outcome: Outcome, *, world: str, core_seconds: float, stored: int = 0) -> Row:
-    script = outcome.script
+def run_row(outcome: Outcome, *, world: str, core_seconds: float) -> Row:
     counts = dict(outcome.counts)
-    row = _blank(script, world)
-    row |= {
-        "outcome": "held" if outcome.held else "undecided" if outcome.undecided else "violated",
-        "promise": outcome.promise,
-        "what": outcome.what,
-        "at_ms": outcome.at_ms,
-        "strikes": [asdict(strike) for strike in outcome.strikes],
-        "outages": [asdict(outage) for outage in outcome.outages],
-        "recoveries": [asdict(recovery) for recovery in outcome.recoveries],
-        "recovered_ms": outcome.recovered_ms,
-        "events": outcome.events,
-        "simulated_ms": outcome.simulated_ms,
-        "committed": outcome.committed,
-        "acknowledged": outcome.acknowledged,
-        "elections": outcome.elections,
-        "messages": outcome.messages,
-        "counts": counts,
-        "behaviour": behaviour(_situations(script, counts), outcome.elections, len(outcome.outages)),
-    }
-    return _finished(row, script, outcome.trace, core_seconds, stored)
+    kind = behaviour(_situations(outcome.script, counts), outcome.elections, len(outcome.outages))
+    values = {name: getattr(outcome, name) for name in _SAME} | {"counts": counts, "behaviour": kind}
+    state = "held" if outcome.held else "undecided" if outcome.undecided else "violated"
+    return _row(outcome.script, world, state, core_seconds, outcome.trace, **values)
 
 
 def error_row(script: Script, error: BaseException, *, world: str, core_seconds: float) -> Row:
-    """The harness itself failed: what it said, and where."""
-    row = _blank(script, world)
-    row |= {"outcome": "error", "what": described(error)}
-    return _finished(row, script, None, core_seconds, 0)
+    """Return the row of a run in which the harness itself failed."""
+    return _row(script, world, "error", core_seconds, None, what=described(error))
 
 
-def _blank(script: Script, world: str) -> Row:
-    zeros = ("at_ms", "recovered_ms", "events", "simulated_ms", "committed", "acknowledged", "elections", "messages")
-    return {
-        "seed": script.seed,
-        "world": world,
-        "machine": script.machine,
-        "voters": script.voters,
-        "observers": script.observers,
-        "promise": None,
-        **dict.fromkeys(zeros, 0),
-        "faults": dict(sorted(Counter(type(fault).__name__ for fault in script.faults).items())),
-        "strikes": [],
-        "outages": [],
-        "recoveries": [],
-        "operations": len(script.ops),
-        "counts": {},
-        "behaviour": "",
-    }
-
-
-def _finished(row: Row, script: Script, trace: Trace | None, core_seconds: float, stored: int) -> Row:
-    row["result_hash"] = result_hash(row)
-    row["trace_hash"] = None if trace is None else trace.hash()
-    row["stored"] = stored
-    row["script"] = None if row["outcome"] == "held" else json.dumps(to_json(script))
-    row["core_seconds"] = core_seconds
-    return row
+def _row(script: Script, world: str, outcome: str, core_seconds: float, trace: Trace | None, **values: Any) -> Row:
+    row = asdict(
+        RunRow(
+            seed=script.seed,
+            world=world,
+            machine=script.machine,
+            voters=Small(script.voters),
+            observers=Small(script.observers),
+            outcome=outcome,
+            faults=dict(sorted(Counter(type(fault).__name__ for fault in script.faults).items())),
+            operations=len(script.ops),
+            trace_hash=None if trace is None else trace.hash(),
+            script=None if outcome == "held" else json.dumps(to_json(script)),
+            core_seconds=core_seconds,
+            **values,
+        ),
+        value_serializer=lambda _, __, value: list(value) if isinstance(value, tuple) else value,
+    )
+    return row | {"result_hash": result_hash(row)}
 
 
 def result_hash(row: Row) -> str:
@@ -92,19 +71,14 @@ def result_hash(row: Row) -> str:
 
 
 def _situations(script: Script, counts: dict[str, int]) -> dict[str, int]:
-    """Those that must occur in a campaign. Which faults hit is the script's doing, and with all that is counted
-    besides no two runs would be alike.
-    """
+    """Return the coverage probes: with all that is counted besides, no two runs would be alike."""
     names = {probe.name for probe in OF_PARTITIONS} if script.machine == "partitions" else None
-    points = {name: times for name, times in counts.items() if name.startswith(PREFIX)}
-    return {name: times for name, times in points.items() if names is None or name.removeprefix(PREFIX) in names}
+    probes = {name: times for name, times in counts.items() if name.startswith(PREFIX)}
+    return {name: times for name, times in probes.items() if names is None or name.removeprefix(PREFIX) in names}
 
 
 def behaviour(counts: dict[str, int], elections: int, outages: int) -> str:
-    """Which situations there were at all, and roughly how often somebody else led and nobody served.
-
-    Two runs with the same word for it are of one kind: the discovery curve counts kinds.
-    """
+    """Return the kind of a run: its situations, and roughly the numbers of elections and outages."""
     seen = blake2b("/".join(sorted(counts)).encode(), digest_size=6).hexdigest()
     return f"{seen} {elections.bit_length()} {outages.bit_length()}"
 

@@ -1,57 +1,115 @@
-"""The tables as data: which columns a row has, of which type, and what they mean. Readers and writers ask here."""
+"""The stored tables. Their columns, for Parquet and for Spark, are derived from the attrs classes of their rows."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, NewType, get_args, get_origin, get_type_hints
 
+import attrs
 import pyarrow as pa
-from attrs import frozen
+from attrs import field, frozen
 
+from harness.availability import Outage, Strike
 from harness.history_rows import COLUMNS
+from harness.outcome import Recovery
 
 VERSION: Final = 2
-"""Of all tables. It stands in every file; a file of another version is not read as if it were of this one."""
+"""The version of all tables. It is written into each file, and a file of another version is refused."""
 
 OUTCOMES: Final = ("held", "violated", "undecided", "error")
-"""error: the harness itself failed, and says how. It is a row like any other, and never counts as held."""
+"""error: the harness itself failed. It is a row like any other, and never counts as held."""
 
-_STRIKES: Final = "array<struct<kind:string,phase:string,times:bigint>>"
-_OUTAGES: Final = "array<struct<at_ms:bigint,took_ms:bigint,after:string>>"
-_RECOVERIES: Final = "array<struct<kind:string,at_ms:bigint,leader_ms:bigint,write_ms:bigint,sessions_ms:bigint>>"
-_COUNTS: Final = "map<string,bigint>"
+Small = NewType("Small", int)
+"""A number of 32 bits; others have 64."""
+_SCALARS: Final[dict[Any, tuple[str, Any]]] = {
+    int: ("bigint", pa.int64()),
+    Small: ("int", pa.int32()),
+    float: ("double", pa.float64()),
+    str: ("string", pa.string()),
+}
 
-_STRUCTS: Final[dict[str, Any]] = {
-    _STRIKES: pa.struct([("kind", pa.string()), ("phase", pa.string()), ("times", pa.int64())]),
-    _OUTAGES: pa.struct([("at_ms", pa.int64()), ("took_ms", pa.int64()), ("after", pa.string())]),
-    _RECOVERIES: pa.struct(
-        [("kind", pa.string()), *((name, pa.int64()) for name in ("at_ms", "leader_ms", "write_ms", "sessions_ms"))]
-    ),
-}
-_ARROW: Final[dict[str, Any]] = {
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-    _COUNTS: pa.map_(pa.string(), pa.int64()),
-    **{ddl: pa.list_(struct) for ddl, struct in _STRUCTS.items()},
-}
+
+@frozen(kw_only=True)
+class RunRow:
+    """A run. Equal runs have equal values, except for those after `result_hash`."""
+
+    seed: int
+    world: str
+    machine: str
+    voters: Small
+    observers: Small
+    outcome: str
+    promise: str | None = None
+    """The invariant that was violated."""
+    what: str = ""
+    """The violation, the error, or the cost of an undecided run."""
+    at_ms: int = 0
+    faults: dict[str, int]
+    """The faults of the script, by kind."""
+    strikes: tuple[Strike, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    recoveries: tuple[Recovery, ...] = ()
+    recovered_ms: int = 0
+    """From the end of all faults to equal servers."""
+    events: int = 0
+    simulated_ms: int = 0
+    committed: int = 0
+    acknowledged: int = 0
+    elections: int = 0
+    """Epochs that were established."""
+    messages: int = 0
+    operations: int
+    counts: dict[str, int] = field(factory=dict)
+    """How often each situation occurred."""
+    behaviour: str = ""
+    """The kind of the run, for counting kinds."""
+    result_hash: str = ""
+    trace_hash: str | None = None
+    """The hash of every event, if they were recorded."""
+    stored: int = 0
+    """The number of its rows in the tables of events and of histories."""
+    script: str | None = None
+    """As JSON, of runs that did not hold."""
+    core_seconds: float = 0.0
+
+
+@frozen
+class EventRow:
+    """An event at a server, of an invalid run or of one in the sample."""
+
+    seed: int
+    number: Small
+    at_us: int
+    server: Small
+    verb: str
+    other: Small
+    """The other server that it concerned; 0: none."""
+    what: str
+
+
+@frozen
+class RepeatRow:
+    """The result of a run that another task repeated."""
+
+    seed: int
+    result_hash: str
+    trace_hash: str | None
+    core_seconds: float
 
 
 @frozen
 class Column:
     name: str
     kind: str
-    """As Spark writes it."""
-    about: str
+    """Its type in Spark's language."""
+    arrow: Any
     needed: bool = True
-    """Whether a row without it is a bad one."""
+    """True if a row without it is a bad one."""
 
 
 @frozen
 class Table:
     name: str
-    about: str
     columns: tuple[Column, ...]
 
     @property
@@ -59,85 +117,39 @@ class Table:
         return ", ".join(f"`{column.name}` {column.kind}" for column in self.columns)
 
     def arrow(self, **metadata: str) -> Any:
-        """Its schema, with this version and whatever else is to be found in a file without reading its rows."""
-        fields = [pa.field(column.name, _ARROW[column.kind]) for column in self.columns]
+        """Return the schema, with the version and whatever else is read from a file without reading its rows."""
+        fields = [pa.field(column.name, column.arrow) for column in self.columns]
         return pa.schema(fields, {"version": str(VERSION), "table": self.name, **metadata})
 
 
-RUNS: Final = Table(
-    "runs",
-    "one row for each run",
-    (
-        Column("seed", "bigint", "the run is drawn from it"),
-        Column("world", "string", "where it was run"),
-        Column("machine", "string", "what was replicated"),
-        Column("voters", "int", ""),
-        Column("observers", "int", ""),
-        Column("outcome", "string", "held, violated, undecided or error"),
-        Column("promise", "string", "the promise that was broken", needed=False),
-        Column("what", "string", "how it was broken, what the error was, or what it cost not to decide"),
-        Column("at_ms", "bigint", "virtual time at its end"),
-        Column("faults", _COUNTS, "how many faults of each kind its script has"),
-        Column(
-            "strikes", _STRIKES, "the faults that struck, and the phase of the ensemble, or of brokers, at that moment"
-        ),
-        Column("outages", _OUTAGES, "when nobody served, for how long, and the last fault before"),
-        Column(
-            "recoveries",
-            _RECOVERIES,
-            "each fault, when it was over, and how long it then took until a quorum served, a write was acknowledged,"
-            " and clients had their sessions and watches again; null: nothing had been interrupted, or it never came",
-        ),
-        Column("recovered_ms", "bigint", "from the healing of everything to equal servers"),
-        Column("events", "bigint", "turns of the simulation"),
-        Column("simulated_ms", "bigint", ""),
-        Column("committed", "bigint", "transactions"),
-        Column("acknowledged", "bigint", "transactions that a client was told of"),
-        Column("elections", "bigint", "epochs that were established"),
-        Column("messages", "bigint", "words that left a server for another"),
-        Column("operations", "bigint", "what the script has clients do"),
-        Column("counts", _COUNTS, "how often each situation occurred"),
-        Column("behaviour", "string", "what kind of run it was, for counting kinds"),
-        Column("result_hash", "string", "of everything above: equal for equal runs"),
-        Column("trace_hash", "string", "of every act; of runs whose acts were recorded", needed=False),
-        Column("stored", "bigint", "how many rows of it the tables of events and of histories have"),
-        Column("script", "string", "as JSON; of runs that did not hold", needed=False),
-        Column("core_seconds", "double", "processor time it took to simulate and to check"),
-    ),
-)
-EVENTS: Final = Table(
-    "events",
-    "what servers did in the failures, and in a sample of the others",
-    (
-        Column("seed", "bigint", "of the run"),
-        Column("number", "int", "its place in the run"),
-        Column("at_us", "bigint", "virtual time"),
-        Column("server", "int", "who did it"),
-        Column("verb", "string", "what it did"),
-        Column("other", "int", "which other server was concerned; 0: none"),
-        Column("what", "string", "with what, in a few words"),
-    ),
-)
+def _types(annotation: Any) -> tuple[str, Any]:
+    """Return the type of a field for Spark and for Arrow."""
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if get_origin(annotation) is UnionType:
+        return _types(next(each for each in get_args(annotation) if each is not NoneType))
+    if get_origin(annotation) is dict:
+        return "map<string,bigint>", pa.map_(pa.string(), pa.int64())
+    parts = [(column.name, column.kind, column.arrow) for column in columns_of(get_args(annotation)[0])]
+    struct = ",".join(f"{name}:{kind}" for name, kind, _ in parts)
+    return f"array<struct<{struct}>>", pa.list_(pa.struct([(name, arrow) for name, _, arrow in parts]))
+
+
+def columns_of(row: type) -> tuple[Column, ...]:
+    hints = get_type_hints(row)
+    names = [each.name for each in attrs.fields(row)]
+    return tuple(Column(name, *_types(hints[name]), NoneType not in get_args(hints[name])) for name in names)
+
+
+RUNS: Final = Table("runs", columns_of(RunRow))
+EVENTS: Final = Table("events", columns_of(EventRow))
 HISTORIES: Final = Table(
     "histories",
-    "what clients saw and what the servers decided, of the same runs: the rows of `harness.history_rows`",
     (
-        Column("seed", "bigint", "of the run"),
-        *(
-            Column(name, {int: "bigint", str: "string"}[kind], "", needed=not may_be_missing)
-            for name, (kind, may_be_missing) in COLUMNS.items()
-            if name != "run"
-        ),
+        Column("seed", *_types(int)),
+        *(Column(name, *_types(kind), not missing) for name, (kind, missing) in COLUMNS.items() if name != "run"),
     ),
 )
-REPEATS: Final = Table(
-    "repeats",
-    "runs that were done once more, by another task",
-    (
-        Column("seed", "bigint", "of the run"),
-        Column("result_hash", "string", "what it should be is in the table of runs"),
-        Column("trace_hash", "string", "likewise", needed=False),
-        Column("core_seconds", "double", ""),
-    ),
-)
+"""What clients saw and what the servers decided: the rows of `harness.history_rows`."""
+REPEATS: Final = Table("repeats", columns_of(RepeatRow))
 STORED: Final = (RUNS, EVENTS, HISTORIES, REPEATS)

@@ -1,4 +1,4 @@
-"""Spark, as this pipeline wants it: everything on this machine unless said otherwise, and nothing left to chance."""
+"""A Spark session with the settings of this pipeline. Without another master, everything runs on this machine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from harness.spark.identity import PACKAGES
 
 ROOT: Final = Path(harness.__file__).resolve().parents[1]
 HASH_SEED: Final = "0"
-"""No result depends on it. Should one do so by mistake, then every task makes the same mistake."""
+"""No result depends on it. If one does by mistake, all tasks make the same mistake."""
 TRIES: Final = 4
-"""A task whose process is killed is begun anew."""
+"""Attempts of a task whose process is killed."""
 
 END_S: Final = 10.0
-"""A JVM that has not ended by then is killed."""
+"""The time that a JVM has to end before it is killed."""
 
 SETTINGS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
@@ -61,7 +61,7 @@ LITTLE: Final[dict[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }
-"""For few rows. What a stage costs by itself is all that counts then."""
+"""For few rows, where the fixed cost of a stage dominates."""
 LOCAL: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -74,14 +74,14 @@ def is_local(master: str) -> bool:
 
 
 def with_tries(master: str) -> str:
-    """`local[2]` gives up at the first failure of a task; `local[2,4]` does not."""
+    """Allow several attempts of a task: `local[2]` gives up at the first failure, `local[2,4]` does not."""
     if master == "local":
         return f"local[1,{TRIES}]"
     return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TRIES}]", master)
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """What is raised where Spark cannot do what it is asked."""
+    """Return the exceptions of Spark."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -90,9 +90,9 @@ def refusals() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def session(master: str, name: str, *, quick: bool = False, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session that ends with the block. Under spark-submit, what was given there stays as it is.
+    """Start a session that ends with the block. Under spark-submit, its master and settings stay as given there.
 
-    `quick`: the JVM has little to do here, and shall rather start soon than become fast.
+    `quick`: optimize the start of the JVM, not its speed.
     """
     from pyspark.sql import SparkSession
 
@@ -138,9 +138,9 @@ def session(master: str, name: str, *, quick: bool = False, settings: Mapping[st
 
 
 def _started(builder: Any) -> Any:
-    """By another thread: whoever is told to end meanwhile hears it here, and not amid the words of Python and the JVM.
+    """Start Spark in another thread, so that Ctrl-C interrupts this one.
 
-    There it would come out as whatever these two then say of each other, and nobody would know that it was told.
+    Raised between Python and the JVM, it would come out as an error of their connection.
     """
     made: list[Any] = []
     failed: list[BaseException] = []
@@ -162,7 +162,7 @@ def _started(builder: Any) -> Any:
 
 @contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Before it raises what went wrong, it tells it in pages, some of them by the logger that is everybody's."""
+    """Silence py4j, which logs pages about each error that it raises, also with the root logger."""
 
     def of_others(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"
@@ -179,7 +179,7 @@ def _quiet_py4j() -> Iterator[None]:
 
 
 def _children() -> set[int]:
-    """Of this process. Where that cannot be known, the JVM ends by itself when its stdin does."""
+    """Return the children of this process; none without /proc, where the JVM ends by itself when its stdin does."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
@@ -188,7 +188,7 @@ def _children() -> set[int]:
 
 
 def _end(jvms: set[int]) -> None:
-    """Not by words: the one that was to be said last may have been cut short. Told so, a JVM stops its Spark itself."""
+    """End JVMs by signals, because their connection may be in the middle of a message. On SIGTERM a JVM stops Spark."""
     for jvm in jvms:
         with suppress(ProcessLookupError):
             os.kill(jvm, signal.SIGTERM)
@@ -222,11 +222,11 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _sources(folder: Path) -> Path:
-    """Our packages in an archive, for executors elsewhere. The libraries they must have."""
+    """Write the packages into an archive for executors on other machines. They need the libraries themselves."""
     path = folder / "zab-harness.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             for source in sorted((ROOT / package).rglob("*")):
-                if source.suffix in (".py", ".html") and source.is_file():
+                if source.suffix in (".py", ".html", ".diff", ".txt") and source.is_file():
                     archive.write(source, source.relative_to(ROOT))
     return path

@@ -1,8 +1,4 @@
-"""What a message says when everything is gone from it that differs from run to run.
-
-One bug is told of many servers, nodes and times, and in one run the client watched nothing and in another three
-nodes. Failures are compared by the sentence alone.
-"""
+"""The shape of a message: the sentence without everything that differs from run to run, for comparing failures."""
 
 from __future__ import annotations
 

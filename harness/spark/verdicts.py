@@ -1,7 +1,6 @@
-"""One stored history, judged again from its rows: by other code than judged the run, and from what was written down.
+"""Check a stored history again from its rows, with other code than the checkers of the run.
 
-A judge takes rows in their order and a budget of steps. It answers what it found and what that cost; when the budget
-does not suffice it says undecided, and never that a promise was kept.
+A judge takes the rows in their order and a budget of steps. If the budget does not suffice, the verdict is undecided.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Judge = Callable[[Iterable[Row], Budget], Said]
 ORDER: Final = "total order, read again"
 APPLIES: Final = "applies"
 FORGETS: Final = ("crashes", "restores", "stops", "starts")
-"""After these a server may apply what it applied before, or begin somewhere else."""
+"""After these events a server may apply transactions again, or continue elsewhere."""
 VERBS: Final = (APPLIES, *FORGETS)
 _SPAN: Final = re.compile(r"(\d{1,20})/(\d{1,20})(?:\.\.(\d{1,20})/(\d{1,20}))?")
 
@@ -77,7 +76,7 @@ def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
 
 
 def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Said:
-    """Every promise of the store to its clients, and whether everything happened one at a time."""
+    """Check every invariant of the store's clients, and linearizability."""
     given: list[Any] = [{"run": str(row["seed"]), **row} for row in rows]
     try:
         verdict = store.judge(from_rows(given), budget)

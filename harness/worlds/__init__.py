@@ -11,7 +11,6 @@ from attrs import evolve, frozen
 from harness import faults
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
-from harness.script.names import is_users
 
 OF_CLIENTS: Final = (faults.Connect, faults.Ask, faults.Leave, faults.Vanish)
 ALIEN: Final = {
@@ -83,19 +82,5 @@ WORLDS: Final = ("cores", "stack", "processes")
 def world(name: str) -> World:
     """Loaded when asked for: the real runtime is not needed to turn the cores, nor Trio to read a script."""
     found: Any = import_module(f"harness.worlds.{name}.world").WORLD
-    assert isinstance(found, World)
-    return found
-
-
-def world_for(machine: str, name: str | None = None) -> World:
-    """Return the world of this name, or the usual one, for a script of the machine.
-
-    A machine of the user's own, `module:Class`, is imported here. It runs in the stack only.
-    """
-    if not is_users(machine):
-        return world(name or WORLDS[0])
-    if name not in (None, "stack"):
-        raise ScriptError(f"the world {name} cannot run {machine}: your own machine runs in the world stack")
-    found: Any = import_module("harness.embed.named").world_of(machine)
     assert isinstance(found, World)
     return found

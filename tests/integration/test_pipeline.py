@@ -18,10 +18,10 @@ from pyspark.errors import PySparkException
 
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
-from harness.many import Plan
-from harness.mutants.campaign import hunt
 from harness.mutants.edit import planted
+from harness.mutants.hunt import hunt
 from harness.mutants.table import BY_NAME
+from harness.run.plan import Plan
 from harness.scripts import loads, to_json
 from harness.spark.analyze import analyze
 from harness.spark.campaign import Campaign, Stopped, in_spark
@@ -31,7 +31,7 @@ from harness.spark.layout import Chunk, Layout
 from harness.spark.rows import history_rows
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, VERSION, Table
 from harness.spark.session import session
-from harness.spark.stages import again, clusters, discovery, odds, recheck, sums, validate
+from harness.spark.stages import clusters, discovery, odds, recheck, sums, validate
 from harness.spark.verdicts import Budget, Said, as_clients_saw_it
 from harness.worlds import world
 
@@ -222,7 +222,7 @@ def test_client_histories_are_judged_from_stored_rows(spark: Any) -> None:
 def test_two_tasks_must_agree(spark: Any) -> None:
     runs = frame(spark, [run_of(1, trace_hash="t"), run_of(2, trace_hash="t"), run_of(3), run_of(4)])
     repeats = spark.createDataFrame([(1, "r1", "t", 0.1), (2, "r2", "other", 0.1), (3, "r3", None, 0.1)], REPEATS.ddl)
-    assert {row["seed"]: row["same"] for row in told(again.compared(runs, repeats))} == {1: True, 2: False, 3: True}
+    assert {row["seed"]: row["same"] for row in told(sums.compared(runs, repeats))} == {1: True, 2: False, 3: True}
 
 
 # -- added up ------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_failures_that_need_the_same_are_one(spark: Any) -> None:
         ("liveness", 1),
         ("error", 1),
     }
-    slices = spark.createDataFrame([(1, "Crash, Write", "{}", 9), (3, "Crash, Write", "{}", 9)], clusters.SLICES)
+    slices = spark.createDataFrame([(1, "Crash, Write", "{}", 9), (3, "Crash, Write", "{}", 9)], clusters.SLICES.ddl)
     made = {(row["promise"], row["slice"]): row for row in told(clusters.clusters(groups, slices))}
     assert made[("agreement", "Crash, Write")]["seeds"] == [1, 2, 3]
     assert made[("agreement", "Crash, Write")]["failures"] == 3
@@ -354,7 +354,7 @@ def test_one_bug_is_one_group(spark: Any) -> None:
         for seed, (event, what) in enumerate(product(["children /a", "data /b/x", "deleted /a/y"], watched), 1)
     ]
     groups = clusters.groups(frame(spark, rows))
-    (made,) = told(clusters.clusters(groups, spark.createDataFrame([], clusters.SLICES)))
+    (made,) = told(clusters.clusters(groups, spark.createDataFrame([], clusters.SLICES.ddl)))
     assert (made["failures"], made["seed"]) == (9, 1)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from harness.cli import fuzz, main
-from harness.many import Plan, Tally, campaign, run_some
+from harness.cli import main
+from harness.run.plan import Plan
+from harness.run.runner import campaign
+from harness.run.tally import Tally
 from harness.scripts import describe
 from harness.worlds.stack import members
 
@@ -23,7 +25,7 @@ SITUATIONS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("voters", "runs"), [(3, 60), (5, 40), (1, 6), (4, 15)])
 def test_no_promise_is_broken(voters: int, runs: int) -> None:
-    total = run_some(Plan(runs, voters=(voters,)), range(runs))
+    total = campaign(Plan(runs, voters=(voters,)))
     if total.failures:
         failure = total.failures[0]
         pytest.fail(
@@ -60,7 +62,7 @@ def test_who_ends_a_search_is_told_what_it_came_to(
         seen(Tally(runs=3))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fuzz, "campaign", ended)
+    monkeypatch.setattr("harness.cli.fuzz.campaign", ended)
     assert main(["fuzz", "--servers", "3"]) == 130
     assert "3 histories of 3 voters" in capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.kept import loads
+from harness.run.regressions import loads
 
 BANK = '''
 from collections.abc import Iterable

@@ -9,11 +9,11 @@ import pytest
 from attrs import evolve
 
 from harness.cli import main
-from harness.disk_crashes import CrashPoint, crash_points, short_script, targets
 from harness.faults import Script
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.run.crash_points import CrashPoint, crash_points, short_script, targets
 from harness.script.names import LOSSES
 from harness.worlds import world
 from harness.worlds.cores.world import run
@@ -74,7 +74,7 @@ def test_script_that_fails_without_a_crash_is_reported_once(monkeypatch: pytest.
     def run_that_fails(script: Script, *, trace: bool = False) -> Outcome:
         return failed
 
-    monkeypatch.setattr("harness.disk_crashes.world", lambda name: evolve(world(name), run=run_that_fails))
+    monkeypatch.setattr("harness.run.crash_points.world", lambda name: evolve(world(name), run=run_that_fails))
     [point] = crash_points(script, 1, ("lose",))
     assert (point.kind, point.call) == ("none", 1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.cli.drill import drill
+from harness.cli.one_run import drill_script
 from harness.report.diagram import read
 from harness.report.story import story
 from harness.worlds.cores.world import run
@@ -50,7 +50,7 @@ def test_where_the_page_is_can_be_had_as_json(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
-    outcome = run(drill(seed), trace=True)
+    outcome = run(drill_script(seed), trace=True)
     assert outcome.held
     assert outcome.trace is not None
     told = "\n".join(story(outcome, read(outcome.trace, 3)))

@@ -16,10 +16,10 @@ import harness
 from harness.checkers import Violation
 from harness.draw import script_from_seed
 from harness.embed import roundtrip
+from harness.embed.calls import Call, Objection, Verdict, judge
 from harness.embed.client_history import explain, happenings, reply_of
-from harness.embed.held import Call, Objection, Verdict, judge
+from harness.embed.model import system_of
 from harness.embed.report import Failure
-from harness.embed.system import system_of
 from harness.embed.world import run
 from harness.faults import CrashAll, Invoke, Knobs, Script, Write
 from harness.outcome import Outcome

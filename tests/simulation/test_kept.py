@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from harness import kept
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.faults import Crash, Script, Write
-from harness.kept import Kept
-from harness.rerun import rerun, terse
+from harness.run import regressions
+from harness.run.regressions import Regression
+from harness.run.replay_line import replay_line, terse
 from harness.scripts import ScriptError, loads
 from harness.worlds.cores.world import run
 
@@ -25,7 +25,7 @@ STAYS = "leader-stays-without-quorum"
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
 def test_what_once_failed(path: Path) -> None:
-    objection = kept.objection(path)
+    objection = regressions.objection(path)
     if objection is not None:
         pytest.fail(objection)
 
@@ -34,7 +34,7 @@ def test_a_failure_is_kept_and_its_file_replays_it(tmp_path: Path, capsys: pytes
     assert main(["shrink", "--seed", "0", "--mutant", FORGETS, "--keep", str(tmp_path), "--trace", "0"]) == 1
     out = capsys.readouterr().out
     (path,) = tmp_path.iterdir()
-    stored = kept.loads(path.read_text())
+    stored = regressions.loads(path.read_text())
     assert stored.mutant == FORGETS
     assert stored.promise in out
     assert stored.found
@@ -42,7 +42,7 @@ def test_a_failure_is_kept_and_its_file_replays_it(tmp_path: Path, capsys: pytes
     line = out.splitlines()[-1]
     assert line == f"zab-harness replay --script {path} --mutant {FORGETS}"
     assert main(line.split()[1:]) == 1
-    assert kept.objection(path) is None
+    assert regressions.objection(path) is None
 
 
 def test_fuzz_keeps_the_first_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,13 +50,13 @@ def test_fuzz_keeps_the_first_failure(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["fuzz", *size, "--mutant", FORGETS, "--keep", str(tmp_path)]) == 1
     (path,) = tmp_path.iterdir()
     assert capsys.readouterr().out.splitlines()[-1] == f"zab-harness replay --script {path} --mutant {FORGETS}"
-    assert kept.objection(path) is None
+    assert regressions.objection(path) is None
 
 
 def test_a_file_that_fails_names_itself_and_the_line_that_shows_it(tmp_path: Path) -> None:
     script = Script(7, length_ms=500, ops=(Write(300),))
-    silent = kept.keep(tmp_path, Kept("a leader without a quorum steps down", script, STAYS))
-    objection = kept.objection(silent)
+    silent = regressions.store(tmp_path, Regression("a leader without a quorum steps down", script, STAYS))
+    objection = regressions.objection(silent)
     assert objection is not None
     assert silent.name in objection
     assert "nothing is noticed" in objection
@@ -65,10 +65,10 @@ def test_a_file_that_fails_names_itself_and_the_line_that_shows_it(tmp_path: Pat
 
 def test_a_promise_that_is_broken_without_any_bug_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(7, length_ms=500)
-    path = kept.keep(tmp_path, Kept("liveness", script))
+    path = regressions.store(tmp_path, Regression("liveness", script))
     broken = evolve(run(script), promise="liveness", what="nobody leads")
-    monkeypatch.setattr(kept, "_run", lambda _, __: broken)
-    assert kept.objection(path) == (
+    monkeypatch.setattr(regressions, "_run", lambda _, __: broken)
+    assert regressions.objection(path) == (
         f"{path.name} fails again: liveness: nobody leads\n  zab-harness replay --script {path}"
     )
 
@@ -87,7 +87,7 @@ def test_a_promise_that_is_broken_without_any_bug_is_named(tmp_path: Path, monke
 )
 def test_what_is_no_kept_script_is_refused(text: str, said: str) -> None:
     with pytest.raises(ScriptError, match=said):
-        kept.loads(text)
+        regressions.loads(text)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -95,12 +95,12 @@ def test_what_is_no_kept_script_is_refused(text: str, said: str) -> None:
 def test_a_script_in_one_line_is_the_same_script(seed: int, machine: str) -> None:
     script = script_from_seed(seed, machine=machine)
     assert loads(terse(script)) == script
-    assert kept.loads(kept.dumps(Kept("liveness", script))).script == script
+    assert regressions.loads(regressions.dumps(Regression("liveness", script))).script == script
 
 
 def test_the_line_that_repeats_a_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     script = Script(3, length_ms=700, ops=(Write(400),), faults=(Crash(500),))
-    line = rerun(script, mutant=FORGETS)
+    line = replay_line(script, mutant=FORGETS)
     given, command = line.removeprefix("echo ").split(" | ")
     assert json.loads(given.strip("'"))["faults"] == [{"kind": "Crash", "at": 500}]
     assert command == f"zab-harness replay --script - --mutant {FORGETS}"

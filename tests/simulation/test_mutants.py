@@ -8,8 +8,8 @@ import time
 import pytest
 
 from harness.draw import script_from_seed
-from harness.mutants.campaign import hunt
 from harness.mutants.edit import Edit, Mutant, Stale, mutant, planted, replaced
+from harness.mutants.hunt import hunt
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 from harness.watchdog import watchdog
 from harness.worlds.cores.world import run

@@ -161,11 +161,14 @@ def test_nobody_has_said_what_must_occur_with_controllers() -> None:
     assert probes_of("controller") == ()
 
 
+ONE_KIND = ("--machine", "list", "--world", "cores", "--profile", "usual")
+
+
 def test_a_campaign_that_misses_one_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     never = Probe("the moon falls", "nothing of the kind", 2)
     later = Probe("the sun falls", "nor of this kind", 3)
     monkeypatch.setattr(probes, "OF_SERVERS", (never, later))
-    assert main(["fuzz", "--runs", "2", "--jobs", "1"]) == 1
+    assert main(["fuzz", "--runs", "2", "--jobs", "1", *ONE_KIND]) == 1
     said = capsys.readouterr().out
     assert "OVERDUE the moon falls: nothing of the kind (once in 2 runs)" in said
     assert "never yet the sun falls" in said
@@ -173,7 +176,26 @@ def test_a_campaign_that_misses_one_fails(monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_smaller_runs_need_not_come_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "OF_SERVERS", (Probe("the moon falls", "nothing of the kind", 1),))
-    assert main(["fuzz", "--runs", "1", "--jobs", "1", "--faults", "2"]) == 0
+    assert (
+        main(
+            [
+                "fuzz",
+                "--runs",
+                "1",
+                "--jobs",
+                "1",
+                "--faults",
+                "2",
+                "--machine",
+                "list",
+                "--world",
+                "cores",
+                "--profile",
+                "usual",
+            ]
+        )
+        == 0
+    )
 
 
 def test_the_page_lists_them_as_they_are() -> None:

@@ -12,7 +12,7 @@ from harness.checkers import ALL, Refinement
 from harness.checkers.specification import Action
 from harness.draw import script_from_seed
 from harness.faults import Script
-from harness.mutants.earlier import earlier
+from harness.mutants.detection_latency import detection_latency
 from harness.mutants.table import BY_NAME
 from harness.worlds.cores.world import world_of
 from tests.histories.zab import STORIES, Story
@@ -62,6 +62,6 @@ def test_it_runs_beside_every_run() -> None:
 
 
 def test_the_specification_notices_an_early_epoch_before_any_promise_is_broken() -> None:
-    found = earlier(BY_NAME["M05"], seconds=20.0)
+    found = detection_latency(BY_NAME["M05"], seconds=20.0)
     assert found.refinement is not None
     assert found.invariants is None or found.refinement < found.invariants

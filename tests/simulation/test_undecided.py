@@ -18,9 +18,10 @@ from harness.checkers.store import Broken, Kept
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.faults import Crash, Isolate, Partition, Reconfigure, Script
-from harness.many import Plan, campaign
 from harness.mutants.edit import Edit, planted
-from harness.rerun import LINE_MAX, rerun
+from harness.run.plan import Plan
+from harness.run.replay_line import LINE_MAX, replay_line
+from harness.run.runner import campaign
 from harness.scripts import ScriptError, dumps, loads
 from harness.spark.rows import run_row
 from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
@@ -31,6 +32,7 @@ from harness.worlds.cores.workload import Workload
 from harness.worlds.stack import world as stack
 
 ROOT = Path(__file__).resolve().parents[2]
+ONE_KIND = ("--machine", "list", "--world", "cores", "--profile", "usual")
 
 
 def test_a_run_that_takes_too_many_events_is_undecided(
@@ -46,7 +48,7 @@ def test_a_run_that_takes_too_many_events_is_undecided(
     assert main(["run", "--seed", "42"]) == 1
     assert "UNDECIDED after " in capsys.readouterr().out
     assert main(["shrink", "--seed", "42"]) == 1
-    assert main(["fuzz", "--runs", "2", "--jobs", "1"]) == 1
+    assert main(["fuzz", "--runs", "2", "--jobs", "1", *ONE_KIND]) == 1
     said = capsys.readouterr().out
     assert "0 failed" in said
     assert said.count("UNDECIDED 500 events") == 2
@@ -127,21 +129,21 @@ def test_more_servers_than_a_script_may_have_are_refused(
 
 def test_a_long_script_is_in_a_file_that_the_line_names() -> None:
     script = script_from_seed(1, voters=5)
-    line = rerun(script)
+    line = replay_line(script)
     assert len(line) < LINE_MAX
     path = Path(line.split()[-1])
     assert loads(path.read_text()) == script
-    assert rerun(script) == line
+    assert replay_line(script) == line
     path.unlink()
-    assert rerun(Script(1)).startswith("echo ")
+    assert replay_line(Script(1)).startswith("echo ")
 
 
 def test_a_long_script_lies_beside_the_picture_of_its_run(tmp_path: Path) -> None:
     script, beside = script_from_seed(1, voters=5), tmp_path / "first-failure.json"
-    assert rerun(script, beside=beside) == f"zab-harness replay --script {beside}"
+    assert replay_line(script, beside=beside) == f"zab-harness replay --script {beside}"
     assert loads(beside.read_text()) == script
     beside.unlink()
-    assert rerun(Script(1), beside=beside).startswith("echo ")
+    assert replay_line(Script(1), beside=beside).startswith("echo ")
     assert not beside.exists()
 
 
@@ -213,7 +215,8 @@ def test_unexpected_exception_is_a_failure_of_its_run(
         self.world.beside(fail_later)
 
     monkeypatch.setattr(Workload, "perform", fail)
-    assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", "--world", where, "--no-shrink"]) == 1
+    kind = ["--machine", "list", "--world", where, "--profile", "usual"]
+    assert main(["fuzz", "--runs", "3", "--jobs", "1", "--stop-after", "2", *kind, "--no-shrink"]) == 1
     printed = capsys.readouterr().out
     name = "fail_later" if in_task else "fail"
     assert printed.count(f"KeyError in {name} (test_undecided.py:") == 2, printed

@@ -13,10 +13,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from functools import cache
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from textwrap import dedent
 
@@ -27,7 +25,7 @@ from click.testing import CliRunner
 import zab
 from bench.__main__ import parser as bench_parser
 from bench.ports import free_ports
-from harness.cli import main as harness_command
+from harness.cli.root import zab_harness
 from replica.cli.properties.keys import KEYS
 from replica.cli.root import zab_broker
 from zab.cli.kit.program import check_command_line
@@ -151,10 +149,7 @@ def help_of(program: str, *subcommand: str) -> str:
     """Return the help text, in this process: a process for each would take longer than all other tests."""
     if program == "zab":
         return CliRunner().invoke(zab_command, [*subcommand, "--help"], catch_exceptions=False).output
-    said = StringIO()
-    with redirect_stdout(said), pytest.raises(SystemExit):
-        harness_command([*subcommand, "--help"])
-    return said.getvalue()
+    return CliRunner().invoke(zab_harness, [*subcommand, "--help"], catch_exceptions=False).output
 
 
 @pages

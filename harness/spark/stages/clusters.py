@@ -1,43 +1,52 @@
-"""Failures that are the same: by the promise, and by what was needed to break it rather than by where it showed.
+"""Clusters of failures: by the invariant, and by what was needed to violate it.
 
-First those are together that say the same of the same promise, whatever names and values it is said of. Of each such
-group one is made smaller; the kinds of fault and operation that are left are its slice. Groups of one promise with one
-slice are one cluster.
+Failures of one invariant whose messages have the same shape are a group. One failure of each group is shrunk; the kinds
+of faults and operations that remain are its slice. Groups of one invariant with one slice are a cluster.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from attrs import frozen
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.faults import Script
-from harness.mutants.edit import planted
-from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.report.diagram import page
-from harness.rerun import rerun
+from harness.run.replay_line import replay_line
+from harness.run.runner import timed, with_bug
+from harness.run.worlds import world_for
 from harness.scripts import loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.spark.layout import appearing
+from harness.spark.schema import Small, Table, columns_of
 from harness.spark.shapes import shape
-from harness.watchdog import watchdog
-from harness.worlds import world_for
+from harness.watchdog import SECONDS
 
 SEEDS: Final = 5
-"""So many seeds of a cluster are named."""
+"""The most seeds of a cluster that are named."""
 NOTHING: Final = "no fault and no operation: servers that start and are healed"
-SLICES: Final = "seed bigint, slice string, small string, tries int"
+
+
+@frozen
+class SliceRow:
+    seed: int
+    slice: str
+    small: str
+    tries: Small
+
+
+SLICES: Final = Table("slices", columns_of(SliceRow))
 
 
 def groups(runs: DataFrame) -> DataFrame:
-    """One row for each thing that was said of a promise; errors of the harness are grouped likewise."""
+    """Return a row for each group; errors of the harness are grouped likewise."""
     promise = F.coalesce("promise", F.col("outcome"))
     failed = runs.where("outcome IN ('violated', 'error')").withColumn("promise", promise)
     return failed.groupBy("promise", F.udf(shape, useArrow=False)("what").alias("says")).agg(
@@ -64,14 +73,9 @@ def slices(
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for row in batch.to_pylist():
-                yield pa.RecordBatch.from_pylist([smaller(row, where, mutant, tries, diagrams)], schema=_SCHEMA)
+                yield pa.RecordBatch.from_pylist([smaller(row, where, mutant, tries, diagrams)], schema=SLICES.arrow())
 
-    return chosen.repartition(max(1, most), "seed").mapInArrow(task, SLICES)
-
-
-_SCHEMA: Final = pa.schema(
-    [("seed", pa.int64()), ("slice", pa.string()), ("small", pa.string()), ("tries", pa.int32())]
-)
+    return chosen.repartition(max(1, most), "seed").mapInArrow(task, SLICES.ddl)
 
 
 def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, diagrams: Path | None) -> dict[str, Any]:
@@ -79,12 +83,9 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
     there = world_for(script.machine, where)
 
     def run(script: Script) -> Outcome:
-        with watchdog():
-            return there.run(script)
+        return timed(there.run, script, seconds=SECONDS)[0]
 
-    with ExitStack() as stack:
-        if mutant is not None:
-            stack.enter_context(planted(BY_NAME[mutant].edits))
+    with with_bug(mutant):
         found = shrink(script, same_promise(run, row["promise"]), runs_max=tries)
         if diagrams is not None and there.recorded:
             _draw(diagrams / f"{row['seed']}.html", there.run(found.script, trace=True), where, mutant)
@@ -99,7 +100,7 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
 
 def _draw(path: Path, outcome: Outcome, where: str, mutant: str | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = rerun(outcome.script, world=where, mutant=mutant, beside=path.with_suffix(".json"))
+    line = replay_line(outcome.script, world=where, mutant=mutant, beside=path.with_suffix(".json"))
     with appearing(path) as draft:
         draft.write_text(page(outcome, line))
 

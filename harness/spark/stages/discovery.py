@@ -1,7 +1,7 @@
-"""How much is still to be found? Kinds of runs, counted as they turn up.
+"""Estimate how much is still to be found, from the kinds of runs.
 
-Good and Turing: the chance that the next run is of a kind never seen is about the share of runs whose kind was seen
-once. Chao: that many kinds there are at least. The last tenth of the runs says how well the first nine foretold it.
+The chance that the next run is of a new kind is about the share of runs whose kind occurred once (Good and Turing).
+Chao's estimate is a lower bound of the number of kinds. The last tenth of the runs tests the forecast of the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.spark.analysis import POINTS
 
 
 def kinds(runs: DataFrame) -> DataFrame:
-    """One row for each kind of run: how often it came, when first, and how often in the last tenth."""
+    """Return a row for each kind of run: how often it occurred, when first, and how often in the last tenth."""
     ends = runs.agg(F.min("seed").alias("low"), (F.max("seed") + 1).alias("high"))
     placed = runs.select("seed", "behaviour").crossJoin(F.broadcast(ends))
     late = F.col("seed") >= F.col("high") - (F.col("high") - F.col("low")) / 10
@@ -27,12 +27,12 @@ def kinds(runs: DataFrame) -> DataFrame:
 
 
 def curve(kinds: DataFrame) -> DataFrame:
-    """How many kinds were new in each sixtieth of the campaign."""
+    """Return the number of new kinds in each sixtieth of the campaign."""
     return kinds.groupBy("place").agg(F.count("*").alias("new")).orderBy("place")
 
 
 def unseen(kinds: DataFrame) -> DataFrame:
-    """One row: what is expected not to have been seen, and whether that was foretold well."""
+    """Return one row: the estimates, and the forecast beside what came."""
     early = F.col("runs") - F.col("late")
     sums = kinds.agg(
         F.sum("runs").alias("runs"),

@@ -1,7 +1,7 @@
-"""Which fault makes which failure likelier? The odds of failing with it, over the odds without it.
+"""The odds of a failure with a fault, over the odds without it.
 
-Half a run is added to each of the four counts (Haldane), so that a fault that is in every failure has a number, too.
-The interval is the usual one at 95 %, for a pair that is looked at alone; `harness.spark.chance` looks at all of them.
+Half a run is added to each of the four counts (Haldane), so that a fault in every failure has a number, too. The
+interval is the usual one at 95 % for a single pair; `harness.spark.chance` corrects for the number of pairs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Judge stored histories again, each alone, the dear ones spread, and none for longer than it may take.
+"""Check stored histories again, each with a budget of steps.
 
-The cost of a history is guessed from its rows, and the histories are dealt out so that every task gets about as much
-to do. A judge that does not come to an end within its budget is asked again with twice as much, when all others are
-done. What is undecided after the last round is reported so, with what was spent on it.
+The cost of a history is estimated from its rows, and all tasks get about the same cost. A history that is undecided
+within its budget is checked again with twice the budget when all others are done. If it stays undecided after the last
+round, it is reported so, with the steps spent.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
+from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from harness.spark.schema import Table, columns_of
 from harness.spark.verdicts import Judge
 
 BUDGET: Final = 100_000
 ROUNDS: Final = 6
-VERDICTS: Final = (
-    "seed bigint, verdict string, promise string, what string, steps bigint, budget bigint, core_seconds double"
-)
-_SCHEMA: Final = pa.schema(
-    [
-        ("seed", pa.int64()),
-        ("verdict", pa.string()),
-        ("promise", pa.string()),
-        ("what", pa.string()),
-        ("steps", pa.int64()),
-        ("budget", pa.int64()),
-        ("core_seconds", pa.float64()),
-    ]
-)
+
+
+@frozen
+class VerdictRow:
+    seed: int
+    verdict: str
+    promise: str | None
+    what: str
+    steps: int
+    budget: int
+    core_seconds: float
+
+
+VERDICTS: Final = Table("verdicts", columns_of(VerdictRow))
 
 
 def dealt(costs: list[tuple[int, int]], hands: int) -> dict[int, int]:
-    """Which hand each seed goes to: the dearest first, each to whoever has least by then."""
+    """Return the task of each seed: the most expensive first, each to the task with the least cost."""
     heap = [(0, hand) for hand in range(hands)]
     made: dict[int, int] = {}
     for seed, cost in sorted(costs, key=lambda each: (-each[1], each[0])):
@@ -66,7 +68,7 @@ def recheck(
         parts.append(judged if last else judged.where("verdict != 'undecided'"))
         undecided = judged.where("verdict = 'undecided'").select("seed")
         open_rows = rows.join(F.broadcast(undecided), "seed", "left_semi")
-    return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], VERDICTS)
+    return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], VERDICTS.ddl)
 
 
 def _round(
@@ -93,9 +95,9 @@ def _round(
                     "core_seconds": time.process_time() - began,
                 }
             )
-        yield pa.RecordBatch.from_pylist(made, schema=_SCHEMA)
+        yield pa.RecordBatch.from_pylist(made, schema=VERDICTS.arrow())
 
-    return spread.mapInArrow(task, VERDICTS)
+    return spread.mapInArrow(task, VERDICTS.ddl)
 
 
 def _keys(spark: SparkSession, tasks: int) -> list[int]:

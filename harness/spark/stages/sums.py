@@ -1,4 +1,4 @@
-"""Plain sums over runs: what struck when, for how long nobody served, and what it took."""
+"""Sums over runs: faults, outages, recoveries, elections, messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def quantiles(name: str, prefix: str = "") -> list[Column]:
 
 
 def totals(runs: DataFrame) -> DataFrame:
-    """One row for each world, machine and number of voters."""
+    """Return a row for each world, machine and number of voters."""
     sums = ("events", "simulated_ms", "committed", "acknowledged", "elections", "messages", "operations")
     outcomes = ("held", "violated", "undecided", "error")
     return (
@@ -37,7 +37,7 @@ def totals(runs: DataFrame) -> DataFrame:
 
 
 def strikes(runs: DataFrame) -> DataFrame:
-    """Kind of fault by phase by outcome: how often it struck so, and in how many runs."""
+    """Return how often each kind of fault struck, and in how many runs, by phase and outcome."""
     each = runs.select("seed", "outcome", F.explode("strikes").alias("strike"))
     return (
         each.groupBy(F.col("strike.kind").alias("kind"), F.col("strike.phase").alias("phase"), "outcome")
@@ -47,7 +47,7 @@ def strikes(runs: DataFrame) -> DataFrame:
 
 
 def outages(runs: DataFrame) -> DataFrame:
-    """By the kind of the last fault before: how long it took until somebody served again."""
+    """Return the quantiles of outages by the kind of the last fault before them."""
     each = runs.select(F.explode("outages").alias("outage")).select("outage.*")
     return (
         each.groupBy(F.col("after").alias("kind"))
@@ -57,7 +57,7 @@ def outages(runs: DataFrame) -> DataFrame:
 
 
 def recoveries(runs: DataFrame) -> DataFrame:
-    """By the kind of the fault: how long each of these took after it was over, where it was interrupted at all."""
+    """Return the quantiles of recoveries by the kind of the fault, of those that were interrupted."""
     each = runs.select(F.explode("recoveries").alias("recovery")).select("recovery.*")
     return (
         each.groupBy("kind")
@@ -74,7 +74,7 @@ def recoveries(runs: DataFrame) -> DataFrame:
 
 
 def given_up(runs: DataFrame, most: int) -> DataFrame:
-    """Runs that came to no end within what one may take."""
+    """Return undecided runs."""
     return runs.where("outcome = 'undecided'").select("seed", "voters", "what").orderBy("seed").limit(most)
 
 
@@ -83,7 +83,7 @@ def _added(array: str, name: str) -> Column:
 
 
 def waiting(runs: DataFrame) -> DataFrame:
-    """By number of voters: for how much of a run nobody served, and the time until all was well at its end."""
+    """Return the share of time without service, and the time of the final recovery, by number of voters."""
     held = runs.where("outcome = 'held'")
     out = held.select("voters", "recovered_ms", "simulated_ms", _added("outages", "took_ms").alias("out_ms"))
     return (
@@ -103,7 +103,7 @@ def situations(runs: DataFrame) -> DataFrame:
 
 
 def synchronizations(runs: DataFrame) -> DataFrame:
-    """Which form was chosen, and how often, for each number of voters."""
+    """Return how often each form of synchronization was chosen, by number of voters."""
     return (
         situations(runs)
         .where("name LIKE 'sync %'")
@@ -114,7 +114,7 @@ def synchronizations(runs: DataFrame) -> DataFrame:
 
 
 def probes(runs: DataFrame) -> DataFrame:
-    """Each situation that occurred: how often, in how many runs, and the first seed that shows it."""
+    """Return how often each situation occurred, in how many runs, and the first seed."""
     return (
         situations(runs)
         .groupBy("name")
@@ -124,7 +124,7 @@ def probes(runs: DataFrame) -> DataFrame:
 
 
 def elections(runs: DataFrame) -> DataFrame:
-    """For each kind of fault: elections in the runs in which it struck, also for each fault of any kind in them."""
+    """Return the elections of runs in which a kind of fault struck, also for each fault of any kind in them."""
     kinds = F.array_distinct(F.transform("strikes", lambda each: each["kind"]))
     each = runs.select(F.explode(kinds).alias("kind"), "elections", _added("strikes", "times").alias("struck"))
     return (
@@ -139,10 +139,9 @@ def elections(runs: DataFrame) -> DataFrame:
 
 
 def messages(runs: DataFrame) -> DataFrame:
-    """Words between servers for each transaction, and for each thing that clients asked.
+    """Return messages between servers for each transaction, and for each operation of valid runs.
 
-    A run that breaks a promise ends there, and does not ask what its script has behind that: only those that held have
-    asked for all of it.
+    An invalid run ends early, without the rest of its operations.
     """
     zero, held = F.lit(0), F.col("outcome") == "held"
     return (
@@ -159,9 +158,16 @@ def messages(runs: DataFrame) -> DataFrame:
 
 
 def verbs(events: DataFrame) -> DataFrame:
-    """Of the stored acts: which there were, and in about how many runs."""
+    """Return how often each verb occurred in stored events, and in about how many runs."""
     return (
         events.groupBy("verb")
         .agg(F.count("*").alias("acts"), F.approx_count_distinct("seed").alias("runs"))
         .orderBy(F.desc("acts"), "verb")
     )
+
+
+def compared(runs: DataFrame, repeats: DataFrame) -> DataFrame:
+    """Return a row for each run that was repeated by another task: is it the same, to the last event?"""
+    other = repeats.select("seed", F.col("result_hash").alias("result_again"), F.col("trace_hash").alias("trace_again"))
+    same = F.col("result_hash").eqNullSafe(F.col("result_again")) & F.col("trace_hash").eqNullSafe(F.col("trace_again"))
+    return runs.join(other, "seed").select("seed", "voters", same.alias("same"))

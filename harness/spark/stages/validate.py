@@ -1,4 +1,4 @@
-"""Validate: what is no row of this version is put aside with the reason, before anything is counted."""
+"""Validate rows before anything is counted. Bad rows go to the quarantine, with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUARANTINE: Final = "source string, seed bigint, reason string, row string"
 """`source` is a table, or the file that could not be read at all."""
 
 MOST: Final = 1 << 40
-"""No run counts so far. Of eight million runs a sum still fits into 64 bits."""
+"""More than any count of a run. The sum of eight million runs still fits into 64 bits."""
 _COUNTED: Final = "at_ms, events, simulated_ms, committed, acknowledged, elections, messages, operations, stored"
 _RECOVERY: Final = "each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms"
 _OUTCOMES: Final = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
@@ -54,14 +54,14 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 @frozen
 class Readable:
-    """The files of a table that can be read, and why the others cannot."""
+    """The readable files of a table, and the others with the reasons."""
 
     paths: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
 
 def readable(table: Table, paths: Iterable[Path]) -> Readable:
-    """A look at the end of each file: it says whether the file is whole, and of which version."""
+    """Check the footer of each file: it shows whether the file is complete, and its version."""
     good: list[str] = []
     refused: list[tuple[str, str]] = []
     for path in paths:
@@ -86,7 +86,7 @@ def readable(table: Table, paths: Iterable[Path]) -> Readable:
 
 
 def _wrong_type(schema: Any, table: Table) -> str | None:
-    """A column that is missing is missed in each row; one of another type cannot be read at all."""
+    """Describe a column of a wrong type, which makes the file unreadable. A missing column only makes its rows bad."""
     for field in table.arrow():
         place = schema.get_field_index(field.name)
         if place >= 0 and not _alike(schema.field(place).type, field.type):
@@ -95,7 +95,7 @@ def _wrong_type(schema: Any, table: Table) -> str | None:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whatever the parts of a list are called in the file."""
+    """Compare types without the names that a file gives to the parts of a list."""
     if pa.types.is_list(one) and pa.types.is_list(other):
         return _alike(one.value_type, other.value_type)
     if pa.types.is_map(one) and pa.types.is_map(other):
@@ -112,7 +112,7 @@ def load(spark: SparkSession, table: Table, paths: Iterable[str]) -> DataFrame:
 
 
 def validate(frame: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
-    """The rows that are what they should be, and the others as `QUARANTINE`."""
+    """Return the valid rows, and the others as `QUARANTINE`."""
     reason = F.lit(None).cast("string")
     for rule, words in reversed(_RULES[table.name]):
         reason = F.when(F.expr(rule), F.lit(words)).otherwise(reason)
@@ -129,7 +129,7 @@ def put_aside(judged: DataFrame, source: str) -> DataFrame:
 
 
 def once(runs: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
-    """Of rows for one seed, the first; the others are put aside."""
+    """Keep the first row of each seed; the others go to the quarantine."""
     order = Window.partitionBy("seed").orderBy("result_hash", "core_seconds")
     counted = runs.withColumn("_nth", F.row_number().over(order))
     others = counted.where("_nth > 1").drop("_nth").withColumn("reason", F.lit("this seed is there twice"))
@@ -137,7 +137,7 @@ def once(runs: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
 
 
 def whole(runs: DataFrame, *kept: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Seeds of which every stored row is there; and those of which some are missing, which cannot be judged again."""
+    """Return seeds with all stored rows; and those with missing rows, which cannot be checked again."""
     counts = None
     for frame in kept:
         part = frame.groupBy("seed").count()

@@ -17,8 +17,8 @@ from attrs import evolve
 
 from harness.cli import main
 from harness.faults import MACHINES
-from harness.many import Plan
 from harness.outcome import Outcome
+from harness.run.plan import Plan
 from harness.scripts import loads
 from harness.spark import campaign as campaign_module
 from harness.spark import chunk as chunk_module

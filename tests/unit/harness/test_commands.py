@@ -17,7 +17,7 @@ def lacks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def imported(name: str) -> object:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
-    monkeypatch.setattr("harness.cli.import_module", imported)
+    monkeypatch.setattr("zab.cli.kit.program.import_module", imported)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_is_not_installed_is_named_and_where_to_get_it(
 
 
 def test_a_module_of_its_own_that_is_not_there_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacks("harness.cli.analyze", monkeypatch)
+    lacks("harness.cli.stored", monkeypatch)
     with pytest.raises(ModuleNotFoundError):
         main(["analyze", "nowhere"])
 
@@ -50,8 +50,8 @@ OF_SPARK = {"matplotlib", "pandas", "py4j", "pyarrow", "pyspark"}
 
 def test_runs_load_nothing_of_spark() -> None:
     """A campaign of a user's machine, and every command but those on stored campaigns."""
-    commands = ("drill", "run", "replay", "show", "shrink", "check", "worlds", "fuzz", "mutants")
-    names = ", ".join(f"harness.cli.{name}" for name in commands)
+    modules = ("one_run", "shrink", "check", "worlds", "fuzz", "mutants", "crash_points", "explore")
+    names = ", ".join(f"harness.cli.{name}" for name in modules)
     code = f"import harness, json, sys, {names}; harness.campaign; print(json.dumps(list(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not OF_SPARK & {name.partition(".")[0] for name in json.loads(ran.stdout)}

@@ -6,9 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from harness.mutants import report
-from harness.mutants.campaign import hunt
-from harness.mutants.report import Told, table, told
+from harness.mutants.hunt import examined, hunt, table, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE
 from tests.checker_mutation.cases import TARGETS
 
@@ -29,20 +27,20 @@ def test_the_page_has_a_row_for_each_group_of_checkers() -> None:
 
 
 def test_what_is_told_of_a_bug(tmp_path: Path) -> None:
-    found = told(hunt(BY_NAME["multi-half-applied"], runs_max=40), shrink_runs=30)
-    missed = Told(hunt(BY_NAME["M20"], runs_max=1))
-    assert found.verdict.promise == "a multi is atomic"
+    found = examined(hunt(BY_NAME["multi-half-applied"], runs_max=40), shrink_runs=30)
+    missed = hunt(BY_NAME["M20"], runs_max=1)
+    assert found.promise == "a multi is atomic"
     assert found.shrunk is not None
-    assert found.verdict.script is not None
-    assert len(found.shrunk.ops) < len(found.verdict.script.ops)
-    report.write(tmp_path, [found, missed])
+    assert found.script is not None
+    assert len(found.shrunk.ops) < len(found.script.ops)
+    write(tmp_path, [found, missed])
     assert {path.name for path in tmp_path.iterdir()} == {"mutants.json", "mutants.md", "multi-half-applied.txt"}
     stored = json.loads((tmp_path / "mutants.json").read_text())
-    assert [each["promise"] for each in stored] == [found.verdict.promise, None]
+    assert [each["promise"] for each in stored] == [found.promise, None]
     assert "**not noticed**" in table([missed])
 
 
 def test_who_else_notices() -> None:
-    found = told(hunt(BY_NAME["M04"], runs_max=40), shrink_runs=0)
+    found = examined(hunt(BY_NAME["M04"], runs_max=40), shrink_runs=0)
     assert found.others
-    assert found.verdict.promise not in found.others
+    assert found.promise not in found.others

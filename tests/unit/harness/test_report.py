@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.cli.analyze import summary
+from harness.cli.stored import summary
 from harness.spark.analysis import Analysis, NoAnalysis, store, stored
 from harness.spark.compare import compare, text
 from harness.spark.layout import Layout

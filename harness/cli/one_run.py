@@ -1,0 +1,189 @@
+"""The commands that run one script: `drill`, `run`, `replay`, `show`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from harness import history_json
+from harness.checkers import records
+from harness.cli import options
+from harness.cli.common import (
+    check_recorded,
+    chosen,
+    chosen_world,
+    draw,
+    outcome_as_json,
+    verdict,
+    with_mutant,
+)
+from harness.cli.root import command
+from harness.cli.statuses import HELD, VIOLATED
+from harness.faults import LEADER, Isolate, Knobs, Script, Write
+from harness.outcome import Outcome
+from harness.report.concerned import concerned
+from harness.report.diagram import read
+from harness.report.story import story
+from harness.scripts import describe, dumps
+from harness.trace import Trace, line
+from harness.worlds import world
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
+
+# -- run and replay --------------------------------------------------------------------------------------
+
+_SHOWN: Final = (
+    options.trace(0),
+    options.flag("--every-act", "With --trace: print the last N of all events, also if invalid."),
+    options.flag("--hash", "Print the hash of all events: equal hashes mean equal runs."),
+    options.option("--history", "Store the clients' history, for `check`.", options.FILE),
+    options.DIAGRAM,
+    options.flag("--print", "Print the script as JSON, and do not run it."),
+    options.json_output(),
+)
+
+
+@command("run", *options.SCRIPT_FROM_SEED, *options.PLACE, *_SHOWN)
+def run(arguments: Arguments) -> int:
+    """Generate a script from a seed, run it, and check it."""
+    return _run_chosen(arguments)
+
+
+@command("replay", *options.SCRIPT, *options.PLACE, *_SHOWN)
+def replay(arguments: Arguments) -> int:
+    """Run a script again, from its seed or from a file."""
+    return _run_chosen(arguments)
+
+
+def _run_chosen(arguments: Arguments) -> int:
+    script = chosen(arguments)
+    if arguments.print:
+        sys.stdout.write(dumps(script))
+        return HELD
+    return with_mutant(arguments, lambda: _run_script(arguments, script))
+
+
+def _check_history(path: Path, script: Script) -> None:
+    if script.machine == "list":
+        raise Misused("--history: a list has no clients that see anything; --machine store has")
+    if not path.parent.is_dir():
+        raise Misused(f"--history {path}: there is no directory {path.parent}")
+
+
+def _run_script(arguments: Arguments, script: Script) -> int:
+    there = chosen_world(arguments, script.machine)
+    if arguments.diagram is not None:
+        check_recorded(there)
+    can = there.playable(script)
+    script, skipped = can.script, can.skipped
+    if arguments.history is not None:
+        _check_history(arguments.history, script)
+    outcome = there.run(script, trace=bool(arguments.trace or arguments.hash or arguments.diagram))
+    if arguments.history is not None and outcome.records is not None:
+        arguments.history.write_text(records.dumps(outcome.records))
+    elif arguments.history is not None and outcome.history is not None:
+        arguments.history.write_text(history_json.dumps(outcome.history))
+    if arguments.diagram is not None:
+        draw(arguments.diagram, outcome, there.name, arguments.mutant)
+    digest = outcome.trace.hash() if arguments.hash and outcome.trace is not None else None
+    if arguments.json:
+        made = {**outcome_as_json(outcome), "world": there.name, "skipped": skipped}
+        print(json.dumps(made if digest is None else {**made, "hash": digest}))
+        return HELD if outcome.held else VIOLATED
+    print(describe(script))
+    if skipped:
+        print(f"left out, as the {script.machine} in this world cannot do it: {', '.join(skipped)}")
+    print()
+    if arguments.trace and outcome.trace is not None:
+        _print_trace(arguments, outcome, outcome.trace)
+    if digest is not None:
+        print(f"hash {digest}")
+    print(verdict(outcome))
+    return HELD if outcome.held else VIOLATED
+
+
+def _print_trace(arguments: Arguments, outcome: Outcome, trace: Trace) -> None:
+    acts = trace.acts[-arguments.trace :]
+    if not outcome.held and not arguments.every_act:
+        acts, number = concerned(trace.acts, outcome.what, arguments.trace)
+        print(
+            f"{len(acts):,} of {number:,} acts that concern what the verdict names; --every-act shows the last of all"
+        )
+    for act in acts:
+        print(line(act))
+    print()
+
+
+# -- pictures --------------------------------------------------------------------------------------------
+
+_PAGE_AS_JSON: Final = options.json_output("Print the path of the page, and the result, as JSON.")
+
+
+@command("show", *options.SCRIPT, *options.PLACE, options.output("The file of the picture.", "run.html"), _PAGE_AS_JSON)
+def show(arguments: Arguments) -> int:
+    """Draw a run in one HTML file: a line for each server, arrows for messages, shading for faults.
+
+    Of an invalid run the picture shows what led to the violation; a click shows everything.
+    """
+    script = chosen(arguments)
+    return with_mutant(arguments, lambda: _show(arguments, script))
+
+
+def _show(arguments: Arguments, script: Script) -> int:
+    there = chosen_world(arguments, script.machine)
+    check_recorded(there)
+    can = there.playable(script)
+    outcome = there.run(can.script, trace=True)
+    draw(arguments.output, outcome, there.name, arguments.mutant)
+    if arguments.json:
+        page = str(arguments.output.resolve())
+        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": there.name, "skipped": can.skipped}))
+    else:
+        print(f"{verdict(outcome)}\ndrawn in {arguments.output}")
+    return HELD if outcome.held else VIOLATED
+
+
+WORLDS: Final = ("stack", "cores")
+"""The worlds that record events, the usual one first."""
+CUT_MS, FOR_MS, LENGTH_MS, EVERY_MS = 600, 700, 1_700, 60
+
+
+@command(
+    "drill",
+    options.option("--seed", "The seed of delays.", options.NATURAL, 1),
+    options.option("--world", "Where to run it.", click.Choice(WORLDS), WORLDS[0]),
+    options.output("The file of the picture.", "drill.html"),
+    _PAGE_AS_JSON,
+)
+def drill(arguments: Arguments) -> int:
+    """Take a first look: three servers under writes, their leader is cut off, and all of it is drawn.
+
+    The servers are the shipped ones, on virtual time. Another seed gives another run of the same script.
+    """
+    outcome = world(arguments.world).run(drill_script(arguments.seed), trace=True)
+    assert outcome.trace is not None
+    lines = story(outcome, read(outcome.trace, outcome.script.servers))
+    title = "A leader is cut off" if outcome.held else ""
+    draw(arguments.output, outcome, arguments.world, None, title=title, story=tuple(each.strip() for each in lines))
+    if arguments.json:
+        page = str(arguments.output.resolve())
+        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": arguments.world}))
+        return HELD if outcome.held else VIOLATED
+    print("Three servers, and a client that writes all the time. In virtual time:\n")
+    print("\n".join(lines))
+    print(f"\nThe picture: {arguments.output.resolve().as_uri()}")
+    return HELD if outcome.held else VIOLATED
+
+
+def drill_script(seed: int) -> Script:
+    return Script(
+        seed,
+        length_ms=LENGTH_MS,
+        knobs=Knobs(sync_limit=3),
+        ops=tuple(Write(at) for at in range(300, LENGTH_MS - 100, EVERY_MS)),
+        faults=(Isolate(CUT_MS, FOR_MS, LEADER),),
+    )

@@ -1,0 +1,156 @@
+"""The commands that read stored campaigns: `analyze`, `report`, `compare`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from harness.cli import options
+from harness.cli.root import command
+from harness.cli.statuses import HELD, VIOLATED
+from harness.spark import compare as comparison
+from harness.spark.analysis import Analysis, NoAnalysis, is_small, stored
+from harness.spark.layout import Layout, LayoutError, appearing, find
+from zab.cli.kit.failures import Misused
+from zab.cli.kit.verb_group import Arguments
+from zab.core.plurals import counted, noun
+
+
+@command(
+    "analyze",
+    *options.CAMPAIGN,
+    options.option("--master", "The master of Spark: local[*], spark://host:port, yarn, k8s://...", None, "local[*]"),
+    options.option("--memory", "The memory of the JVM of this process.", None, "2g"),
+    options.option("--shrink", "Shrink one failure of each of the N greatest groups.", options.NATURAL, 8),
+    options.json_output("Print all tables as JSON."),
+    stored=lambda arguments: (
+        f"what was stored of the campaign in {arguments.folder} is as it was; the same command analyses it"
+    ),
+)
+def analyze(arguments: Arguments) -> int:
+    """Analyse a stored campaign: validate its rows, check stored histories again, aggregate, and write a report.
+
+    DIR is the folder of `fuzz --output`. The report is DIR/campaign=.../analysis/report.html; the tables are beside it,
+    as Parquet and in analysis.json. Exit status 1: an invariant is violated, or a run or history is undecided.
+    """
+    from harness.spark.analyze import analyze
+    from harness.spark.campaign import reason
+    from harness.spark.session import refusals, session
+
+    layout = located(arguments.folder, arguments.campaign)
+    settings = {"spark.driver.memory": arguments.memory}
+    try:
+        layout.meta()
+        small = is_small(layout)
+        with session(arguments.master, f"analyze {layout.name}", quick=small, settings=settings) as spark:
+            made = analyze(spark, layout, sliced=arguments.shrink, told=_show_stage)
+    except LayoutError as error:
+        raise Misused(str(error)) from error
+    except OSError as error:
+        raise Misused(f"{error}; what was stored of the campaign is as it was") from error
+    except refusals() as error:
+        raise Misused(f"Spark: {reason(error)}; what was stored of the campaign is as it was") from error
+    finally:
+        _show_stage("")
+    path = write_page(layout, made)
+    if arguments.json:
+        print(json.dumps({"meta": made.meta, "tables": made.tables}))
+    else:
+        print(summary(made))
+        print(f"report: {path}")
+    return HELD if made.held else VIOLATED
+
+
+@command("report", *options.CAMPAIGN, options.json_output("Print the path of the page, and the verdict, as JSON."))
+def report(arguments: Arguments) -> int:
+    """Write the report of a campaign again, from what `analyze` has stored, with the pictures that are there now."""
+    layout = located(arguments.folder, arguments.campaign)
+    made = _analysis(layout)
+    path = write_page(layout, made)
+    if arguments.json:
+        outcomes = {name: made.count(name) for name in ("runs", "held", "violated", "error")}
+        print(json.dumps({"page": str(path), "held": made.held, "undecided": made.undecided, "runs": outcomes}))
+    else:
+        print(path)
+    return HELD
+
+
+_CAMPAIGNS: Final = (
+    options.argument("before", type=options.FILE, metavar="BEFORE"),
+    options.argument("after", type=options.FILE, metavar="AFTER"),
+)
+
+
+@command("compare", *_CAMPAIGNS, options.json_output())
+def compare(arguments: Arguments) -> int:
+    """List what changed between two analysed campaigns: new, vanished and remaining failures, and changed numbers.
+
+    Exit status 1: the second campaign has a kind of failure that the first lacks, or only the second has undecided runs
+    or histories.
+    """
+    before, after = (_analysis(located(path, None)) for path in (arguments.before, arguments.after))
+    made = comparison.compare(before, after)
+    print(json.dumps(made.as_json()) if arguments.json else comparison.text(made))
+    return VIOLATED if made.worse else HELD
+
+
+def _analysis(layout: Layout) -> Analysis:
+    try:
+        return stored(layout)
+    except NoAnalysis as error:
+        raise Misused(str(error)) from error
+
+
+def located(folder: Path, name: str | None) -> Layout:
+    try:
+        return find(folder.resolve(), name)
+    except LayoutError as error:
+        raise Misused(str(error)) from error
+
+
+def write_page(layout: Layout, made: Analysis) -> Path:
+    from harness.spark.page import page
+
+    path = layout.analysis / "report.html"
+    with appearing(path) as draft:
+        draft.write_text(page(made, layout.analysis))
+    return path
+
+
+def _show_stage(words: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{words}")
+        sys.stderr.flush()
+
+
+def summary(made: Analysis) -> str:
+    lines = []
+    for row in made.tables["totals"]:
+        lines.append(
+            f"{row['runs']:,} {noun(row['runs'], 'run')} of the {row['machine']} in {row['world']} "
+            f"with {counted(row['voters'], 'voter')}: "
+            f"{row['violated']} violated, "
+            f"{row['undecided']} undecided, {counted(row['error'], 'error')}; "
+            f"{row['runs_per_core_minute']:,.0f} a core-minute"
+        )
+    for row in made.tables["verdicts"]:
+        lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['promise'] or ''}".rstrip())
+    for row in made.tables["given_up"]:
+        lines.append(f"UNDECIDED {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
+    twice = made.tables["again"]
+    if twice:
+        lines.append(f"run twice: {sum(row['same'] for row in twice)} of {len(twice)} the same")
+    for row in made.tables["unseen"]:
+        if row["chance_of_new"] is not None:
+            lines.append(f"{row['kinds']:,} kinds of runs; the next is new with a chance of {row['chance_of_new']:.3f}")
+    for row in made.tables["quarantine"]:
+        lines.append(f"put aside: {row['count']:,} of {row['source']}: {row['reason']}")
+    for row in made.tables["clusters"]:
+        lines.append(
+            f"VIOLATED {row['promise']} in {row['failures']:,} {noun(row['failures'], 'run')}; "
+            f"needed for it: {row['slice']}"
+        )
+        lines.append(f"  {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
+    return "\n".join(lines)

@@ -1,0 +1,52 @@
+"""The scripts of a campaign: which seeds, of which sizes, for which machine and world."""
+
+from __future__ import annotations
+
+import shlex
+
+from attrs import frozen
+
+from harness.faults import MACHINES, Script
+from harness.profiles import drawn
+
+
+@frozen
+class Plan:
+    """Seeds from `base` on, each with the next of `voters` as its number of voters."""
+
+    runs: int
+    base: int = 0
+    voters: tuple[int, ...] = (3, 5)
+    observers: int | None = None
+    faults: int = 20
+    ops: int = 100
+    length_ms: int = 3_000
+    world: str = "cores"
+    machine: str = MACHINES[0]
+    mutant: str | None = None
+    together: int = 1
+    profile: str = ""
+    """A profile of `harness.profiles`, which decides the sizes itself; `all`; or "" for usual scripts."""
+
+    def replay_line(self, seed: int, voters: int) -> str:
+        """Return the command that repeats one run."""
+        usual = Plan(1)
+        words = [f"zab-harness replay --seed {seed} --servers {voters}"]
+        for name in ("world", "observers", "faults", "ops", "length_ms", "machine", "mutant", "together", "profile"):
+            if getattr(self, name) != getattr(usual, name):
+                words.append(f"--{name.replace('_', '-')} {shlex.quote(str(getattr(self, name)))}")
+        return " ".join(words)
+
+    def script(self, number: int) -> Script:
+        seed = self.base + number
+        return drawn(
+            self.profile,
+            seed,
+            voters=self.voters[seed % len(self.voters)],
+            observers=self.observers,
+            faults=self.faults,
+            ops=self.ops,
+            length_ms=self.length_ms,
+            machine=self.machine,
+            together=self.together,
+        )

@@ -1,0 +1,132 @@
+"""The regression corpus: failing scripts in files, each with what is known of its failure, for tests to run again.
+
+Without a planted bug the script must hold. If it was found with one, it must violate the same invariant when that bug
+is planted again: then the harness still notices what it once noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import attrs
+from attrs import frozen
+
+from harness import scripts
+from harness.mutants.table import BY_NAME
+from harness.outcome import Outcome
+from harness.run.replay_line import replay_line, terse
+from harness.run.runner import with_bug
+from harness.run.worlds import world_for
+from harness.script import as_json
+from harness.script.script import Script
+from harness.scripts import ScriptError
+from harness.worlds import WORLDS
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@frozen
+class Regression:
+    """A failing script: the invariant that it violated, the mutant that was planted then, the day, and the code."""
+
+    promise: str
+    script: Script
+    mutant: str | None = None
+    world: str = WORLDS[0]
+    found: str = ""
+    code: str = ""
+    what: str = ""
+
+    @property
+    def name(self) -> str:
+        slug = re.sub(r"[^a-z0-9]+", "-", self.promise.lower()).strip("-")
+        mark = blake2b(terse(self.script).encode(), digest_size=3).hexdigest()
+        return ".".join(part for part in (slug, self.mutant, mark, "json") if part)
+
+
+def dumps(regression: Regression) -> str:
+    """Write the facts first, then the script, in lines that can be compared."""
+    facts = attrs.asdict(regression, filter=lambda attribute, _: attribute.name != "script")
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in facts.items()]
+    script = as_json.dumps(regression.script).rstrip().replace("\n", "\n ")
+    return "{\n" + ",\n".join([*lines, f' "script": {script}']) + "\n}\n"
+
+
+def loads(text: str) -> Regression:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ScriptError(f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
+    if not _is_regression(data):
+        raise ScriptError('kept: expected an object with a "script" and the "promise" that it broke')
+    names = [attribute.name for attribute in attrs.fields(Regression)]
+    unknown = sorted(set(data) - set(names))
+    if unknown:
+        raise ScriptError(f"kept.{unknown[0]}: unknown; there are {', '.join(names)}")
+    found = Regression(**{**data, "script": as_json.from_json(data["script"])})
+    if found.mutant is not None and found.mutant not in BY_NAME:
+        raise ScriptError(f"kept.mutant: there is no mutant {found.mutant}")
+    if found.world not in WORLDS:
+        raise ScriptError(f"kept.world: {found.world!r} is none of {', '.join(WORLDS)}")
+    return found
+
+
+def _is_regression(data: object) -> bool:
+    return isinstance(data, dict) and "script" in data and "promise" in data
+
+
+def script_in(text: str) -> Script:
+    """Return the script in a file: alone, or in a regression."""
+    try:
+        data = json.loads(text)
+    except ValueError:  # a script as text; if it is neither, the reader of scripts says where
+        return scripts.loads(text)
+    return as_json.from_json(data["script"]) if _is_regression(data) else scripts.loads(text)
+
+
+def store(folder: Path, regression: Regression) -> Path:
+    """Write the file. Its name says what it is about; the same script gets the same name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / regression.name
+    path.write_text(dumps(regression))
+    return path
+
+
+def objection(path: Path) -> str | None:
+    """Return how the outcome of a stored script differs from the expected one, with the line that repeats it."""
+    stored = loads(path.read_text())
+    outcome = _run(stored, None)
+    if not outcome.held:
+        line = replay_line(stored.script, world=stored.world, file=path)
+        return f"{path.name} fails again: {outcome.promise}: {outcome.what}\n  {line}"
+    if stored.mutant is None:
+        return None
+    outcome = _run(stored, stored.mutant)
+    if outcome.promise == stored.promise:
+        return None
+    line = replay_line(stored.script, world=stored.world, mutant=stored.mutant, file=path)
+    instead = "nothing is noticed" if outcome.held else f"{outcome.promise} is"
+    return f"{path.name}: with {stored.mutant} put back, {stored.promise!r} was broken; now {instead}\n  {line}"
+
+
+def _run(stored: Regression, mutant: str | None) -> Outcome:
+    with with_bug(mutant):
+        return world_for(stored.script.machine, stored.world).run(stored.script)
+
+
+def code_version() -> str:
+    """Return the commit of this tree, or the version that is installed."""
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        from importlib.metadata import version
+
+        return version("zab")
+    return described.stdout.strip()

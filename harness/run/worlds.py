@@ -1,0 +1,18 @@
+"""The world of a script: one of the harness's own, or the stack with a machine of the user."""
+
+from __future__ import annotations
+
+from harness.script.checks import ScriptError
+from harness.script.names import is_users
+from harness.worlds import WORLDS, World, world
+
+
+def world_for(machine: str, name: str | None = None) -> World:
+    """Return the world of this name, or the usual one, for a script of the machine; import a user's `module:Class`."""
+    if not is_users(machine):
+        return world(name or WORLDS[0])
+    if name not in (None, "stack"):
+        raise ScriptError(f"the world {name} cannot run {machine}: your own machine runs in the world stack")
+    from harness.embed.lookup import world_of  # it loads the runtime, which scripts of the harness's machines need not
+
+    return world_of(machine)
