@@ -52,7 +52,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "store": _named(
         "checkers.store", "case model replay log order image writes refusals sessions watching watches linearize judge"
     ),
-    "limits": (*_named("checkers.store", "quotas sessions"), "harness.worlds.cores.store.server_deletions"),
+    "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.server_deletions"),
     "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
     "controller": (
         *_named("checkers.controller", "case controllers partitions settled"),

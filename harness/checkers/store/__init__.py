@@ -13,7 +13,7 @@ from __future__ import annotations
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Case
 from harness.checkers.store.judge import ALL, LINEARIZABLE, Kept, Verdict, judge, kept
-from harness.checkers.store.sessions import ended_early
+from harness.checkers.store.silence import ended_early
 from harness.history import History
 
 

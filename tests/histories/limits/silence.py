@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from harness.checkers.broken import Broken
-from harness.checkers.store.sessions import SILENT, ended_early
+from harness.checkers.store.silence import SILENT, ended_early
 from harness.history import Change, Reply, Request
 from tests.histories.tale import Tale, Who
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from harness.checkers.ghost import Ghost, Known, Violation
 from harness.checkers.judge import Checker
 from harness.checkers.recovery import MachineIsHistory
-from harness.checkers.store.sessions import SILENT
+from harness.checkers.store.silence import SILENT
 from harness.history import Became, Event
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.store.sessions import SILENT, ended_early
+from harness.checkers.store.silence import SILENT, ended_early
 from harness.history import Asked, Became, Change, Event, History, Reply, Request, Told
 
 MS = 1_000
