@@ -224,6 +224,8 @@ class Member(Committer):
         super().__init__(world, number, group)
         self._teller = Teller(world, self.group)
         self._id = ""
+        self._former: list[messages.GroupIdentity] = []
+        """Its last identities in earlier generations."""
 
     def _say(self, ask: messages.Ask, heard: Heard, wait_us: int = ANSWER_US) -> None:
         if isinstance(ask, messages.Commit):
@@ -252,7 +254,11 @@ class Member(Committer):
             self._fenced(reply.error)
         else:
             self._id = reply.member
+            if self._who.member:
+                self._former = [*self._former[-3:], self._who]
             self._who = messages.GroupIdentity(self.group, reply.member, reply.generation, self.name)
+            if self.random.random() < 0.2:
+                self._stray(self._who, messages.Commit)  # the generation has no assignment yet
             dealt = _dealt(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
             self.world.keeper.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
@@ -270,9 +276,38 @@ class Member(Committer):
             self.world.counted("partitions taken over")
             self._look()
 
+    def _stray(self, who: messages.GroupIdentity, kind: type) -> None:
+        """Send a request that is out of place, as a client does that has missed something, and do not wait for the
+        reply."""
+        broker = self._coordinator
+        if broker is None:
+            return
+        heard: Heard = _ignored
+        ask: messages.Ask = messages.Heartbeat(who)
+        if kind is messages.Commit:
+            self._marks += 1
+            position = messages.OffsetAndMetadata(self._at + 1, metadata=f"stray {self.number}.{self._marks}")
+            ask = messages.Commit(who, {self._of: position})
+            heard = self._teller.commits(ask, heard)
+        elif kind is messages.Sync:
+            ask = messages.Sync(who)
+        elif kind is messages.Leave:
+            ask = messages.Leave(self.group, (messages.LeavingMember(who.member),))
+        self.world.counted(f"stray {kind.__name__}")
+        act = partial(broker.groups.ask, ask, lambda reply: self.reply(broker, lambda: heard(reply)))
+        self.ask(broker, act, lambda: None)
+
     def _next(self) -> None:
+        if self._former and self.random.random() < 0.15:
+            who = self._former[int(self.random.random() * len(self._former))]
+            kinds = (messages.Heartbeat, messages.Commit, messages.Sync, messages.Leave)
+            if who.member == self._who.member:
+                kinds = kinds[:3]
+            self._stray(who, kinds[int(self.random.random() * len(kinds))])
         share = self.random.random()
-        if share < 0.04:
+        if share > 0.97:
+            self._join()  # as a consumer does whose topics have changed
+        elif share < 0.04:
             self._after((SESSION_MS + 100) * 1_000, self._commit)
         elif share < 0.3:
             self._commit()
@@ -384,3 +419,7 @@ def _dealt(joined: messages.Joined) -> dict[str, bytes]:
     """Assign each member another partition than in the generation before, so that a mix-up is noticed."""
     count = len(joined.members)
     return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}
+
+
+def _ignored(_: Answer) -> None:
+    """The sender does not wait for this reply."""

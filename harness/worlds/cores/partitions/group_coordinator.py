@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from harness.checkers.partitions.group_replies import GroupReplies
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.store_requests import Get, Node, StoreRequests
 from kraft_controller.wire import znodes
@@ -43,11 +44,17 @@ class Groups:
         self._armed: int | None = None
         self._counting = 0
         """The session whose request for the number of partitions is under way."""
+        self.replies = GroupReplies(broker.id, self._term_of)
         self.coordinator = GroupCoordinator(SETTINGS, broker.clock(), self._new_id, group_records.topics_of)
 
     def _new_id(self) -> str:
         self._ids += 1
         return f"{self._broker.id}.{self._broker.life}.{self._ids}"
+
+    def _term_of(self, group: str) -> int | None:
+        """Return the leader epoch in which this broker coordinates a group, or None if it does not."""
+        topic = self.coordinator.topic
+        return topic.epochs.get(topic.partition_of(group)) if topic.is_counted() else None
 
     # -- requests ----------------------------------------------------------------------------------------
 
@@ -64,6 +71,7 @@ class Groups:
         self._tickets += 1
         ticket = Ticket(self._tickets)
         self._asked[ticket] = ask, answer
+        self.replies.asked(ticket, ask, self._broker.clock())
         self.coordinator.step(ticket, ask, self._broker.clock())
         self._broker.turn()
 
@@ -94,6 +102,7 @@ class Groups:
         world = self._broker.world
         for each in ready.answers:
             ask, answer = self._asked.pop(each.ticket)
+            self.replies.answered(each.ticket, each.reply, self._broker.clock())
             world.keeper.positions.answered(self._broker, ask, each.reply)
             answer(each.reply)
         for note in ready.notes:
@@ -130,6 +139,7 @@ class Groups:
         if self._armed == due:  # else an earlier one has come meanwhile
             self._armed = None
             self.coordinator.tick(self._broker.clock())
+            self.replies.ticked(self._broker.clock())
             self._broker.turn()
 
     # -- loading -----------------------------------------------------------------------------------------

@@ -1,0 +1,341 @@
+"""The replies of a group coordinator, judged against the requests and replies before them.
+
+A reference model of Kafka's group protocol: it follows what one coordinator has answered, and derives what a later reply
+must or must not be. It uses only facts that are certain. Where several replies are right, for example while a rebalance
+runs, it judges none.
+
+    asked(ticket, ask, now)        before the coordinator handles a request
+    answered(ticket, reply, now)   when it answers
+    ticked(now)                    after it has handled the timers that were due
+
+A term of a coordinator ends when another broker may have served its partition. Then everything is forgotten, because a
+new coordinator restarts the sessions of all members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import define, field, frozen
+
+from harness.checkers.ghost import Violation
+from replica.core.errors import ErrorCode
+from replica.core.groups.group_messages import (
+    Ask,
+    Commit,
+    Committed,
+    GroupIdentity,
+    Heartbeat,
+    HeartbeatAnswered,
+    Join,
+    Joined,
+    Leave,
+    MembersLeft,
+    Reply,
+    Sync,
+    Synced,
+    Ticket,
+)
+
+MEMBER: Final = "a request of a current member of a stable group succeeds"
+FORMER: Final = "a request of a former member or generation is refused"
+REBALANCE: Final = "heartbeats report a rebalance that members wait for"
+GENERATION: Final = "a generation has one leader and one protocol, and follows the one before"
+JOINED: Final = "a generation consists of members that have joined"
+ASSIGNMENT: Final = "a member receives the assignment that the leader of its generation sent"
+LEADER: Final = "a join of the leader of a stable group begins a rebalance"
+IN_TIME: Final = "a join is answered within the rebalance timeout"
+
+E = ErrorCode
+REFUSALS: Final = frozenset({E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.REBALANCE_IN_PROGRESS, E.FENCED_INSTANCE_ID})
+SLACK_MS: Final = 2_000
+"""Besides twice the rebalance timeout, a join may wait for the first delay and for members that never join."""
+
+
+@define(eq=False)
+class _Member:
+    """A dynamic member that was told the current generation.
+
+    renewed_min, renewed_max   the session timeout was restarted at the earliest and at the latest then
+    """
+
+    session_ms: int
+    renewed_min: int
+    renewed_max: int
+    synced: bool = False
+    asking: int = 0
+    """The number of its unanswered joins and syncs. The session does not expire meanwhile."""
+
+
+@define(eq=False)
+class _Group:
+    """What is certain about one group in one term of its coordinator."""
+
+    generation: int = -1
+    leader: str = ""
+    listed: set[str] | None = None
+    """The members that the leader was told; None if it was not told any. A group that was loaded has no list, because a
+    join of its leader begins another generation."""
+    protocol: str | None = None
+    members: dict[str, _Member] = field(factory=dict)
+    """The members that were told the generation."""
+    former: set[str] = field(factory=set)
+    """Member ids that have left or expired in this term. Ids are unique, so none comes back."""
+    joining: dict[Ticket, tuple[Join, int]] = field(factory=dict)
+    """Unanswered joins, and when they were asked."""
+    is_followed: bool = False
+    """True if the generation before this one was also seen in this term, so that no join is unknown."""
+    has_asked: set[str] = field(factory=set)
+    """The members that have asked to join since the last generation began."""
+    disturbed: bool = False
+    """True if anything since the generation began may have caused a rebalance."""
+    assignments: Mapping[str, bytes] | None = None
+    """The assignments of the first SyncGroup of the leader."""
+    static: bool = False
+    """True if the group has had a static member. Their ids are replaced, so these rules do not fit."""
+
+    def is_stable(self, now: int) -> bool:
+        """Return whether the group certainly has its generation, and no rebalance has begun."""
+        return (
+            self.listed == set(self.members)
+            and not (self.disturbed or self.static or self.joining)
+            and all(each.synced and now < each.renewed_min + each.session_ms for each in self.members.values())
+        )
+
+    def is_completing(self) -> bool:
+        """Return whether the members certainly wait for the assignment of the leader."""
+        return self.listed is not None and not (
+            self.disturbed or self.static or self.joining or any(each.synced for each in self.members.values())
+        )
+
+
+@frozen
+class _Asked:
+    group: str
+    term: object
+    ask: Ask
+    at: int
+    refused: str | None
+    """Why the request must be refused; None: it need not."""
+    granted: bool
+    """True if the request must not be refused."""
+    leader: str
+    generation: int
+
+
+class GroupReplies:
+    """The replies of the coordinator of one life of a broker. `term_of` returns the term in which the coordinator
+    serves a group, or None if it does not serve it."""
+
+    def __init__(self, broker: int, term_of: Callable[[str], int | None]) -> None:
+        self._broker = broker
+        self._term_of = term_of
+        self._groups: dict[str, tuple[int, _Group]] = {}
+        self._asked: dict[Ticket, _Asked] = {}
+        self.judged: dict[str, int] = {}
+        """How often a reply had to be a success, and how often a refusal."""
+
+    # -- requests ----------------------------------------------------------------------------------------------
+
+    def asked(self, ticket: Ticket, ask: Ask, now: int) -> None:
+        name = _group_of(ask)
+        group = None if name is None else self._group(name)
+        if name is None or group is None:
+            return
+        who = ask.who if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
+        is_static = who is not None and who.instance is not None
+        group.static |= is_static
+        refused = granted = None
+        if who is not None and not group.static and who.member:
+            refused = self._must_refuse(group, who, ask, now)
+            granted = who.member in group.members and group.is_stable(now)
+            granted = granted and (isinstance(ask, Join) or who.generation == group.generation)
+        self._asked[ticket] = _Asked(
+            name, self._groups[name][0], ask, now, refused, bool(granted), group.leader, group.generation
+        )
+        match ask:
+            case Join():
+                group.disturbed = True
+                group.joining[ticket] = ask, now
+                if ask.who.member or not ask.id_first:  # else it is told an id first
+                    group.has_asked.add(ask.who.member)
+                self._begins(group, ask.who)
+            case Sync():
+                self._begins(group, ask.who)
+                if ask.who.member == group.leader and ask.who.generation == group.generation:
+                    group.assignments = group.assignments if group.assignments is not None else dict(ask.assignments)
+            case Heartbeat() | Commit():
+                if (member := group.members.get(ask.who.member)) is not None:
+                    member.renewed_max = now
+            case Leave():
+                group.disturbed = True
+            case _:
+                pass
+        self._overdue(name, group, now)
+
+    def ticked(self, now: int) -> None:
+        """Remove the members whose session has certainly expired."""
+        for name, (term, group) in self._groups.items():
+            if self._term_of(name) != term:
+                continue
+            for ident, member in list(group.members.items()):
+                if not member.asking and now >= member.renewed_max + member.session_ms and not group.static:
+                    group.disturbed = True
+                    group.former.add(ident)
+                    del group.members[ident]
+            self._overdue(name, group, now)
+
+    # -- replies -----------------------------------------------------------------------------------------------
+
+    def answered(self, ticket: Ticket, reply: Reply, now: int) -> None:
+        asked = self._asked.pop(ticket, None)
+        if asked is None:
+            return
+        found = self._groups.get(asked.group)
+        if found is None or found[0] != asked.term or self._term_of(asked.group) != asked.term:
+            return
+        group = found[1]
+        match asked.ask, reply:
+            case Join() as join, Joined():
+                group.joining.pop(ticket, None)
+                self._ends(group, join.who, now, reply.error is E.NONE)
+                self._judge(asked, group, join.who, reply.error)
+                if asked.granted and join.who.member == asked.leader and reply.generation == asked.generation:
+                    self._violated(
+                        LEADER, asked.group, f"{asked.leader} is answered with generation {asked.generation}"
+                    )
+                if reply.error is E.NONE and not group.static:
+                    self._joined(asked.group, group, join, reply, now)
+            case Sync(who), Synced():
+                self._ends(group, who, now, reply.error is E.NONE)
+                self._judge(asked, group, who, reply.error)
+                if reply.error is E.NONE and not group.static:
+                    self._synced(asked.group, group, who, reply)
+            case Heartbeat(who), HeartbeatAnswered(error):
+                self._judge(asked, group, who, error)
+                if (
+                    error is E.NONE
+                    and not group.static
+                    and any(j.who.instance is None for j, _ in group.joining.values())
+                ):
+                    self._violated(REBALANCE, asked.group, f"{who.member} gets no error, and others wait to join")
+                if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and who.member in group.members:
+                    group.members[who.member].renewed_min = now
+                if error is not E.NONE:
+                    group.disturbed = True
+            case Commit(who), Committed(errors) if errors:
+                error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
+                if error is not E.NONE or all(each is E.NONE for each in errors.values()):
+                    self._judge(asked, group, who, error)
+            case Leave(), MembersLeft(E.NONE, each):
+                for leaver, error in each:
+                    if error is E.NONE and leaver.member in group.former:
+                        self._violated(FORMER, asked.group, f"{leaver.member} leaves again")
+                    if error is E.NONE and leaver.member:
+                        group.former.add(leaver.member)
+                        group.members.pop(leaver.member, None)
+            case _:
+                pass
+
+    # -- the model ---------------------------------------------------------------------------------------------
+
+    def _group(self, name: str) -> _Group | None:
+        """Return what is known of a group in the present term, or None if this coordinator does not serve it."""
+        term = self._term_of(name)
+        if term is None:
+            self._groups.pop(name, None)
+            return None
+        if name not in self._groups or self._groups[name][0] != term:
+            self._groups[name] = term, _Group()
+        return self._groups[name][1]
+
+    def _must_refuse(self, group: _Group, who: GroupIdentity, ask: Ask, now: int) -> str | None:
+        if who.member in group.former:
+            return f"{who.member} has left or expired"
+        if not isinstance(ask, Join) and who.generation < group.generation:
+            return f"the group is in generation {group.generation}, the request in {who.generation}"
+        if isinstance(ask, Commit) and who.member in group.members and group.is_completing():
+            return f"the members of generation {group.generation} wait for their assignment"
+        return None
+
+    def _judge(self, asked: _Asked, group: _Group, who: GroupIdentity, error: E) -> None:
+        superseded = (
+            {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
+        )  # by another join of the member
+        what = f"{type(asked.ask).__name__} of {who.member} in generation {who.generation} gets {error.name}"
+        if asked.refused is not None and error is E.NONE:
+            self._violated(FORMER, asked.group, f"{what}, and {asked.refused}")
+        elif asked.granted and error in REFUSALS - superseded and who.member not in group.former:
+            self._violated(MEMBER, asked.group, f"{what}, and is a member of the stable generation {group.generation}")
+        for word, counts in (("refused", asked.refused is not None), ("granted", asked.granted)):
+            if counts:
+                self.judged[word] = self.judged.get(word, 0) + 1
+
+    def _joined(self, name: str, group: _Group, ask: Join, reply: Joined, now: int) -> None:
+        if ask.who.member not in ("", reply.member):
+            self._violated(JOINED, name, f"{ask.who.member} is told that it is {reply.member}")
+        if reply.generation < group.generation:
+            self._violated(GENERATION, name, f"generation {reply.generation} follows {group.generation}")
+        if reply.generation > group.generation:
+            group.is_followed = group.generation >= 0
+            group.generation, group.leader, group.protocol = reply.generation, reply.leader, reply.protocol
+            group.members, group.assignments, group.listed = {}, None, None
+            group.disturbed = False
+        elif (reply.leader, reply.protocol) != (group.leader, group.protocol):
+            what = f"{reply.leader} leads it with {reply.protocol}, and {group.leader} with {group.protocol}"
+            self._violated(GENERATION, name, f"generation {reply.generation}: {what}")
+        if reply.leader == reply.member:
+            group.listed = {each.member for each in reply.members}
+            strangers = group.listed - group.has_asked - set(group.members)
+            if strangers and group.is_followed and "" not in group.has_asked:
+                self._violated(
+                    JOINED, name, f"generation {reply.generation} has {sorted(strangers)}, which did not join"
+                )
+            if reply.member not in group.listed:
+                self._violated(JOINED, name, f"generation {reply.generation} lacks its leader {reply.member}")
+        elif reply.members:
+            self._violated(JOINED, name, f"{reply.member} does not lead, and is told the members")
+        known = group.members.get(reply.member)
+        member = group.members[reply.member] = _Member(ask.session_timeout_ms, now, now)
+        if known is not None:
+            member.synced, member.asking = known.synced, known.asking
+
+    def _synced(self, name: str, group: _Group, who: GroupIdentity, reply: Synced) -> None:
+        if who.generation == group.generation and who.member in group.members:
+            group.members[who.member].synced = True
+            group.has_asked.discard(who.member)
+            given = b"" if group.assignments is None else group.assignments.get(who.member, b"")
+            if group.assignments is not None and reply.assignment != given:
+                what = f"{who.member} receives {reply.assignment!r} in generation {who.generation}"
+                self._violated(ASSIGNMENT, name, f"{what}, and the leader {group.leader} sent {given!r}")
+
+    def _begins(self, group: _Group, who: GroupIdentity) -> None:
+        if (member := group.members.get(who.member)) is not None:
+            member.asking += 1
+
+    def _ends(self, group: _Group, who: GroupIdentity, now: int, renews: bool) -> None:
+        if (member := group.members.get(who.member)) is not None:
+            member.asking = max(member.asking - 1, 0)
+            member.renewed_max = now
+            if renews:
+                member.renewed_min = now
+
+    def _overdue(self, name: str, group: _Group, now: int) -> None:
+        longest = max((join.rebalance_timeout_ms for join, _ in group.joining.values()), default=0)
+        for join, since in group.joining.values():
+            if now - since > 2 * longest + SLACK_MS and not group.static:
+                self._violated(IN_TIME, name, f"{join.who.member or join.client_id} has waited for {now - since} ms")
+
+    def _violated(self, invariant: str, group: str, what: str) -> None:
+        raise Violation(invariant, f"broker {self._broker} answers for group {group}: {what}")
+
+
+def _group_of(ask: Ask) -> str | None:
+    match ask:
+        case Join(who) | Sync(who) | Heartbeat(who) | Commit(who):
+            return who.group
+        case Leave(name):
+            return name
+        case _:
+            return None
