@@ -6,6 +6,7 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
+PREPARER: Final = "zab.store.request_preparer:RequestPreparer"
 QUOTAS: Final = "zab.store.quota:Quotas"
 TREE: Final = "zab.store.tree:Tree"
 CANDIDATES: Final = "zab.store.reaper:_candidates"
@@ -17,7 +18,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a TTL node expires by its creation time, although it was written since",
         (CANDIDATES, "now_ms - node[MTIME] > ttl", "now_ms - node[4] > ttl"),
         (
-            "zab.store.request_preparer:RequestPreparer._delete_container",
+            f"{PREPARER}._delete_container",
             "current.now_ms - node[MTIME] <= ttl",
             "current.now_ms - node[4] <= ttl",
         ),
@@ -27,7 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "written-and-gone",
         "an expired TTL node is deleted although it was written before the deletion was executed",
         (
-            "zab.store.request_preparer:RequestPreparer._delete_container",
+            f"{PREPARER}._delete_container",
             "(ttl is None or current.now_ms - node[MTIME] <= ttl)",
             "ttl is None",
         ),
@@ -55,7 +56,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "soft-limits-refuse",
         "requests above a soft limit are refused",
-        (f"{QUOTAS}.exceeded", "allowed.get(COUNT_HARD, -1)", "allowed.get(COUNT_HARD, allowed.get(COUNT, -1))"),
+        (f"{PREPARER}._check_quota", "exceeded.is_hard and self", "self"),
         machine="store",
     ),
     mutant(
@@ -63,15 +64,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a hard limit admits one node too many",
         (
             f"{QUOTAS}.exceeded",
-            "used.get(key, -1) + change > limit",
-            "used.get(key, -1) + change > limit + nodes",
+            "-1 < limit < wanted",
+            "-1 < limit < wanted - nodes",
         ),
         machine="store",
     ),
     mutant(
         "limits-not-for-data",
         "data that is written to an existing node is not counted against quotas",
-        ("zab.store.request_preparer:RequestPreparer._set_data", "if self._quotas is not None and", "if False and"),
+        (f"{PREPARER}._set_data", "if self._quotas.limited:", "if False:"),
         machine="store",
     ),
     mutant(
