@@ -17,6 +17,7 @@ PROMISE: Final = "a recovery stays within its budget"
 MESSAGES: Final = "messages"
 SYNCS: Final = "syncs"
 COMMITTED: Final = "committed transactions"
+SHUT_DOWN: Final = "controlled shutdown"
 
 
 @frozen
@@ -37,7 +38,7 @@ class Recovery:
 _BUDGETS: Final[Mapping[str, tuple[str, Callable[[Recovery], int]]]] = {
     "established": ("epochs established", lambda recovery: 3 + recovery.full_epochs),
     "elected": ("servers that found a leader", lambda recovery: (6 + 2 * recovery.full_epochs) * recovery.servers),
-    "controller elected": ("controllers elected", lambda recovery: 2),
+    "controller elected": ("controllers elected", lambda recovery: 2 + recovery.counts.get(SHUT_DOWN, 0)),
     "isr written": ("ISRs written", lambda recovery: 60),
     "replica isr_changed": ("ISRs changed", lambda recovery: 20),
     MESSAGES: (

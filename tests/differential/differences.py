@@ -88,7 +88,7 @@ DIFFERENCES: Final = (
         "A missing path is an error, for `sync` too",
         "reply to SYNC zxid=0 None",
         "reply to SYNC zxid=0 error=-5",
-        "As for every other operation with a path.",
+        "Like every other operation with a path, `sync` refuses a missing one.",
         (Connect(1), Ask(1, Op.SYNC, b"\xff\xff\xff\xff")),
     ),
     Difference(
@@ -124,7 +124,7 @@ UNSEEN: Final = {
         "differ, but not their order."
     ),
     "The date after the version": (
-        "Month first, as ZooKeeper wrote it until 3.5, because go-zookeeper accepts nothing else."
+        "It begins with the month, as in ZooKeeper until 3.5, because go-zookeeper accepts nothing else."
     ),
     "Session passwords": "They cannot be computed from the session's id.",
     "Pings": (
@@ -146,7 +146,7 @@ UNSEEN: Final = {
         "Children, ephemeral nodes, identities and the deletions of a closed session may come in another order."
     ),
     "A multiRead": (
-        "It has a bound, since its reply can be thousands of times as large as itself. A reply larger than "
+        "The reply has a bound, since it can be thousands of times as large as the request. A reply larger than "
         "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLING_ERROR`."
     ),
     "Bounds on the work of one request": (
@@ -157,15 +157,15 @@ UNSEEN: Final = {
         "bounds only the size of the request. Each bound is a [setting](zoo-cfg.md)."
     ),
     "Bounds on watches": (
-        "A request that would leave one watch more than 100,000 of a client, or 1,000,000 of a server, is "
-        "`QUOTAEXCEEDED` and leaves none. A `setWatches` also ends the connection, because clients ignore "
-        "its error: they try another server. The original has no bound."
+        "A request that would add a watch beyond 100,000 of a client, or 1,000,000 of a server, gets "
+        "`QUOTAEXCEEDED` and adds none. A refused `setWatches` also ends the connection, because clients "
+        "ignore the error; then they try another server. The original has no bound."
     ),
     "Bounds on quotas": (
         "A node of limits or statistics with more than 1,024 bytes is ignored, and a multi that creates the "
         "statistics of more than one quota is `BADARGUMENTS`. Every change below a limited path parses these "
-        "nodes, and their creation walks the limited subtree: after a walk over 100,000 nodes the next one "
-        "is `THROTTLEDOP` for a second. The original has no bound."
+        "nodes, and the creation of statistics walks the limited subtree: after a walk over 100,000 nodes "
+        "the next creation gets `THROTTLEDOP` for a second. The original has no bound."
     ),
 }
 """Differences that scripts cannot show, because they vary from run to run or need a failure at the right moment."""

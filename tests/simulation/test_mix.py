@@ -42,7 +42,7 @@ def test_every_machine_world_and_profile_is_there() -> None:
         (("store", None, None), ("store",), MIXED_WORLDS),
         (("store", "processes", None), ("store",), ("processes",)),
         ((None, "stack", None), MACHINES, ("stack",)),
-        ((None, None, "cut back"), ("list",), MIXED_WORLDS),
+        ((None, None, "power-loss-after-truncation"), ("list",), MIXED_WORLDS),
         (("examples.bank:Bank", None, None), ("examples.bank:Bank",), ("stack",)),
     ],
 )
@@ -130,7 +130,9 @@ def test_the_line_of_a_failure_repeats_it(capsys: pytest.CaptureFixture[str]) ->
     command = ["fuzz", "--mutant", "barrier-without-proof", "--jobs", "1", "--stop-after", "1", "--no-shrink"]
     assert main(command) == 1
     (line,) = (line.strip() for line in capsys.readouterr().out.splitlines() if "zab-harness replay" in line)
-    assert "--profile deposed" in line, "the second kind of script; the first one does not show this bug at once"
+    assert "--profile deposed-leader-serves" in line, (
+        "the second kind of script; the first one does not show this bug at once"
+    )
     assert main(shlex.split(line)[1:]) == 1
 
 

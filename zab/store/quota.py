@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from attrs import frozen
+
 from zab.store.paths import QUOTA, ROOT, ancestors_of
 from zab.store.tree import Tree
 from zab.store.znode import DATA, Znode
@@ -75,6 +77,24 @@ def size_of(data: bytes | None) -> int:
     return 0 if data is None else len(data)
 
 
+@frozen
+class ExceededLimit:
+    """A limit of the subtree at `path` that a change would exceed. `wanted` is the number with the change."""
+
+    path: str
+    key: str
+    limit: int
+    wanted: int
+
+    @property
+    def is_hard(self) -> bool:
+        return self.key in (COUNT_HARD, BYTES_HARD)
+
+
+def ignore_exceeded(exceeded: ExceededLimit, refused: bool) -> None:
+    """Report no exceeded limit: the default of a store without a server around it."""
+
+
 class Quotas:
     """The quotas of one tree: the limits of subtrees, and statistics that follow every change."""
 
@@ -140,20 +160,23 @@ class Quotas:
                 return ancestor
         return None
 
-    def exceeded(self, path: str, nodes: int, size: int) -> bool:
-        """Return whether a hard limit forbids this change. Outstanding transactions do not count."""
+    def exceeded(self, path: str, nodes: int, size: int) -> list[ExceededLimit]:
+        """Return the limits that this change would exceed. Outstanding transactions do not count.
+
+        As in ZooKeeper, a hard limit takes the place of the soft one.
+        """
         limited = self.covering(path)
         if limited is None:
-            return False
+            return []
         limits = self._tree.nodes.get(limits_path(limited))
         stats = self._tree.nodes.get(stats_path(limited))
         if limits is None or stats is None:
-            return False
+            return []
         allowed, used = parse(limits[DATA]), parse(stats[DATA])
-        return any(
-            change and limit > -1 and used.get(key, -1) + change > limit
-            for key, limit, change in (
-                (COUNT, allowed.get(COUNT_HARD, -1), nodes),
-                (BYTES, allowed.get(BYTES_HARD, -1), size),
-            )
-        )
+        found = []
+        for soft, hard, change in ((COUNT, COUNT_HARD, nodes), (BYTES, BYTES_HARD, size)):
+            key = hard if allowed.get(hard, -1) > -1 else soft
+            limit, wanted = allowed.get(key, -1), used.get(soft, -1) + change
+            if change and -1 < limit < wanted:
+                found.append(ExceededLimit(limited, key, limit, wanted))
+        return found

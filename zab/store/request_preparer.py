@@ -22,7 +22,7 @@ from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
 from zab.store.outstanding_changes import OutstandingChanges, Record
 from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
-from zab.store.quota import STATS, Quotas, measured_by, size_of, starts_measuring
+from zab.store.quota import STATS, ExceededLimit, Quotas, ignore_exceeded, measured_by, size_of, starts_measuring
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request_format import INTERNAL as FROM_SERVER
 from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
@@ -56,6 +56,10 @@ _CREATE_TTL: Final = int(Op.CREATE_TTL)
 
 Reconfigure: TypeAlias = Callable[[Fields], None]
 """(joining, leaving, members, version): raises `RequestFailed` if this change of membership is not possible now."""
+
+
+ReportExceeded: TypeAlias = Callable[[ExceededLimit, bool], None]
+"""(limit of a quota that a request exceeds, whether the request is refused)"""
 
 
 def no_reconfiguration(fields: Fields) -> None:
@@ -137,6 +141,7 @@ class RequestPreparer:
         "_quotas",
         "_reconfigure",
         "_records",
+        "_report_exceeded",
         "_settings",
         "_undo",
         "zxid",
@@ -148,9 +153,11 @@ class RequestPreparer:
         settings: StoreSettings,
         outstanding: OutstandingChanges,
         reconfigure: Reconfigure,
+        report_exceeded: ReportExceeded = ignore_exceeded,
     ) -> None:
         self._reconfigure = reconfigure
         """Decides whether a change of membership is possible now."""
+        self._report_exceeded = report_exceeded
         self._decode = decode
         """Decodes bodies in the format of the client protocol."""
         self._settings = settings
@@ -176,8 +183,8 @@ class RequestPreparer:
         self._applied: AppliedState
         self._nodes: dict[str, Znode]
         """The nodes of the applied state, held directly."""
-        self._quotas: Quotas | None
-        """The quotas of the applied state; None if quotas are not enforced."""
+        self._quotas: Quotas
+        """The quotas of the applied state."""
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
             **dict.fromkeys(CREATES, self._create),
@@ -197,7 +204,7 @@ class RequestPreparer:
         """Use another applied state. The next request then starts an epoch."""
         self._applied = AppliedState(tree, sessions)
         self._nodes = tree.nodes
-        self._quotas = quotas if self._settings.enforce_quota else None
+        self._quotas = quotas
         self._epoch = -1
 
     # -- one request -------------------------------------------------------------------------------
@@ -301,6 +308,14 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.INVALID_ACL)
         return fixed
 
+    def _check_quota(self, path: str, nodes: int, size: int) -> None:
+        """Report the limits that this change exceeds, and refuse it if one of them is hard and quotas are enforced."""
+        for exceeded in self._quotas.exceeded(path, nodes, size):
+            refused = exceeded.is_hard and self._settings.enforce_quota
+            self._report_exceeded(exceeded, refused)
+            if refused:
+                raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
+
     # -- nodes -------------------------------------------------------------------------------------
 
     def _set_data(self, op: int, fields: Fields) -> bytes:
@@ -319,8 +334,8 @@ class RequestPreparer:
         old, acl, czxid, _, ctime, _, version, cversion, aversion, owner, pzxid, children = node
         if acl is not OPEN:
             self._authorize(acl, acls.WRITE)
-        if self._quotas is not None and self._quotas.exceeded(path, 0, size_of(data) - size_of(old)):
-            raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
+        if self._quotas.limited:
+            self._check_quota(path, 0, size_of(data) - size_of(old))
         if expected != version and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
         version = version + 1 if version != INT_MAX else INT_MIN
@@ -384,8 +399,8 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.NODE_EXISTS)
         if p_owner and is_session(p_owner):
             raise RequestFailed(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
-        if self._quotas is not None and self._quotas.exceeded(path, 1, size_of(data)):
-            raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
+        if self._quotas.limited:
+            self._check_quota(path, 1, size_of(data))
         owned_bytes = 0
         if owner and is_session(owner):
             owned_bytes = self._ephemeral_bytes.get(owner, 0) + len(path) + BESIDE_A_PATH_BYTES

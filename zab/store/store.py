@@ -25,10 +25,10 @@ from zab.store.missed_events import MissedEvent
 from zab.store.operations import Op
 from zab.store.outstanding_changes import OutstandingChanges
 from zab.store.paths import CONFIG
-from zab.store.quota import Quotas
+from zab.store.quota import Quotas, ignore_exceeded
 from zab.store.read_handler import ReadHandler
 from zab.store.request_format import Decode, describe_request, no_decoder, op_name
-from zab.store.request_preparer import Reconfigure, RequestPreparer, no_reconfiguration
+from zab.store.request_preparer import Reconfigure, ReportExceeded, RequestPreparer, no_reconfiguration
 from zab.store.server_watches import Deliver, ServerWatches, Watcher
 from zab.store.session_table import SessionTable
 from zab.store.store_settings import DEFAULT_SETTINGS, NO_READ_LIMITS, ReadLimits, StoreSettings
@@ -96,7 +96,11 @@ class Store:
         """The dict inside `_outstanding`. It is empty if nothing is outstanding."""
         self._outstanding_since = 0
         """The zxid up to which applied changes were removed from `_outstanding`. `prepare` removes the later ones."""
-        self._preparer = RequestPreparer(decode, settings, self._outstanding, reconfigure)
+        self.report_exceeded: ReportExceeded = ignore_exceeded
+        """Called at the leader if a request exceeds a limit of a quota."""
+        self._preparer = RequestPreparer(
+            decode, settings, self._outstanding, reconfigure, lambda *limit: self.report_exceeded(*limit)
+        )
         self.open_snapshots = store_snapshot.OpenSnapshots()
         """The snapshots that are being iterated."""
         self._missed: list[MissedEvent] = []

@@ -76,8 +76,8 @@ class PartitionReassignment:
         dropped: list[TopicPartition] = []
         for tp, target in found.items():
             held = self._context.assignment(tp)
-            if held.moving and held.target == target:
-                continue
+            if held.moving and held.target == target and not self._context.is_deleting(tp.topic):
+                continue  # a deletion drops the requests of its topic when it begins, so a later one is refused here
             why = self.wrong_with(tp, target)
             if why is not None:
                 self._log.report("reassignment_refused", partition=str(tp), why=why)

@@ -52,6 +52,9 @@ class FetchSessionHandler:
     """The epoch of the next request."""
     sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The request that the leader has for each partition of the session."""
+    unapplied: set[TopicPartition] = field(factory=set)
+    """Partitions whose newest answer was not applied. The leader does not repeat what it has told the session, so the
+    next request removes and adds them."""
 
 
 class ReplicaFetcher:
@@ -193,7 +196,11 @@ class ReplicaFetcher:
         that may not be fetched now. Return None if the session would be empty."""
         settings, session = self._settings, self._session
         fetched = {partition.where for partition, _ in due}
-        forgotten = tuple(where for where in self._dirty if where in session.sent and where not in fetched)
+        forgotten = tuple(
+            where
+            for where in self._dirty
+            if where in session.sent and (where not in fetched or where in session.unapplied)
+        )
         parts = []
         for partition, role in due:
             wanted = FetchPartition(
@@ -204,12 +211,13 @@ class ReplicaFetcher:
                 last_epoch(partition.log) if settings.fetch_diverges else NO_EPOCH,
                 partition.log.start_offset,
             )
-            if session.sent.get(partition.where) != wanted:
+            if session.sent.get(partition.where) != wanted or partition.where in session.unapplied:
                 parts.append(wanted)
         if not parts and len(session.sent) == len(forgotten):
             return None
         for where in forgotten:
             del session.sent[where]
+            session.unapplied.discard(where)
         for wanted in parts:
             session.sent[wanted.where] = wanted
         self._dirty = {where: None for where in self._dirty if where not in fetched and self._resumes(where)}
@@ -301,18 +309,21 @@ class ReplicaFetcher:
         """Apply the answers by partition. `asked` has the leader epoch, and `ends` the log end, of each partition at
         the time of the request."""
         for where, epoch in asked.items():
+            answer = given.get(where)
+            if isinstance(answer, Fetched):
+                self._session.unapplied.add(where)
             still = self._still(where, epoch)
             if still is None:
                 continue
             partition, role = still
             self._dirty[where] = None
             before = partition.log.end_offset
-            answer = given.get(where)
             try:
                 match answer:
                     case Fetched():
                         if partition.log.end_offset == ends[where]:
                             self._on_fetched(partition, role, answer, now)
+                            self._session.unapplied.discard(where)
                     case EpochAnswer():
                         self._on_epoch(partition, role, answer, now)
                     case OffsetAnswer():

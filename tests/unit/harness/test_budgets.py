@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.budgets import COMMITTED, MESSAGES, PROMISE, SYNCS, Recovery, exceeded
+from harness.budgets import COMMITTED, MESSAGES, PROMISE, SHUT_DOWN, SYNCS, Recovery, exceeded
 from harness.draw import script_from_seed
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
@@ -48,6 +48,12 @@ def test_leader_that_uses_up_its_epoch_may_be_elected_again() -> None:
 def test_each_transaction_may_be_synced_by_each_server() -> None:
     assert exceeded(Recovery({SYNCS: 490, COMMITTED: 10}, servers=3, took_ms=100)) is None
     assert exceeded(Recovery({SYNCS: 491, COMMITTED: 10}, servers=3, took_ms=100)) is not None
+
+
+def test_each_controller_that_shuts_down_on_request_may_be_replaced() -> None:
+    spent = {"controller elected": 3, SHUT_DOWN: 1}
+    assert exceeded(Recovery(spent, servers=3, took_ms=100)) is None
+    assert exceeded(Recovery({**spent, "controller elected": 4}, servers=3, took_ms=100)) is not None
 
 
 @pytest.mark.parametrize("seed", [9, 13, 17])

@@ -414,6 +414,15 @@ def test_impossible_reassignments_are_refused() -> None:
     assert controller.run(controller.term.reassignment.alter({T0: ()})).keys() == {T0}
 
 
+def test_request_is_refused_if_its_topic_is_deleted_during_the_same_reassignment() -> None:
+    controller = six()
+    controller.run(controller.term.reassignment.alter({T0: ids(4, 5, 6)}))
+    delete(controller)
+    controller.store.moves = {T0: ids(4, 5, 6)}
+    controller.run(controller.term.reassignment.process_node())
+    assert controller.store.moves == {}
+
+
 def test_empty_reassignment_request_is_removed() -> None:
     controller = six()
     controller.store.moves = {}

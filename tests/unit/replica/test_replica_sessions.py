@@ -236,6 +236,25 @@ def test_a_new_epoch_of_the_same_leader_is_fetched_in_the_same_session() -> None
     assert (world.hw(1), world.hw(2)) == (1, 1)
 
 
+def test_high_watermark_in_an_answer_that_the_follower_could_not_apply_is_sent_again() -> None:
+    world = world_of(T0, T1)
+    world.produce(1, "a")
+    exchange(world)
+    request = world.ask(2)
+    assert request is not None
+    answers = world.serve(request)
+    assert [each.high_watermark for each in answers] == [1]
+    world.elect(1, (1, 2))
+    world.hear(2, request, answers)
+    assert world.hw(2) == 0
+    fetch, _ = exchange(world)
+    assert fetch.session is not None
+    assert (fetch.session.forgotten, named(fetch)) == ((T0,), [T0])
+    world.pull(2, rounds=2)
+    assert (world.hw(1), world.hw(2)) == (1, 1)
+    assert not session_of(world, 2).unapplied
+
+
 def test_a_partition_that_is_led_elsewhere_leaves_the_session() -> None:
     world = world_of(T0, T1)
     world.elect(2, (1, 2))

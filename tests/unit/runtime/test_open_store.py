@@ -113,3 +113,16 @@ def test_misspelt_argument_of_a_method_names_the_near_one(call: Callable[..., ob
     with pytest.raises(TypeError, match=re.escape(says)) as error:
         call(None, "/a", **{given: 1})
     assert error.value.__suppress_context__
+
+
+async def test_exceeded_quota_is_logged_once_in_ten_seconds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with zab.open_store(tmp_path / "store") as store, store.session() as session:
+        await session.create("/q")
+        await session.ensure_path("/zookeeper/quota/q")
+        await session.create("/zookeeper/quota/q/zookeeper_limits", b"count=2,bytes=-1")
+        await session.create("/zookeeper/quota/q/zookeeper_stats", b"")
+        for name in ("/q/a", "/q/b", "/q/c"):
+            await session.create(name)
+    lines = [record.message for record in caplog.records if "quota_exceeded" in record.message]
+    assert len(lines) == 1
+    assert lines[0].endswith("path=/q limit=count allowed=2 wanted=3 refused=False")

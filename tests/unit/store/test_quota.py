@@ -7,7 +7,7 @@ from tests.unit.store.support import BOB, Client, Leader, dump, follower_of, lea
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
-from zab.store.quota import PARSED_BYTES_MAX, parse, render, size_of
+from zab.store.quota import PARSED_BYTES_MAX, ExceededLimit, parse, render, size_of
 from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
 
@@ -97,6 +97,20 @@ def test_hard_limits() -> None:
     assert it.codes((Op.DELETE, ("/q/b", -1)), (Op.CREATE, ("/q/b", b"", OPEN, 0))) == [0, FULL], (
         "counts what is applied"
     )
+
+
+@pytest.mark.parametrize("enforced", [False, True])
+def test_exceeded_limits_are_reported(enforced: bool) -> None:
+    it = limited(b"count=2,bytes=0=;byteHardLimit=9", StoreSettings(enforce_quota=enforced))
+    reported: list[tuple[ExceededLimit, bool]] = []
+    it.store.report_exceeded = lambda exceeded, refused: reported.append((exceeded, refused))
+    it.set("/q/a", b"12345")
+    assert reported == [], "a hard limit takes the place of the soft one"
+    assert it.error(Op.CREATE, "/q/b", b"54321", OPEN, 0) == (FULL if enforced else 0)
+    assert reported == [
+        (ExceededLimit("/q", "count", 2, 3), False),
+        (ExceededLimit("/q", "byteHardLimit", 9, 10), enforced),
+    ]
 
 
 def test_only_below_and_only_the_nearest() -> None:

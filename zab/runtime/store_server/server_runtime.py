@@ -1,7 +1,8 @@
 """One server of the store, from its first role to its end: the tasks around `ClientService`, which makes the decisions.
 
 Its parts are the clients and their sessions (`ClientService`), the path of requests to the member (`RequestPoster`),
-and statistics for operators. While there is no leader, writes wait in the member, and reads wait in the connections.
+and statistics for operators. While there is no leader, requests wait in the connections, and earlier writes wait in
+the member.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ from zab.service.health.status import OpenPorts
 from zab.service.session_tracker import ALIVE
 from zab.service.slow_clients import CHECK_MS, SlowClients
 from zab.session.call_arguments import timeout_of
+from zab.store.quota import ExceededLimit
 from zab.store.server_watches import Watcher
 
 T = TypeVar("T")
 
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
 """The largest number of watches of a client that are removed before other tasks run: some milliseconds of work."""
+QUOTA_CHARS_SHOWN: Final = 256
+"""The largest number of characters of a path with a quota in the log."""
 _REPORT: Final = b"r"
 """The first byte of a message to the leader: the report of a server follows."""
 
@@ -79,12 +83,20 @@ class ServerRuntime:
         """Notified whenever `clients.ready` may have changed."""
         self.membership = ServerMembership(member, ConfigNode(member.me, machine, settings))
         machine.observe(self, member.environment.in_loop)
+        machine.report_exceeded = self._warn_of_quota
         member.on_leader_message(self._on_leader_message)
         member.on_member_message(self.sampler.on_reports)
 
     def __repr__(self) -> str:
         port = "" if self.ports.client is None else f", clients at port {self.ports.client}"
         return f"<StoreServer {self.me} at {self.member.path}, {self.readiness.over or self.mode}{port}>"
+
+    def _warn_of_quota(self, exceeded: ExceededLimit, refused: bool) -> None:
+        path = exceeded.path[:QUOTA_CHARS_SHOWN]
+        self.log.warn_rate_limited(
+            "quota_exceeded", (path, exceeded.key), cause="clients", path=path, limit=exceeded.key,
+            allowed=exceeded.limit, wanted=exceeded.wanted, refused=refused,
+        )  # fmt: skip
 
     # -- sessions in this process -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from harness import faults
+from harness.budgets import SHUT_DOWN
 from harness.worlds.controller import administration
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Job, NodesClient
@@ -152,6 +153,7 @@ class ControllerWorkload(StoreWorkload):
                 broker.later(SHUTDOWN_RETRY_US, lambda: self._shut_down(broker, life, op, shutdown))
 
         def end() -> None:
+            self.world.counted(SHUT_DOWN)
             broker.end()
             self.world.start_later(broker, op.down_ms)
 

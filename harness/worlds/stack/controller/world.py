@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import zab
+from harness.budgets import SHUT_DOWN
 from harness.checkers import ALL, Checker
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
@@ -68,6 +69,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
     async def _leave_and_return(self, broker: BrokerProcess, life: Life, down_ms: int) -> None:
         await life.leave()
         if broker.now is life:
+            self._stack.counted(SHUT_DOWN)
             broker.end()
             self._stack.start_later(broker, down_ms)
 
