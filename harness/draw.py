@@ -23,6 +23,7 @@ from harness.faults import (
     Ask,
     Barrier,
     CancelMove,
+    CommitPositions,
     Connect,
     Consume,
     CreateTopic,
@@ -49,6 +50,7 @@ from harness.faults import (
 )
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.faults import KINDS, LOSS
+from harness.script.names import OFFSETS, PARTS
 from harness.script.values import Draw, Kind, apart, fields_of
 from harness.script.workload import (
     AT_ONCE_MAX,
@@ -365,6 +367,17 @@ def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     return ops + _of_kinds(draw, PARTITION_KINDS, count, soon, length_ms - 1, share=0.35, cancelled=0.4)
 
 
+def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
+    """Return commits of one to three group members or lone consumers, now and then over the whole run."""
+    begin = min(BUSY_FROM_MS, length_ms - 1)
+    ops: list[Op] = [CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))]
+    kinds = [draw.among(PARTS) for _ in range(draw.upto(1, 3))]
+    for at in range(begin + 200, length_ms, draw.upto(60, 200)):
+        client = draw.upto(1, len(kinds))
+        ops.append(CommitPositions(at, client, 1, kinds[client - 1], draw.upto(1, 4)))
+    return ops
+
+
 # -- settings --------------------------------------------------------------------------------------------
 
 
@@ -467,6 +480,10 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    if machine == "partitions" and ops:
+        groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
+        if groups.chance(0.3):
+            script = evolve(script, ops=_in_order([*script.ops, *_group_ops(groups, length_ms)]))
     if machine != "store":
         return script
     script = _lagging(draw, script, faults) if faults else script

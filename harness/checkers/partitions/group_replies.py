@@ -1,8 +1,8 @@
 """The replies of a group coordinator, judged against the requests and replies before them.
 
-A reference model of Kafka's group protocol: it follows what one coordinator has answered, and derives what a later reply
-must or must not be. It uses only facts that are certain. Where several replies are right, for example while a rebalance
-runs, it judges none.
+A reference model of Kafka's group protocol: it follows what one coordinator has answered, and derives what a later
+reply must or must not be. It uses only facts that are certain. Where several replies are right, for example while a
+rebalance runs, it judges none.
 
     asked(ticket, ask, now)        before the coordinator handles a request
     answered(ticket, reply, now)   when it answers

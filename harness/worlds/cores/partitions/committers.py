@@ -282,27 +282,23 @@ class Member(Committer):
         broker = self._coordinator
         if broker is None:
             return
-        heard: Heard = _ignored
         ask: messages.Ask = messages.Heartbeat(who)
         if kind is messages.Commit:
             self._marks += 1
             position = messages.OffsetAndMetadata(self._at + 1, metadata=f"stray {self.number}.{self._marks}")
-            ask = messages.Commit(who, {self._of: position})
-            heard = self._teller.commits(ask, heard)
+            ask = messages.Commit(who, {TopicPartition("stray", self.number): position})
         elif kind is messages.Sync:
             ask = messages.Sync(who)
         elif kind is messages.Leave:
             ask = messages.Leave(self.group, (messages.LeavingMember(who.member),))
         self.world.counted(f"stray {kind.__name__}")
-        act = partial(broker.groups.ask, ask, lambda reply: self.reply(broker, lambda: heard(reply)))
-        self.ask(broker, act, lambda: None)
+        self.ask(broker, partial(broker.groups.ask, ask, lambda _: None), lambda: None)
 
     def _next(self) -> None:
         if self._former and self.random.random() < 0.15:
             who = self._former[int(self.random.random() * len(self._former))]
-            kinds = (messages.Heartbeat, messages.Commit, messages.Sync, messages.Leave)
-            if who.member == self._who.member:
-                kinds = kinds[:3]
+            leaves = [messages.Leave] if who.member != self._who.member else []
+            kinds = [messages.Heartbeat, messages.Commit, messages.Sync, *leaves]
             self._stray(who, kinds[int(self.random.random() * len(kinds))])
         share = self.random.random()
         if share > 0.97:
@@ -419,7 +415,3 @@ def _dealt(joined: messages.Joined) -> dict[str, bytes]:
     """Assign each member another partition than in the generation before, so that a mix-up is noticed."""
     count = len(joined.members)
     return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}
-
-
-def _ignored(_: Answer) -> None:
-    """The sender does not wait for this reply."""
