@@ -133,9 +133,9 @@ class ClientService:
         else:
             self.tracker.rest()
         if self.ready or leader.restoring:
+            if not self.settings.local_sessions_enabled:
+                self.sessions.local.clear()  # read-only clients made them all, also those that are not connected now
             for connection in [each for each in self.connections if each.read_only]:
-                if not self.settings.local_sessions_enabled:
-                    self.sessions.local.forget(connection.session)
                 connection.cut("there is a leader again: the client may write after it reconnects")
         if self.ready:
             for connection in list(self.connections):
