@@ -51,9 +51,12 @@ from harness.faults import (
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.faults import KINDS, LOSS
 from harness.script.names import OFFSETS, PARTS
+from harness.script.script import INNER_BOUNDS
 from harness.script.values import Draw, Kind, apart, fields_of
 from harness.script.workload import (
     AT_ONCE_MAX,
+    BURST_WRITES,
+    BURSTS,
     CLIENTS_MAX,
     FAMILIES,
     FLOOD_MAX,
@@ -315,6 +318,56 @@ def _absence(draw: Draw, at: int, who: int, other: int) -> list[Op]:
     return [Ask(at, who, (watch,)), Vanish(gone, away_ms, who), Ask(gone + draw.upto(1, 5), other, (change,))]
 
 
+BURSTS_SHARE: Final = 0.3
+"""The share of scripts with bursts of one kind."""
+BURSTS_MAX: Final = 3
+BURST_MIN, BURST_MAX = 4, 12
+"""How many requests a burst has behind its write."""
+LATE_MS: Final = 30
+"""Half of the bursts begin so late that the healing comes before anything else of their clients."""
+
+
+def _with_bursts(draw: Draw, script: Script) -> Script:
+    """Clients send many requests of one kind behind one write, and then nothing.
+
+    No later request hides that one of them is never answered.
+    """
+    clients = sorted({op.client for op in script.ops if isinstance(op, Connect)})
+    begin, end = 300, script.length_ms - 1
+    if not clients or end - LATE_MS <= begin or not draw.chance(BURSTS_SHARE):
+        return script
+    ops = list(script.ops)
+    bursts: list[Op] = []
+    for _ in range(draw.upto(1, BURSTS_MAX)):
+        client = draw.among(clients)
+        late = draw.chance(0.5)
+        at = draw.upto(end - LATE_MS, end) if late else draw.upto(begin, end)
+        silent_ms = script.length_ms if late else draw.upto(50, 500)
+        burst = _burst(draw, at, client)
+        ops = [op for op in ops if not _is_of(op, client) or not at <= op.at <= at + silent_ms]
+        bursts = [op for op in bursts if not _is_of(op, client)] + burst
+    kept = _fewer(draw, ops, len(script.ops) - len(bursts))
+    return evolve(script, ops=_in_order([*kept, *bursts])) if len(kept) + len(bursts) <= len(script.ops) else script
+
+
+def _burst(draw: Draw, at: int, client: int) -> list[Op]:
+    kind = draw.among(BURSTS)
+    write = Ask(at, client, (draw.one_of(BURST_WRITES),))
+    return [write, *(Ask(at, client, (draw.one_of((kind,)),)) for _ in range(draw.upto(BURST_MIN, BURST_MAX)))]
+
+
+def _is_of(op: Op, client: int) -> bool:
+    return isinstance(op, Ask | Connect | Leave | Vanish) and op.client == client
+
+
+def _fewer(draw: Draw, ops: list[Op], most: int) -> list[Op]:
+    """Drop requests of clients, by chance, until there are no more operations than that, or no requests."""
+    asks = [place for place, op in enumerate(ops) if isinstance(op, Ask)]
+    draw.random.shuffle(asks)
+    dropped = set(asks[: max(0, len(ops) - most)])
+    return [op for place, op in enumerate(ops) if place not in dropped]
+
+
 # -- brokers ---------------------------------------------------------------------------------------------
 
 BUSY_FROM_MS: Final = 400
@@ -427,6 +480,22 @@ def _client_ports(draw: Draw) -> dict[str, int]:
     return knobs
 
 
+INNER_SHARE: Final = 0.25
+"""The share of scripts in which an inner bound of the product is small."""
+IMPOLITE_SHARE: Final = 0.25
+"""The share of scripts with impolite clients."""
+
+
+def _inner_bounds(draw: Draw) -> dict[str, int]:
+    """Bounds of the product that no operator sets. Small ones are reached by the few requests of a run."""
+    return {bound: draw.upto(1, 3) for bound in INNER_BOUNDS if draw.chance(INNER_SHARE)}
+
+
+def _with_impolite_clients(draw: Draw, knobs: Knobs) -> Knobs:
+    share = IMPOLITE_SHARE * (2 if knobs.read_only_ms or knobs.local_sessions else 1)
+    return evolve(knobs, impolite_percent=draw.upto(20, 80)) if draw.chance(share) else knobs
+
+
 # -- the whole -------------------------------------------------------------------------------------------
 
 _OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
@@ -489,4 +558,10 @@ def script_from_seed(
     script = _lagging(draw, script, faults) if faults else script
     ports = Draw(Random(f"client ports/{seed}/{voters}"), voters, observers)
     script = evolve(script, knobs=evolve(script.knobs, **_client_ports(ports)))
-    return _with_absences(Draw(Random(f"absences/{seed}/{voters}"), voters, observers), script) if ops else script
+    inner = Draw(Random(f"inner bounds/{seed}/{voters}"), voters, observers)
+    knobs = _with_impolite_clients(inner, evolve(script.knobs, **_inner_bounds(inner)))
+    script = evolve(script, knobs=knobs)
+    if not ops:
+        return script
+    script = _with_absences(Draw(Random(f"absences/{seed}/{voters}"), voters, observers), script)
+    return _with_bursts(Draw(Random(f"bursts/{seed}/{voters}"), voters, observers), script)

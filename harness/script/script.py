@@ -66,6 +66,18 @@ class Knobs:
     """A request of more bytes is large, and a server has memory for few of them; 0: none is large."""
     connection_tokens: int = 0
     """How many connections a server accepts at once; 0: no limit."""
+    read_work_max: int = 0
+    """How much the reads of one pass may visit before other tasks run; 0: the product's bound."""
+    scans_behind_max: int = 0
+    """How many scans a connection may have queued behind its writes; 0: the product's bound."""
+    report_sessions_max: int = 0
+    """How many sessions a report to the leader names; 0: the product's bound."""
+    impolite_percent: int = 0
+    """In this share of its connections, a client presents a session that it had earlier."""
+
+
+INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")
+"""The settings that stand for bounds of the product which no operator sets."""
 
 
 @frozen

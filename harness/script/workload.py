@@ -186,3 +186,14 @@ FLOODS: Final = {
 }
 """Steps below a parent, many at one time, so that a server that is away needs a snapshot."""
 FLOOD_MAX: Final = 40
+
+BURSTS: Final = (
+    *STEPS,
+    _kind(1.0, "children", PARENTS),
+    _kind(1.0, "children", ("/",)),
+)
+"""The kinds of the requests of a burst: each burst has one. Listings are drawn more often than by their weight."""
+BURST_WRITES: Final = (
+    _kind(3.0, "set", PARENTS, size=SIZE),
+    _kind(1.0, "create", ("/a/s-", "/b/s-"), mode=("sequential",), size=SIZE),
+)

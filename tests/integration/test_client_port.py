@@ -21,6 +21,7 @@ from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.service.connection.request_pipeline import RequestPipeline
 from zab.service.forwarding.pending_submissions import Done
+from zab.service.inner_bounds import InnerBounds
 from zab.store import acl_schemes
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
@@ -515,7 +516,6 @@ async def test_reads_that_search_all_nodes_let_others_have_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty bytes ask for a look at every node: a thousand of them in one packet, also behind a write."""
-    monkeypatch.setattr("zab.service.connection.request_pipeline.READ_WORK_MAX", 100)
 
     def count(xid: int) -> bytes:
         return encode_request(Op.GET_ALL_CHILDREN_NUMBER, xid, ("/zookeeper",))
@@ -534,6 +534,7 @@ async def test_reads_that_search_all_nodes_let_others_have_the_loop(
             worked.append(server.machine.reads.work)
 
         monkeypatch.setattr(RequestPipeline, "_take_all", watched)
+        server.clients.bounds = InnerBounds(read_work_max=100)
         await client.connect()
         asked = [create(1, "/w"), *map(count, range(2, 102)), create(102, "/zookeeper/w"), count(103), get(104, "/w")]
         replies = await client.ask(*asked)

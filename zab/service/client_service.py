@@ -21,6 +21,7 @@ from zab.service.connection.ports import AuditLog, ConnectionSettings, EventLog,
 from zab.service.container_reaper import ContainerReaper, ReaperSettings
 from zab.service.counts import Counts
 from zab.service.health.leader_contact import LeaderContact, ReadOnlySettings
+from zab.service.inner_bounds import DEFAULT_BOUNDS, InnerBounds
 from zab.service.local_sessions import LocalSessions
 from zab.service.session_tracker import SessionTracker
 from zab.service.throttle import RequestTotals, Throttles
@@ -60,12 +61,14 @@ class ClientService:
         random_bytes: Callable[[int], bytes],
         chance: Callable[[], float],
         audit: AuditLog | None = None,
+        bounds: InnerBounds = DEFAULT_BOUNDS,
     ) -> None:
         """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns a random number from 0 to 1."""
         self.me = me
         self.machine = machine
         """The applied state, from which clients read."""
         self.settings = settings
+        self.bounds = bounds
         self.log = log
         self.audit = audit
         """The log of clients' changes and logins; None if it is switched off."""
@@ -94,7 +97,7 @@ class ClientService:
             random_bytes,
         )
         """The sessions of the ensemble, and those that only this server knows."""
-        self.tracker = SessionTracker(self, settings.tick_ms, clock_ms())
+        self.tracker = SessionTracker(self, settings.tick_ms, clock_ms(), bounds.report_sessions_max)
         """The last activity of sessions, and the time at which each expires."""
         self._reaper = ContainerReaper(
             ReaperSettings(
@@ -133,9 +136,9 @@ class ClientService:
         else:
             self.tracker.rest()
         if self.ready or leader.restoring:
+            if not self.settings.local_sessions_enabled:
+                self.sessions.local.clear()  # read-only clients made them all, also those that are not connected now
             for connection in [each for each in self.connections if each.read_only]:
-                if not self.settings.local_sessions_enabled:
-                    self.sessions.local.forget(connection.session)
                 connection.cut("there is a leader again: the client may write after it reconnects")
         if self.ready:
             for connection in list(self.connections):

@@ -57,6 +57,10 @@ class LocalSessions:
         self._upgrading.pop(session, None)
         self._expiry.forget(session)
 
+    def clear(self) -> None:
+        for session in list(self.timeouts):
+            self.forget(session)
+
     # -- activity ----------------------------------------------------------------------------------
 
     def touch(self, sessions: Iterable[int], now_ms: int) -> None:

@@ -23,11 +23,11 @@ from zab.core.zxid import Epoch, Millis
 from zab.service.attached import Attached
 from zab.service.client_sessions import ClientSessions
 from zab.service.health.leader_contact import LeaderContact
+from zab.service.inner_bounds import DEFAULT_BOUNDS
 from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"
 """The first byte of a message to the leader. The ids of the active sessions follow."""
-REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
 """The number of ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
@@ -72,8 +72,15 @@ class Findings:
 
 
 class SessionTracker:
-    def __init__(self, server: TrackedServer, tick_ms: int, now: Millis) -> None:
+    def __init__(
+        self,
+        server: TrackedServer,
+        tick_ms: int,
+        now: Millis,
+        report_sessions_max: int = DEFAULT_BOUNDS.report_sessions_max,
+    ) -> None:
         self._server = server
+        self._report_sessions_max = report_sessions_max
         self._tick_ms = tick_ms
         self._expiry: ExpiryQueue | None = None
         """The time at which each session expires; None while this server does not lead."""
@@ -154,8 +161,8 @@ class SessionTracker:
                 self.touch(server.sessions.table, now)
             found.expired += expiry.due(now)
         elif server.ready:
-            for start in range(0, len(alive), REPORT_SESSIONS_MAX):
-                part = alive[start : start + REPORT_SESSIONS_MAX]
+            for start in range(0, len(alive), self._report_sessions_max):
+                part = alive[start : start + self._report_sessions_max]
                 found.reports.append(ALIVE + struct.pack(f">{len(part)}q", *part))
         elif server.leader.lost_ms is not None:
             self._check_leaderless(server.leader.lost_ms, now, found)

@@ -11,6 +11,7 @@ from typing import Final
 
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Case, by_change, by_event
+from harness.checkers.store.silence import last_request_before
 from harness.history import Became, Change, Told
 
 LIVES: Final = "a session lives from its opening to its close"
@@ -62,16 +63,33 @@ def local(case: Case) -> Iterator[Broken]:
 
 
 def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed: dict[int, Change]) -> Iterator[Broken]:
+    """Check each session as its client sees it.
+
+    A local session is not over if a server that never welcomed it does not know it: its own server may still have it,
+    and may upgrade it later.
+    """
     over: dict[int, Became] = {}
+    first: dict[int, int] = {}
+    """By session: the server that welcomed it first."""
+    moved: set[int] = set()
+    """The sessions that another server has welcomed since then, so that the ensemble knows them."""
+    ends = [closed[session].zxid for session in _told_expired(case) & closed.keys()]
+    asked_before = last_request_before(case.history, ends) if ends else {}
     for event in case.history.events:
         close = closed.get(event.session)
         match event:
             case Became(state="expired" | "closed"):
+                if event.session in own and event.session not in moved and event.server != first.get(event.session):
+                    continue
                 over.setdefault(event.session, event)
+                if event.state == "expired" and event.session not in own and close is not None:
+                    yield from _told_early(event, close, asked_before[close.zxid])
                 if close is None and (event.session in opened or event.session not in own):
                     what = f"it was told at {event.at} that it is {event.state}, and no transaction closed it"
                     yield by_event(LIVES, event, what)
             case Became(state="connected"):
+                if first.setdefault(event.session, event.server) != event.server:
+                    moved.add(event.session)
                 if event.session not in opened and not event.served:
                     yield by_event(LIVES, event, f"it was connected at {event.at}, and no transaction opened it")
                 if event.session in over:
@@ -81,6 +99,17 @@ def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed:
                 yield from _reply(event, close, over.get(event.session))
             case _:
                 pass
+
+
+def _told_expired(case: Case) -> set[int]:
+    return {event.session for event in case.history.events if isinstance(event, Became) and event.state == "expired"}
+
+
+def _told_early(told: Became, close: Change, asked: int) -> Iterator[Broken]:
+    """Check that the session was closed when the client was told so: no later request came before the close."""
+    if asked > told.at:
+        what = f"it was told at {told.at} that it has expired, and a write that was requested at {asked}"
+        yield by_event(LIVES, told, f"{what} came before its close at zxid {close.zxid:#x}", told, close)
 
 
 def _reply(told: Told, close: Change | None, over: Became | None) -> Iterator[Broken]:

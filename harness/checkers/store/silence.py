@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from harness.checkers.broken import Broken
+from harness.checkers.store.case import WITHOUT_TRANSACTION, is_write
 from harness.history import Asked, Became, History, Told
 
 SILENT: Final = "a silent session expires after its timeout"
-_WRITES: Final = frozenset({"create", "set", "setacl", "delete", "multi"})
 
 
 def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
@@ -24,7 +24,7 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
     the leader may decide on the end before it has applied the reconnection. All clocks must go at one rate.
     """
     ends = {change.session: change.zxid for change in history.changes if change.kind == "close"}
-    before = _asked_before(history, ends.values())
+    before = last_request_before(history, ends.values())
     asked: dict[int, int] = {}
     heard: dict[int, tuple[int, int]] = {}
     timeouts: dict[int, int] = {}
@@ -39,6 +39,8 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
                     heard[session] = max(heard.get(session, this), this)
             case Became(state="connected"):
                 timeouts[session] = event.timeout_ms
+            case Became(state="closed"):
+                heard.pop(session, None)  # the client may present it later, and it does not end then
             case Became(state="expired") if session in heard:
                 at, call = heard[session]
                 silent_ms = (event.at - at) * scale / 1_000
@@ -53,15 +55,16 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
                 pass
 
 
-def _asked_before(history: History, ends: Iterable[int]) -> dict[int, int]:
+def last_request_before(history: History, ends: Iterable[int]) -> dict[int, int]:
     """Return, for each end, the time of the request of the last write before it."""
-    asked = {
-        event.call: event.at for event in history.events if isinstance(event, Asked) and event.request.op in _WRITES
-    }
+    asked = {event.call: event.at for event in history.events if isinstance(event, Asked) and is_write(event.request)}
     written = sorted(
         (event.reply.zxid, asked[event.call])
         for event in history.events
-        if isinstance(event, Told) and event.call in asked and event.reply.zxid
+        if isinstance(event, Told)
+        and event.call in asked
+        and event.reply.zxid
+        and event.reply.error not in WITHOUT_TRANSACTION
     )
     found, latest, place = {}, 0, 0
     for end in sorted(set(ends)):

@@ -9,6 +9,7 @@ import pytest
 
 from harness.draw import script_from_seed
 from harness.faults import Ask, CancelMove, Connect, Overflow, Reassign, Replication, Script, Vanish, Write
+from harness.script.script import INNER_BOUNDS
 from harness.script.values import apart
 
 
@@ -107,3 +108,20 @@ def cancelled_soon(script: Script) -> bool:
         if isinstance(op, CancelMove)
         for at, topic, partition in begun
     )
+
+
+def test_some_clients_of_the_store_send_many_requests_of_one_kind_behind_a_write() -> None:
+    scripts = [script_from_seed(seed, machine="store") for seed in range(30)]
+    assert 2 <= sum(listed(script) for script in scripts) <= 20
+
+
+def listed(script: Script) -> bool:
+    """Return whether a client asks for at least four listings at once."""
+    asks = Counter((op.at, op.client, op.steps[0].op) for op in script.ops if isinstance(op, Ask))
+    return any(count >= 4 for (_, _, op), count in asks.items() if op == "children")
+
+
+def test_some_scripts_of_the_store_make_inner_bounds_small_and_have_impolite_clients() -> None:
+    knobs = [script_from_seed(seed, machine="store").knobs for seed in range(30)]
+    for name in (*INNER_BOUNDS, "impolite_percent"):
+        assert 2 <= sum(getattr(each, name) > 0 for each in knobs) <= 25, name

@@ -17,6 +17,7 @@ from zab.service.connection import request_pipeline
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.counts import Counts
+from zab.service.inner_bounds import DEFAULT_BOUNDS, InnerBounds
 from zab.service.local_sessions import LocalSessions
 from zab.service.throttle import RequestTotals, Throttles, ThrottleSettings
 from zab.store.acl import OPEN
@@ -43,7 +44,7 @@ class Server:
     def __init__(self, settings: ClientPortSettings) -> None:
         self.me = ServerId(1)
         self.machine = Store(StoreSettings(), lambda *_: None, decode_fields)
-        self.settings = settings
+        self.settings, self.bounds = settings, DEFAULT_BOUNDS
         self.log = self.requests = self.requests_watchdog = self.tracker = self.sessions = self
         self.audit: Any = None
         self.counts, self.totals = Counts(), RequestTotals()
@@ -448,9 +449,10 @@ def break_the_resumption(talk: Talk, plant: pytest.MonkeyPatch) -> None:
 def break_the_postponed_requests(talk: Talk, plant: pytest.MonkeyPatch) -> None:
     postponed: list[Callable[[], None]] = []
     plant.setattr(talk.server, "postpone", postponed.append)
-    plant.setattr(request_pipeline, "READ_WORK_MAX", -1)
+    assert talk.it.pipeline is not None
+    plant.setattr(talk.it.pipeline, "_bounds", InnerBounds(read_work_max=-1))
     talk.it.receive(read(1))
-    plant.setattr(request_pipeline, "READ_WORK_MAX", 20_000)
+    plant.setattr(talk.it.pipeline, "_bounds", DEFAULT_BOUNDS)
     plant.setattr(request_pipeline, "read_reply", broken)
     postponed[0]()
 

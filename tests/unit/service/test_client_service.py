@@ -220,11 +220,13 @@ def test_read_only_mode_begins_late_and_ends_with_the_next_leader() -> None:
     it.now += 500
     assert (before, it.it.leader.read_only) == (False, True)
     it.it.sessions.local.add(9, TIMEOUT_MS, it.now)
+    it.it.sessions.local.add(10, TIMEOUT_MS, it.now)  # its client is not connected now
     client = it.connect(9, read_only=True)
     it.follow()
     assert it.it.leader.read_only is False
     assert client.why.startswith("there is a leader again")
     assert 9 not in it.it.sessions.local
+    assert 10 not in it.it.sessions.local
 
 
 def test_session_is_found_behind_a_barrier_and_attached_by_a_transaction() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from zab.core.zxid import ServerId
 from zab.service.authentication import IdentitySettings
 from zab.service.counts import Counts
+from zab.service.inner_bounds import InnerBounds
 from zab.service.local_sessions import LocalSessions
 from zab.service.session_tracker import SessionOpening
 from zab.service.throttle import RequestTotals, Throttles, ThrottleSettings
@@ -150,6 +151,8 @@ class ServerPort(Protocol):
     def machine(self) -> Store: ...
     @property
     def settings(self) -> ConnectionSettings: ...
+    @property
+    def bounds(self) -> InnerBounds: ...
     @property
     def log(self) -> EventLog: ...
     @property

@@ -57,18 +57,15 @@ _SERVING: Final = ConnectionPhase.SERVING
 _CLOSING: Final = ConnectionPhase.CLOSING
 _OVER: Final = ConnectionPhase.OVER
 
-READ_WORK_MAX: Final = 20_000
-"""The number of nodes and names that the reads of one pass may visit before other tasks run: some ms of work."""
-SCANS_BEHIND_MAX: Final = 4
 _SCANS: Final = {
-    **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
+    **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), inf),
     **dict.fromkeys(map(int, (Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ, Op.SET_WATCHES, Op.SET_WATCHES2)), 1),
 }
 """Scans: reads that may take milliseconds each, with their weights.
 
 All reads that are queued behind a write are answered in the turn that applies it. To bound that turn, scans are queued
-up to a total weight of `SCANS_BEHIND_MAX`; the pipeline holds the next one until all pending replies are sent. Reads
-that may visit every node of the store weigh more than the bound, so they are never queued behind a write.
+up to a total weight of `scans_behind_max`; the pipeline holds the next one until all pending replies are sent. Reads
+that may visit every node of the store weigh more than any bound, so they are never queued behind a write.
 """
 KINDS_SHOWN: Final = 5
 
@@ -138,7 +135,8 @@ class RequestPipeline:
         """Requests that arrived and were not taken yet, oldest first."""
         self._pause = PipelinePause.NONE
         """The reason why no request is taken, held or new; `PipelinePause.NONE` if requests are taken."""
-        self._scans_behind = 0
+        self._bounds = server.bounds
+        self._scans_behind: float = 0
         """The weight of the scans that are queued behind writes, counted since `replies` was last empty."""
         self._counted = 0
         """This connection's part of the server's `open_requests`."""
@@ -332,7 +330,7 @@ class RequestPipeline:
         )
         posts: list[bytes] = []
         buffer, unsent_bytes_max, read_only = client.send_buffer, server.settings.unsent_bytes_max, client.read_only
-        reads = self._machine.reads
+        reads, bounds = self._machine.reads, self._bounds
         reads.work = 0
         if not replies:
             self._scans_behind = 0
@@ -345,7 +343,7 @@ class RequestPipeline:
                 if client.phase < _CLOSING:
                     self._answer_pings(requests[index:])
                 break
-            if reads.work > READ_WORK_MAX:
+            if reads.work > bounds.read_work_max:
                 self._held = requests[index:]
                 self._requests.postpone(partial(client.contain, self._resume_and_wake))
                 break
@@ -372,7 +370,7 @@ class RequestPipeline:
                     weight = _SCANS.get(op)
                     if weight is not None:
                         self._scans_behind += weight
-                        if self._scans_behind > SCANS_BEHIND_MAX:
+                        if self._scans_behind > bounds.scans_behind_max:
                             self._pause = PipelinePause.REPLIES
                             self._held = requests[index:]
                             break

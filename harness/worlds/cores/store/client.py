@@ -11,6 +11,8 @@ from collections import deque
 from random import Random
 from typing import Any, Final
 
+from attrs import frozen
+
 from harness.checkers.ghost import Violation
 from harness.checkers.store.order import REPLIES
 from harness.faults import Step
@@ -36,6 +38,10 @@ PING_US_MAX: Final = 5_000
 """A server answers a ping within this time, and the wires' delays."""
 PAUSE_US_MIN, PAUSE_US_MAX = 1_000, 30_000
 """Between two attempts to find a server."""
+EARLIER_MAX: Final = 4
+"""How many sessions that it left an impolite client keeps."""
+IMPOLITE_LAST: Final = 0.7
+"""How often an impolite client presents the session that it left last."""
 _CLOSE_XID: Final = 0
 """The xid of the request that closes the session; those of calls are positive."""
 _CLOSE: Final = encode_request(Op.CLOSE_SESSION, _CLOSE_XID)
@@ -61,6 +67,19 @@ class Call:
         if error:
             return refusal(zxid, error)
         return reply_of(self.request, self.op, zxid, decode_body(self.op, body))
+
+
+@frozen
+class HeldSession:
+    """A session that a client has left, as the client knew it last."""
+
+    session: int
+    password: bytes
+    given_ms: int
+    known_to_all: bool
+    book: WatchManager
+    seen: int
+    seen_by_events: int
 
 
 class Client:
@@ -93,6 +112,9 @@ class Client:
         self._user = self._proved = ""
         """Its user, and the user that it has proved to be on its present connection."""
         self._password = b""
+        self.impolite_percent = world.script.knobs.impolite_percent
+        self._earlier: list[HeldSession] = []
+        """The sessions that it left, for an impolite client the newest last."""
         self._seen = self._seen_by_events = 0
         self._wire: Wire | None = None
         self._attempt = 0
@@ -193,8 +215,11 @@ class Client:
     def _dial(self, server: Any) -> None:
         world = self.world
         self._attempt += 1
+        impolite = self._is_impolite()
         if self.session and not self._known_to_all:
             self._forget()
+        if impolite:
+            self._take_earlier_session()
         self.server = server.id
         self._wire = Wire(world, self, server, self._random)
         self._proved = self._user
@@ -208,6 +233,24 @@ class Client:
         self._heard_at = self._said_at = world.now
         self._given_ms = self._given_ms if self.session else self._timeout_ms
         self._wind()
+
+    def _is_impolite(self) -> bool:
+        return self.impolite_percent > 0 and self._random.random() * 100 < self.impolite_percent and not self.leaving
+
+    def _take_earlier_session(self) -> None:
+        """Leave the present session, and continue with one that it had earlier, most often the last one.
+
+        The session may be alive, expired, closed, attached elsewhere, or local to a server, perhaps one that only read.
+        """
+        if not self._earlier:
+            return
+        last = self._random.random() < IMPOLITE_LAST
+        held = self._earlier.pop(-1 if last else int(self._random.random() * len(self._earlier)))
+        self._forget()
+        self.world.counted("earlier session presented")
+        self.session, self._password, self._given_ms = held.session, held.password, held.given_ms
+        self._known_to_all, self.book = held.known_to_all, held.book
+        self._seen, self._seen_by_events = held.seen, held.seen_by_events
 
     def _wind(self) -> None:
         """Set the alarm for the next ping, or for giving up the server."""
@@ -375,12 +418,20 @@ class Client:
         """Without a session, until somebody asks for something."""
         self._attempt += 1
         self.wanted = self.leaving = False
-        self._seen = self._seen_by_events = 0
         self.queue.clear()
         self._forget()
+        self._seen = self._seen_by_events = 0
 
     def _forget(self) -> None:
-        """Forget the session: the next connection asks for a new one."""
+        """Forget the session: the next connection asks for a new one, unless the client is impolite."""
+        if self.impolite_percent and self.session:
+            self._earlier.append(
+                HeldSession(
+                    self.session, self._password, self._given_ms, self._known_to_all, self.book, self._seen,
+                    self._seen_by_events,
+                )
+            )  # fmt: skip
+            del self._earlier[:-EARLIER_MAX]
         self.session = 0
         self._known_to_all = False
         self._password = b""

@@ -16,7 +16,14 @@ from typing import Any, Final
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import ADMITTED
-from harness.worlds.cores.store.client_service import FILL_MS, JudgedClientService, StrictLog, Unwatched, port_settings
+from harness.worlds.cores.store.client_service import (
+    FILL_MS,
+    JudgedClientService,
+    StrictLog,
+    Unwatched,
+    inner_bounds,
+    port_settings,
+)
 from harness.worlds.cores.store.machine import SimulatedStore
 from harness.worlds.cores.store.simulator import StoreSimulator
 from harness.worlds.cores.store.wire import Wire
@@ -90,6 +97,7 @@ class SimulatedClientPort:
             cut_off_since=lambda: server.node.cut_off_since,
             random_bytes=chance.randbytes,
             chance=lambda: 1.0,
+            bounds=inner_bounds(server.knobs),
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         self.restore_begins = self.clients.restore_begins

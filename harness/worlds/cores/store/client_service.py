@@ -14,11 +14,13 @@ from typing import Any, Final
 from harness.checkers.ghost import Violation
 from harness.faults import Knobs
 from harness.lists import credentials_of
+from harness.script.script import INNER_BOUNDS
 from harness.worlds.cores.store.checks import ATTACHED, HELD, LEADS, READERS, TIME
 from zab.core.zxid import Epoch
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
 from zab.service.connection.ports import ConnectionPhase
+from zab.service.inner_bounds import InnerBounds
 from zab.service.session_tracker import ALIVE, SLEPT_CHECKS
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import digest_id
@@ -80,6 +82,12 @@ def port_settings(knobs: Knobs) -> ClientPortSettings:
         read_only_after_ms=knobs.read_only_ms or ClientPortSettings().read_only_after_ms,
         throttle=throttle,
     )
+
+
+def inner_bounds(knobs: Knobs) -> InnerBounds:
+    """Return the bounds that the script makes small, and the others as they are in the product."""
+    drawn = {name: getattr(knobs, name) for name in INNER_BOUNDS}
+    return InnerBounds(**{name: value for name, value in drawn.items() if value})
 
 
 class JudgedClientService(ClientService):

@@ -44,6 +44,7 @@ class Reader(Client):
 
     def __init__(self, world: StoreSimulator, number: int) -> None:
         super().__init__(world, number)
+        self.impolite_percent = 0
         self._open: dict[int, Request] = {}
         self._want(Request("sync", ROOT))
         self._look_at(ROOT)
@@ -93,6 +94,7 @@ class StoreLiveness(Liveness):
 
     def begin(self) -> None:
         for client in self._clients.values():
+            client.impolite_percent = 0
             client.come_back()
         super().begin()
 

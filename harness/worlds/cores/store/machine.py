@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 from zlib import crc32
 
+from harness.checkers.ghost import Violation
 from zab.core.batch import Batch
-from zab.core.zxid import Zxid
+from zab.core.zxid import Zxid, show
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.store_machine import Observer, StoreMachine
 from zab.store import transactions
@@ -23,6 +24,7 @@ class PreparationObserver(Observer, Protocol):
         """A leader that had applied `applied` prepared the transaction `zxid`."""
 
 
+LEFT: Final = "nothing is left when nothing is outstanding"
 SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True, access=Access(supers=frozenset({"digest"})))
 """Every operation is enabled."""
 
@@ -38,7 +40,26 @@ class SimulatedStore(StoreMachine):
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         if self.observer is not None:
             self.observer.prepared(zxid, self.zxid)
-        return super().prepare_at(request, zxid, epoch, now_ms)
+        txn = super().prepare_at(request, zxid, epoch, now_ms)
+        if self._records:
+            self._judge_outstanding()
+        return txn
+
+    def apply(self, zxid: int, txn: bytes) -> Result:
+        result = super().apply(zxid, txn)
+        if zxid >= self._preparer.zxid:
+            left = sorted(self._records)
+            if left or self._outstanding.order:
+                raise Violation(LEFT, f"{left} are outstanding at {show(Zxid(zxid))}, and everything is applied")
+        return result
+
+    def _judge_outstanding(self) -> None:
+        """Check that each outstanding node was put by a transaction that is not applied, and is forgotten with it."""
+        newest = {path: zxid for zxid, path in self._outstanding.order}
+        for path, (zxid, _) in self._records.items():
+            if newest.get(path) != zxid:
+                what = f"{path} is outstanding since {show(Zxid(zxid))}, and no such change waits"
+                raise Violation(LEFT, what)
 
     @property
     def sessions_digest(self) -> int:

@@ -74,3 +74,8 @@ def test_where_servers_have_more_time_than_the_script() -> None:
     begin = became(10, "connected")
     assert judged(begin, *synced(1_000, 1_050), became(1_190, "expired"), scale=2.0)
     assert not judged(begin, *synced(1_000, 1_050), became(1_210, "expired"), scale=2.0)
+
+
+def test_session_that_its_client_closed_and_presents_later_did_not_end_early() -> None:
+    begin, closed, end = became(10, "connected"), became(1_300, "closed"), became(1_399, "expired")
+    assert judged(begin, *synced(1_000, 1_050), closed, end) == []
