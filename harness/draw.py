@@ -27,6 +27,8 @@ from harness.faults import (
     Consume,
     CreateTopic,
     CutLinks,
+    DeleteTopic,
+    Depart,
     Fault,
     Isolate,
     Knobs,
@@ -41,6 +43,7 @@ from harness.faults import (
     Script,
     Snapshot,
     Step,
+    StrikeWrite,
     Timing,
     Vanish,
     When,
@@ -365,6 +368,26 @@ def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     return ops + _of_kinds(draw, PARTITION_KINDS, count, soon, length_ms - 1, share=0.35, cancelled=0.4)
 
 
+STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
+"""The share of scripts with strikes at writes to the store, by machine."""
+STRIKES_MAX: Final = 5
+MANY_WRITES: Final = (Reassign, DeleteTopic, Depart)
+"""The operations whose procedures write to the store most often."""
+
+
+def _with_strikes(draw: Draw, script: Script) -> Script:
+    """Brokers are struck at one of their writes, mostly from an operation on whose procedure writes often."""
+    if not draw.chance(STRIKES_SHARE[script.machine]):
+        return script
+    begin = min(BUSY_FROM_MS, script.length_ms - 1)
+    busy = [op.at for op in script.ops if isinstance(op, MANY_WRITES)]
+    strikes: list[Op] = []
+    for _ in range(draw.upto(1, STRIKES_MAX)):
+        at = draw.among(busy) if busy and draw.chance(0.7) else draw.upto(begin, script.length_ms - 1)
+        strikes.append(StrikeWrite(at, **draw.fields(fields_of(StrikeWrite))))
+    return evolve(script, ops=_in_order([*strikes, *script.ops]))
+
+
 # -- settings --------------------------------------------------------------------------------------------
 
 
@@ -467,6 +490,9 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    if machine in WITH_BROKERS:
+        strikes = Draw(Random(f"strikes/{seed}/{voters}/{machine}"), voters, observers)
+        return _with_strikes(strikes, script) if ops else script
     if machine != "store":
         return script
     script = _lagging(draw, script, faults) if faults else script
