@@ -28,6 +28,8 @@ from harness.faults import (
     Consume,
     CreateTopic,
     CutLinks,
+    DeleteTopic,
+    Depart,
     Fault,
     Isolate,
     Knobs,
@@ -42,6 +44,7 @@ from harness.faults import (
     Script,
     Snapshot,
     Step,
+    StrikeWrite,
     Timing,
     Vanish,
     When,
@@ -431,6 +434,26 @@ def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
     return ops
 
 
+STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
+"""The share of scripts with strikes at writes to the store, by machine."""
+STRIKES_MAX: Final = 5
+MANY_WRITES: Final = (Reassign, DeleteTopic, Depart)
+"""The operations whose procedures write to the store most often."""
+
+
+def _with_strikes(draw: Draw, script: Script) -> Script:
+    """Brokers are struck at one of their writes, mostly from an operation on whose procedure writes often."""
+    if not draw.chance(STRIKES_SHARE[script.machine]):
+        return script
+    begin = min(BUSY_FROM_MS, script.length_ms - 1)
+    busy = [op.at for op in script.ops if isinstance(op, MANY_WRITES)]
+    strikes: list[Op] = []
+    for _ in range(draw.upto(1, STRIKES_MAX)):
+        at = draw.among(busy) if busy and draw.chance(0.7) else draw.upto(begin, script.length_ms - 1)
+        strikes.append(StrikeWrite(at, **draw.fields(fields_of(StrikeWrite))))
+    return evolve(script, ops=_in_order([*strikes, *script.ops]))
+
+
 # -- settings --------------------------------------------------------------------------------------------
 
 
@@ -553,6 +576,9 @@ def script_from_seed(
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
         if groups.chance(0.3):
             script = evolve(script, ops=_in_order([*script.ops, *_group_ops(groups, length_ms)]))
+    if machine in WITH_BROKERS:
+        strikes = Draw(Random(f"strikes/{seed}/{voters}/{machine}"), voters, observers)
+        return _with_strikes(strikes, script) if ops else script
     if machine != "store":
         return script
     script = _lagging(draw, script, faults) if faults else script

@@ -45,6 +45,7 @@ from harness.script.values import (
     Anyone,
     Groups,
     Kind,
+    Scale,
     Short,
     Sid,
     Together,
@@ -63,7 +64,7 @@ def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
     sid = st.integers(1, servers)
     who = st.one_of(st.just(LEADER), sid, st.just(FOLLOWER))
     match value:
-        case Upto(least, most) | Short(least, most):
+        case Upto(least, most) | Short(least, most) | Scale(least, most):
             return st.integers(least, most)
         case Among(values):
             return st.sampled_from(values)

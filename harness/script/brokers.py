@@ -17,13 +17,15 @@ from harness.script.names import (
     CONTROLLER,
     DISK_ERRORS,
     DURABILITIES,
+    EDGES,
     LOSSES,
     READS,
+    STRIKES,
     TRUNCATIONS,
     UNCLEAN,
     WAYS,
 )
-from harness.script.values import Among, Kind, Short, Upto, Value, drawn, fields_of, kinds
+from harness.script.values import Among, Kind, Scale, Short, Upto, Value, drawn, fields_of, kinds
 from harness.script.workload import Op
 
 BROKERS_MIN, BROKERS_MAX = 3, 5
@@ -161,6 +163,21 @@ class LoseController(BrokerOp):
     broker: int = drawn(1, BROKER)
 
 
+@frozen
+class StrikeWrite(BrokerOp):
+    """The broker is struck right before or right after its n-th write to the store from here on.
+
+    Broker 0 is whichever broker is the controller at each write: a new one continues the count of its predecessor.
+    """
+
+    for_ms: int = drawn(300, Short(1, 1_500))
+    """How long a crashed broker is down, or a broker that is cut off has no store."""
+    broker: int = drawn(CONTROLLER, Among((CONTROLLER, CONTROLLER, CONTROLLER, 1, 2, 3, 4, 5)))
+    nth: int = drawn(1, Scale(1, 30))
+    edge: str = drawn("before", Among(EDGES))
+    strike: str = drawn("crash", Among((*STRIKES[:1] * 2, *STRIKES)))
+
+
 BROKER_WEIGHTS: Final[Mapping[type[Op], float]] = {
     CreateTopic: 2.0, GrowTopic: 1.0, DeleteTopic: 1.0, Reassign: 4.0, CancelMove: 1.0, ElectPreferred: 1.0,
     Balance: 0.7, Resign: 1.0, KillBroker: 3.0, BounceBroker: 2.0, Depart: 1.5, PauseBroker: 2.0, LoseStore: 2.0,
@@ -168,7 +185,7 @@ BROKER_WEIGHTS: Final[Mapping[type[Op], float]] = {
 }  # fmt: skip
 """How often each is drawn where the machine is `controller`."""
 BROKER_KINDS: Final = kinds(BROKER_WEIGHTS)
-BROKER_OPS: Final[tuple[type[Op], ...]] = tuple(BROKER_WEIGHTS)
+BROKER_OPS: Final[tuple[type[Op], ...]] = (*BROKER_WEIGHTS, StrikeWrite)
 
 # -- partitions: settings --------------------------------------------------------------------------------
 

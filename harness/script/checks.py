@@ -17,6 +17,7 @@ from harness.script.names import (
     DEEDS,
     DISK_ERRORS,
     DURABILITIES,
+    EDGES,
     ENDS,
     FATES,
     FOLLOWER,
@@ -30,6 +31,7 @@ from harness.script.names import (
     PARTS,
     READS,
     SHAPES,
+    STRIKES,
     TRUNCATIONS,
     UNCLEAN,
     WAYS,
@@ -54,7 +56,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "knob": tuple(attribute.name for attribute in attrs.fields(Knobs)), "change": CHANGES,
     "op": tuple(op for op in OPERATIONS if op != "multi"), "mode": MODES, "watch": WATCHES, "way": WAYS, "acks": ACKS,
     "durability": DURABILITIES, "truncation": TRUNCATIONS, "reads": READS, "unclean": UNCLEAN, "library": LIBRARIES,
-    "ends": ENDS, "fate": FATES, "part": PARTS,
+    "ends": ENDS, "fate": FATES, "part": PARTS, "edge": EDGES, "strike": STRIKES,
 }  # fmt: skip
 """The words of fields that choose one."""
 

@@ -93,6 +93,13 @@ FATES: Final = ("commits", "aborts", "vanishes")
 OFFSETS: Final = 9
 """The topic of committed offsets."""
 
+EDGES: Final = ("before", "after")
+"""The side of a write to the store on which a broker is struck."""
+
+STRIKES: Final = ("crash", "cut", "expire")
+"""What happens to a broker at its write. crash: its process ends; cut: it loses the store; expire: it loses the store
+for so long that its session expires."""
+
 UNCLEAN: Final = ("allowed", "forbidden")
 
 

@@ -33,6 +33,14 @@ class Short:
 
 
 @frozen
+class Scale:
+    """A number of any magnitude: as often from 1 to 2 as from 8 to 16."""
+
+    least: int
+    most: int
+
+
+@frozen
 class Among:
     """One of these, as often as it is listed."""
 
@@ -66,7 +74,7 @@ class Together:
     options: tuple[Mapping[str, Value], ...]
 
 
-Value: TypeAlias = Upto | Short | Among | Who | Sid | Anyone | Groups | Together
+Value: TypeAlias = Upto | Short | Scale | Among | Who | Sid | Anyone | Groups | Together
 
 LASTING: Final = Short(10, 1_500)
 DOWN: Final = Short(1, 900)
@@ -114,6 +122,9 @@ class Draw:
         share = self.random.random()
         return least + int(share * share * share * (most - least + 1))
 
+    def scale(self, least: int, most: int) -> int:
+        return int(least * ((most + 1) / least) ** self.random.random())
+
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
@@ -144,6 +155,8 @@ class Draw:
                 return self.upto(least, most)
             case Short(least, most):
                 return self.short(least, most)
+            case Scale(least, most):
+                return self.scale(least, most)
             case Among(values):
                 return self.among(values)
             case Who():

@@ -20,13 +20,16 @@ from harness.faults import (
     Reassign,
     Resign,
     Script,
+    StrikeWrite,
 )
-from harness.history import Change, History
+from harness.history import Change, History, Request
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
+from harness.script.names import EDGES
 from harness.worlds import world
+from harness.worlds.cores.controller.write_strikes import WriteStrikes
 from harness.worlds.cores.world import run, world_of
 from kraft_controller.core.names import BrokerId, TopicId, Version
 from kraft_controller.core.state import Assignment
@@ -112,6 +115,54 @@ def test_another_controller_takes_over(fault: Op) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn(seed: int) -> None:
     held(run(script_from_seed(seed, machine="controller", faults=seed % 3 * 5)))
+
+
+# -- strikes at writes to the store ------------------------------------------------------------------------
+
+
+def moved_and_struck(nth: int, edge: str, strike: str, broker: int = 0) -> Outcome:
+    at_write = StrikeWrite(800, 300, broker, nth, edge, strike)
+    return run(script(CreateTopic(400, 1, 2, 2), at_write, Reassign(800, 1, 0, 3, 2), brokers=4, length_ms=2_500))
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize(("strike", "controllers"), [("crash", 2), ("cut", 1), ("expire", 2)])
+def test_strike_at_first_write_of_reassignment(edge: str, strike: str, controllers: int) -> None:
+    counts = held(moved_and_struck(1, edge, strike))
+    assert counts["hit StrikeWrite"] == 1
+    assert counts["controller elected"] == controllers
+    assert counts["controller reassigned"] == 1
+
+
+def test_strike_waits_for_its_write() -> None:
+    assert "hit StrikeWrite" not in held(moved_and_struck(1_000, "before", "crash"))
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_every_gap_between_writes_is_reached(edge: str) -> None:
+    """The write that is struck is the n-th one: so many writes leave the controller as n allows."""
+    for nth in range(1, 7):
+        strikes = WriteStrikes()
+        strikes.arm(StrikeWrite(0, nth=nth, edge=edge), lambda broker: broker == 2)
+        asked = [Request("get", "/a"), Request("multi"), Request("create", "/b")] * 3
+        due = [strikes.due(2, request) is not None for request in asked]
+        assert not any(strikes.due(1, request) for request in asked)
+        writes = [struck for struck, request in zip(due, asked, strict=True) if request.op != "get"]
+        assert writes.index(True) == nth - 1
+        assert sum(due) == 1
+
+
+def test_strikes_at_writes_are_drawn_near_long_procedures() -> None:
+    drawn = [script_from_seed(seed, machine="controller").ops for seed in range(200)]
+    strikes = [[op for op in ops if isinstance(op, StrikeWrite)] for ops in drawn]
+    assert 70 < sum(map(bool, strikes)) < 130
+    busy = [{op.at for op in ops if isinstance(op, (Reassign, DeleteTopic))} for ops in drawn]
+    near = sum(op.at in times for found, times in zip(strikes, busy, strict=True) for op in found)
+    assert near > 0.4 * sum(map(len, strikes))
+    nth = [op.nth for found in strikes for op in found]
+    assert min(nth) == 1
+    assert max(nth) > 25
+    assert 0.2 < sum(each >= 8 for each in nth) / len(nth) < 0.6
 
 
 # -- bugs that are seldom seen by chance -------------------------------------------------------------------

@@ -133,7 +133,8 @@ class Calls:
         for session, groups in left.items():
             self._match(by_session[session], groups, matched, replay)
         self.unclaimed.sort(key=lambda group: group.zxid)
-        self.all = [evolve(call, group=matched.get(call.asked.call)) for call in calls]
+        claims = ((call, matched.get(call.asked.call)) for call in calls)
+        self.all = [call if group is None else evolve(call, group=group) for call, group in claims]
 
     def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
         """Match each transaction with a fitting call that could be carried out then; of several, the earliest."""

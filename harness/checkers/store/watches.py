@@ -47,20 +47,22 @@ def check(case: Case) -> Iterator[Broken]:
     if any(change.acl == UNKNOWN for change in case.history.changes):
         return  # nobody knows who may be told
     by_told = {call.told_place: call for call in case.calls.all}
+    steps: dict[int, tuple[Step, ...]] = {}
     for seen in case.sessions().values():
-        yield from _Session(case, by_told).follow(seen)
+        yield from _Session(case, by_told, steps).follow(seen)
 
 
 _After: TypeAlias = Callable[[State], Iterator[State]]
 
 
 class _Session:
-    def __init__(self, case: Case, calls: dict[int, Call]) -> None:
+    def __init__(self, case: Case, calls: dict[int, Call], steps: dict[int, tuple[Step, ...]]) -> None:
         self._replay = case.replay
         self._calls = calls
         self._jumps = case.history.jumps
         self._changes = case.changes_at
-        self._steps: dict[int, tuple[Step, ...]] = {}
+        self._steps = steps
+        """The events of each transaction, found once for all sessions."""
         self._book: Table = frozenset()
         """The watches that the client knows of."""
         self._seen = 0
@@ -181,6 +183,8 @@ class _Session:
         if state.due:
             return
         targets = [zxid for zxid in zxids if state.zxid < zxid <= bound]
+        if not targets:
+            return
         made: set[State] = set()
         table = state.table
         for old in (state.zxid, *self._replay.between(state.zxid, bound)):
@@ -225,7 +229,7 @@ class _Session:
                 due, table = self._told_of(table, each)
                 if due:
                     return
-        yield evolve(state, zxid=max(state.zxid, zxid), table=table)
+        yield State(max(state.zxid, zxid), table, loose=state.loose)
 
     def _told_of(self, table: Table, zxid: int) -> tuple[tuple[Due, ...], Table]:
         return told(table, self._steps_at(zxid), zxid, self._user)

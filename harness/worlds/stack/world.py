@@ -53,6 +53,7 @@ from harness.faults import (
     SlowDisk,
     Snapshot,
     Split,
+    StrikeWrite,
     Swizzle,
     Transact,
     When,
@@ -86,7 +87,7 @@ clock for each server.
 def can(item: Fault | Op) -> bool:
     if isinstance(item, Produce) and item.acks == "none":
         return False
-    if isinstance(item, CrashIn | LosePower) and item.calls:
+    if isinstance(item, StrikeWrite) or (isinstance(item, CrashIn | LosePower) and item.calls):
         return False
     return isinstance(item, CAN) and not (isinstance(item, When) and item.does == "freeze clock")
 

@@ -13,10 +13,11 @@ from typing import Any, Final
 from harness.checkers.controller.facts import Obeyed, Registered
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
+from harness.history import Request
 from harness.worlds.controller.administration import NEEDED, prepare
 from harness.worlds.controller.replicas import Replicas
 from harness.worlds.cores.controller.candidate import Candidate
-from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause
+from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause, Strike
 from harness.worlds.cores.controller.simulator import ControllerSimulator
 from kraft_controller.core import store_requests as requests
 from kraft_controller.core.broker_epoch import BrokerEpochFence
@@ -79,6 +80,7 @@ class Broker:
                 self._became(state)
 
         self.client = self.world.new_client(fired, became)
+        self.client.strike_at = self._strike_at
         self._connect(self.client)
 
     def _connect(self, client: NodesClient) -> None:
@@ -139,6 +141,10 @@ class Broker:
 
     def lose_store(self) -> bool:
         return self.up and self.client is not None and self.client.vanish()
+
+    def _strike_at(self, request: Request) -> Strike | None:
+        op = self.world.strikes.due(self.id, request)
+        return None if op is None else Strike(op.edge, lambda: self.world.workload.strike(op, self))
 
     def find_store(self) -> None:
         if self.client is not None and not self.paused:

@@ -37,6 +37,14 @@ class Note:
     data: bytes
 
 
+@frozen
+class Strike:
+    """A fault of the client's process on one side of a request."""
+
+    edge: str
+    inject: Callable[[], None]
+
+
 class NodesClient(Client):
     """Reports each reply to the caller, None if it was lost, and everything else to its owner."""
 
@@ -46,11 +54,18 @@ class NodesClient(Client):
         super().__init__(world, number)
         self._fired, self._became_so = fired, became
         self._askers: dict[int, Callable[[Reply | None], None]] = {}
+        self.strike_at: Callable[[Request], Strike | None] = lambda request: None
+        """Returns the strike that is due at this request, which is about to be sent."""
 
     def request(self, request: Request, done: Callable[[Reply | None], None]) -> None:
+        strike = self.strike_at(request) if self.connected and not self.vanished else None
+        if strike is not None and strike.edge == "before":
+            strike.inject()
         call = Call(self.world.next_call(), request)
         self._askers[call.number] = done
         self.call(call)
+        if strike is not None and strike.edge == "after":
+            strike.inject()
 
     def saw(self, event: Event) -> None:
         super().saw(event)

@@ -12,6 +12,7 @@ from harness.outcome import Outcome
 from harness.worlds.controller.administration import topic_ids
 from harness.worlds.controller.settled import acting_controller, with_controllers_judged
 from harness.worlds.cores.controller.nodes import NodesClient
+from harness.worlds.cores.controller.write_strikes import WriteStrikes
 from harness.worlds.cores.store.simulator import StoreSimulator
 
 
@@ -21,6 +22,7 @@ class ControllerSimulator(StoreSimulator):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.facts: list[Fact] = []
         self.new_id = topic_ids()
+        self.strikes = WriteStrikes()
         self.session_ms = 6 * script.knobs.tick_ms
         super().__init__(script, trace=trace, checkers=checkers)
         self.brokers: dict[int, Any] = {

@@ -169,6 +169,27 @@ class ControllerWorkload(StoreWorkload):
         if broker is not None and broker.lose_store():
             self._undo(op.for_ms, broker.find_store, broker)
 
+    def _strike_write(self, op: faults.StrikeWrite) -> None:
+        def is_controller(number: int) -> bool:
+            candidate = self.world.brokers[number].candidate
+            return candidate is not None and candidate.active
+
+        aimed = self._named(op).id
+        self.world.strikes.arm(op, (lambda number: number == aimed) if op.broker else is_controller)
+
+    def strike(self, op: faults.StrikeWrite, broker: Broker) -> None:
+        """Silence the broker on one side of its write, and let the rest of the fault follow."""
+        self._hit(op)
+        broker.lose_store()
+        if op.strike == "crash":
+            broker.later(0, lambda: self._crash(op, broker))
+        else:
+            self._undo(op.for_ms if op.strike == "cut" else 2 * self.world.session_ms, broker.find_store, broker)
+
+    def _crash(self, op: faults.StrikeWrite, broker: Broker) -> None:
+        broker.die()
+        self.world.start_later(broker, op.for_ms)
+
     def _lose_controller(self, op: faults.LoseController) -> None:
         def find_controller() -> None:
             broker.unheard = False
@@ -194,6 +215,7 @@ class ControllerWorkload(StoreWorkload):
         faults.PauseBroker: _pause,
         faults.LoseStore: _lose_store,
         faults.LoseController: _lose_controller,
+        faults.StrikeWrite: _strike_write,
     }
 
 

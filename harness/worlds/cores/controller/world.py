@@ -21,6 +21,7 @@ class ControllerLiveness(StoreLiveness):
         self.bound_ms += ROUNDS_MS + 4 * world.session_ms
 
     def begin(self) -> None:
+        self.world.strikes.disarm()
         unhinder(self.world.brokers.values(), self.world.start_later)
         super().begin()
 
