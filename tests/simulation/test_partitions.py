@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from harness.checkers.partitions.producers import REPLIES
 from harness.draw import script_from_seed
 from harness.faults import (
     AllowUnclean,
     Blackout,
+    BounceBroker,
     BreakDisk,
     Consume,
     CreateTopic,
@@ -28,6 +30,9 @@ from harness.script.checks import ScriptError, check
 from harness.worlds.cores.partitions.world import PartitionsWorld
 from harness.worlds.cores.world import run
 from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.storage.producer_state import ProducerStateManager
+from replica.wire.batch import Header
 from tests.simulation.elsewhere import printed
 
 SEEDS = range(12)
@@ -70,6 +75,23 @@ def test_the_leader_is_killed_and_nothing_is_lost_or_twice() -> None:
     assert counts["acknowledged all"] == 15
     assert counts["replica leads"] >= 2
     assert len(set(committed(made))) == len(committed(made))
+
+
+def test_a_late_repeat_after_a_restart_is_recognized_or_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = (Produce(990 + 2 * number, 2, 1, 0, 1) for number in range(8))
+    ops = (CreateTopic(400, 1, 1, 1), *given, BounceBroker(1_012, 300))
+    _, counts = played(*ops, brokers=1)
+    assert counts["batches repeated"] >= 1
+    monkeypatch.setattr(ProducerStateManager, "check", _forgets_the_oldest)
+    outcome = PartitionsWorld(script(*ops, brokers=1)).run()
+    assert outcome.promise == REPLIES, outcome.what
+
+
+def _forgets_the_oldest(self: ProducerStateManager, header: Header) -> object:
+    known = self.last_entry(header.producer_id)
+    if known is not None and header.last_sequence < known.last_sequence:
+        raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "planted")
+    return None
 
 
 def test_who_is_cut_off_leaves_the_isr_and_comes_back() -> None:

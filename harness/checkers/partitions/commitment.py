@@ -7,6 +7,7 @@ from typing import Final
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Key, Record, Truth, records_of
 from harness.checkers.partitions.observed import Broker
+from harness.checkers.partitions.producers import Producers
 from harness.checkers.partitions.replicas import NEVER, Replicas
 from kraft_controller.core.names import TopicPartition
 from replica.core.partitions.leader_role import LeaderRole
@@ -19,14 +20,14 @@ ALONE: Final = "the only ISR member commits all its records"
 ACKNOWLEDGED: Final = "acknowledged records are committed by min.insync.replicas"
 GONE_HERE: Final = "deleted records are gone from all live replicas"
 READ: Final = "only committed records are read"
-KNOWN: Final = "a restored log knows its idempotent producers"
 
 
 class Commitment:
     """Follows the high watermarks of leaders."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, producers: Producers) -> None:
         self._replicas = replicas
+        self._producers = producers
         self._alone: dict[tuple[int, Key], tuple[int, int, int]] = {}
         """The time since which a leader has been alone in sync, with the ISR's version and its high watermark then."""
 
@@ -72,6 +73,7 @@ class Commitment:
                 EXPOSED, f"{copy.key}: broker {broker} follows, with {watermark}, and no leader is behind {known}"
             )
         committed.extend(records[known:watermark])
+        self._producers.committed(copy.key, committed, known, copy.start)
         replicas = self._replicas
         replicas.must_be_durable(replicas.world.brokers[broker], copy.key, watermark, "leads and counts")
         state = truth.state
@@ -154,18 +156,6 @@ class Commitment:
             return False
         has = offset < copy.start or copy.records[offset : offset + 1] == [record]
         return has or (broker, key) in self._replicas.damage
-
-    def out_of_order(self, broker: Broker, where: TopicPartition, producer: int, sequence: int) -> None:
-        """Check a reply that refuses this sequence because it is not the producer's next one."""
-        copy = self._replicas.copy(broker.id, where)
-        if copy is None:
-            return
-        truth = self._replicas.truths[copy.key]
-        if truth.state is None or copy.epoch != truth.state.leader_epoch:
-            return  # it is not the leader, or has not received its role yet
-        last = next((record for record in reversed(truth.committed) if record.producer == producer), None)
-        if last is not None and last.sequence + 1 == sequence and copy.sequences.get(producer) == last.sequence:
-            raise Violation(KNOWN, f"{copy.key}: producer {producer} sends {sequence} after {last.sequence}")
 
     def delivered(self, broker: Broker, where: TopicPartition, offset: int, data: bytes) -> None:
         """Check what a consumer receives from this offset on."""

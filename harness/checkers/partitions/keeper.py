@@ -7,6 +7,7 @@ from harness.checkers.partitions.disks import Disks
 from harness.checkers.partitions.logs import Logs
 from harness.checkers.partitions.observed import Broker, World
 from harness.checkers.partitions.positions import Positions
+from harness.checkers.partitions.producers import Producers
 from harness.checkers.partitions.replicas import Replicas
 from harness.checkers.partitions.shares import Shares
 from kraft_controller.core.commands import Command
@@ -17,7 +18,8 @@ class Keeper:
 
     def __init__(self, world: World) -> None:
         self.replicas = Replicas(world)
-        self.commitment = Commitment(self.replicas)
+        self.producers = Producers()
+        self.commitment = Commitment(self.replicas, self.producers)
         self.logs = Logs(self.replicas, self.commitment)
         self.disks = Disks(self.replicas, self.logs)
         self.positions = Positions(self.replicas)

@@ -191,45 +191,6 @@ def a_leader_of_before_acknowledges_for_himself(t: Tale, bad: bool) -> None:
 # -- numbered ------------------------------------------------------------------------------------------
 
 
-@breaks(commitment.KNOWN)
-def a_producer_is_not_known_again(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/1", 2)
-    t.refuses(ONE, 7, 2 if bad else 3)
-
-
-@breaks(commitment.KNOWN)
-def what_is_known_is_told_of_each_producer(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/1 c1:8/0 d1:7/2 e1:8/1", 5)
-    t.refuses(ONE, 9, 0)
-    t.refuses(ONE, 7, 2)
-    t.refuses(ONE, 8, 3 if not bad else 2)
-
-
-@breaks(commitment.KNOWN)
-def what_is_not_committed_yet_counts_as_well(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/1", 2 if bad else 1)
-    t.refuses(ONE, 7, 2 if bad else 1)
-
-
-@breaks(commitment.KNOWN)
-def who_does_not_lead_any_more_need_not_know(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0", 1)
-    if not bad:
-        t.state(TWO, ALL, 2)
-        t.looks(TWO)
-    t.refuses(ONE, 7, 1)
-
-
-@breaks(commitment.KNOWN)
-def of_what_is_gone_nobody_need_know(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0", 1)
-    t.keeper.commitment.out_of_order(t.onlooked(ONE), ELSEWHERE, 7, 1)
-    if not bad:
-        t.stateless()
-        t.looks(TWO)
-    t.refuses(ONE, 7, 1)
-
-
 # -- read ----------------------------------------------------------------------------------------------
 
 

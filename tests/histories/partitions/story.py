@@ -41,7 +41,7 @@ from replica.core.partitions.leader_role import LeaderRole
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition import Partition
 from replica.core.partitions.partition_log import FetchDataInfo
-from replica.core.replica_messages import Deleted, Fetched, Results
+from replica.core.replica_messages import Deleted, Fetched, Produced, Results
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire import records as wire
 from tests.histories.controller import story as store
@@ -140,7 +140,14 @@ class Shelf:
 
 
 @define(eq=False)
+class _Errors:
+    failed: str | None = None
+
+
+@define(eq=False)
 class _Files:
+    errors: _Errors = field(factory=_Errors)
+
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -428,8 +435,20 @@ class Tale:
         data = b"".join(data for _, data in batches(records(text), first))
         self.keeper.commitment.delivered(self.onlooked(broker), HERE, offset, data)
 
-    def refuses(self, broker: BrokerId, producer: int, sequence: int) -> None:
-        self.keeper.commitment.out_of_order(self.onlooked(broker), HERE, producer, sequence)
+    def replies(
+        self, broker: BrokerId, text: str, error: ErrorCode = ErrorCode.NONE, offset: int = -1, epoch: int = 0
+    ) -> None:
+        """Reply to an idempotent producer that sends these records as one batch."""
+        made = records(text)
+        data = wire.build(
+            [wire.Record(place, 0, None, each.value) for place, each in enumerate(made)],
+            producer_id=made[0].producer,
+            producer_epoch=epoch,
+            base_sequence=made[0].sequence,
+        )
+        judge = self.keeper.producers.judge(self.onlooked(broker), HERE, data)
+        if judge is not None:
+            judge([Produced(HERE, error, base_offset=offset)])
 
     def wishes(self, broker: BrokerId, upto: int) -> None:
         self.keeper.logs.requested(self.onlooked(broker), HERE, upto)

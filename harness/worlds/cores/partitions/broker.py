@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from harness.checkers.partitions.copies import Ident, ident_of
+from harness.checkers.partitions.waiting import check_waiting
 from harness.worlds.controller.administration import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
@@ -203,7 +204,14 @@ class PartitionBroker(Broker):
         batch: bytes,
         answer: Answered[messages.Produced],
     ) -> None:
-        token = self._token(answer)
+        judge = self.world.keeper.producers.judge(self, where, batch)
+
+        def answered(results: list[messages.Produced]) -> None:
+            if judge is not None:
+                judge(results)
+            answer(results)
+
+        token = self._token(answered)
         self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
 
     def append(
@@ -258,6 +266,7 @@ class PartitionBroker(Broker):
     def _act(self) -> None:
         self.world.keeper.logs.changed(self)
         ready = self.core.ready()
+        check_waiting(self)
         for reply in ready.replies:
             self.world.keeper.commitment.answers(self, reply.results)
             waiting = self._waiting.pop(reply.token, None)

@@ -1,12 +1,14 @@
 """Producers and consumers of partitions.
 
 A producer with acks=all is idempotent: it numbers its batches, has a few of them in flight, and repeats each until its
-outcome is known. Other producers send a batch once, or again without a number.
+outcome is known. Some of its requests arrive twice, the second time late. Other producers send a batch once, or again
+without a number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -28,6 +30,10 @@ POLL_MS: Final = 120
 UNDER_WAY: Final = (1, 3, 5)
 """The largest number of batches in flight, by the number of the producer."""
 ACKS: Final = {"all": -1, "one": 1, "none": 0}
+TWICE: Final = 0.1
+"""The probability that an idempotent request arrives a second time."""
+TWICE_US: Final = 1_500_000
+"""How late that is at most. Most are earlier: short delays mix requests in flight, long ones span a restart."""
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -86,6 +92,7 @@ class Producer(Party):
         self._made = 0
         self._broker: Any = None
         self._resting = False
+        self._repeats = Random(f"{world.script.seed}/repeats/{number}/{where}")
         self._begin()
 
     def _begin(self) -> None:
@@ -154,8 +161,6 @@ class Producer(Party):
 
         def answer(results: list[Produced]) -> None:
             [result] = results
-            if result.error in OUT_OF_ORDER:
-                self.world.keeper.commitment.out_of_order(broker, self.where, ident, base)
             if result.error is ErrorCode.NONE and self.acks == "all":
                 self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, values)
             if self.acks != "none":
@@ -166,8 +171,23 @@ class Producer(Party):
             lambda: broker.produce(ACKS[self.acks], self.timeout_ms, self.where, data, answer),
             lambda: told(ErrorCode.NETWORK_EXCEPTION),
         )
+        if self.numbered and self._repeats.random() < TWICE:
+            self.later(int(self._repeats.random() ** 4 * TWICE_US), lambda: self._repeat(broker, batch, data))
         if self.acks != "none":
             self.later(self.timeout_ms * 1_000 + LATE_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _repeat(self, broker: Any, batch: Batch, data: bytes) -> None:
+        """Let a request arrive a second time, at the present leader. The producer does not wait for this reply."""
+        broker = self.leader() or broker
+
+        def answer(results: list[Produced]) -> None:
+            [result] = results
+            self.world.counted("batches repeated")
+            if result.error is ErrorCode.NONE:
+                self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, batch.values)
+
+        act = partial(broker.produce, ACKS[self.acks], self.timeout_ms, self.where, data, answer)
+        self.ask(broker, act, lambda: None)
 
     def _heard(self, batch: Batch, error: ErrorCode) -> None:
         batch.under_way = False
@@ -189,6 +209,7 @@ class Producer(Party):
 
     def _out_of_order(self) -> None:
         """Number the batches anew, since the oldest without an acknowledgement is refused."""
+        self.world.keeper.producers.gives_up(self._id)
         self._begin()
         for batch in self._line:
             batch.under_way = False
