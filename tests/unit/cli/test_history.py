@@ -238,7 +238,7 @@ def test_where_nothing_can_be_saved_nothing_is_begun(data: Path, tmp_path: Path)
 def test_without_its_record_the_history_is_read_from_log_and_snapshots(data: Path, tmp_path: Path) -> None:
     nodes = run("snapshot", "dump", data, "--json")
     (data / "epochs").unlink()
-    said = "epochs: missing, but there is log.200000001; this server's promises are lost"
+    said = "epochs: missing, although there is log.200000001; this server's promises are lost"
     told = json.loads(run("log", "verify", data, "--json", status=1))
     assert (told["damage"], told["last"]) == ([said], "2/9")
     assert said in run("export", data, tmp_path / "theirs")
@@ -327,7 +327,7 @@ def test_invalid_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "not a data directory" in run("import", tmp_path / "empty", tmp_path / "x", status=2)
     (tmp_path / "noise").write_bytes(b"noise")
-    assert "not a snapshot" in run("import", tmp_path / "noise", tmp_path / "x", status=2)
+    assert "neither a snapshot of zab" in run("import", tmp_path / "noise", tmp_path / "x", status=2)
     (tmp_path / "empty" / "version-2").mkdir()
     assert "recovery needs a snapshot" in run("import", tmp_path / "empty", tmp_path / "x", status=1)
     assert not (tmp_path / "x").exists()

@@ -69,8 +69,8 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     elif not leaders and any(row.serving for row in rows):
         only = len(reports) == 1 and reports[0].by_words
         problems.append(
-            "this server does not lead, and the membership does not name the client ports of the others: name them, "
-            "too, or an admin port"
+            "this server does not lead, and the membership does not name the client ports of the others: name the "
+            "others, too, or an admin port"
             if only
             else "none of these servers leads; name all of them to see which one does"
         )

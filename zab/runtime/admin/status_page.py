@@ -38,7 +38,7 @@ _MODES: Final = {
     "observer": ("○", "observes"),
     "standalone": ("★", "alone"),
     "looking": ("◌", "looks for a leader"),
-    "lost": ("✕", "not synchronized"),
+    "lost": ("✕", "missing"),
     "unreachable": ("✕", "unreachable"),
     VETOING: ("✕", "vetoes"),
     UNKNOWN: ("?", "unknown"),
