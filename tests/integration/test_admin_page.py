@@ -118,7 +118,7 @@ async def test_three_members_and_another_leader_when_the_first_is_stopped(tmp_pa
         successor, url = await settled(made)
         document = await browse(url, tmp_path / "two")
         assert modes(document)[successor] == "leads"
-        assert modes(document)[leader] in ("lost", "not reached")
+        assert modes(document)[leader] in ("missing", "unreachable")
         assert "Needs attention" in document
 
 

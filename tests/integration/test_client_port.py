@@ -387,7 +387,7 @@ async def test_each_kind_of_mistake_has_its_line_and_none_hides_another(
     ]
     assert said == [
         "'a client may not request operation 99'",
-        "'a second connect request, or not a request'",
+        "'a second connect request, or bytes that are not a request'",
         "'a frame of 2147483647 bytes: 8 to 1048575 are allowed'",
     ]
 
@@ -595,7 +595,7 @@ async def test_watches_have_a_bound_and_go_in_slices(
         async with running.servers[1].session() as here, here.watcher() as watch:
             for number in range(1_000):
                 await here.exists(f"/{number}", watch=watch)
-            with pytest.raises(zab.QuotaExceeded, match="no room for a watch"):
+            with pytest.raises(zab.QuotaExceeded, match="too many watches"):
                 await here.exists("/x", watch=watch)
         assert watches.count == 0
         said = [record for record in caplog.records if record.message.startswith("watches_refused")]

@@ -38,7 +38,7 @@ PASSWORD = b"p" * 16
         ({"sasl": ("bob", 1)}, TypeError, "sasl must be .user, password."),
         ({"tls": True}, TypeError, "tls must be an ssl.SSLContext or a zab.ClientTls, not bool"),
         ({"reattach": 5}, TypeError, "reattach must be .id, password."),
-        ({"reattach": (1 << 70, PASSWORD)}, LocalProtocolError, "is not a session's id"),
+        ({"reattach": (1 << 70, PASSWORD)}, LocalProtocolError, "is not a session id"),
         ({"reattach": (1, "p")}, TypeError, "reattach must be .id, password."),
         ({"settings": {}}, TypeError, "settings must be a zab.ClientSettings, not dict"),
     ],

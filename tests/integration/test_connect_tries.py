@@ -107,9 +107,9 @@ async def test_unreachable_names_the_failure_of_each_server() -> None:
 @pytest.mark.parametrize(
     ("said", "hint"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that looks like HTTP"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "that looks like SSH"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "that looks like TLS: give tls="),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the reply looks like HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the reply looks like SSH"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the reply looks like TLS: pass tls="),
         (b"220 mail.example ESMTP\r\n", "it answers '220 mail.example ESMTP"),
     ],
 )
@@ -129,7 +129,7 @@ async def test_tls_where_there_is_none_is_named(tmp_path: Path, ignores_eof: boo
         saying() as closes,
     ):
         for port in (store.client_port, http, closes):
-            hints = f"127.0.0.1:{port}: no TLS: ", "this port does not seem to speak TLS"
+            hints = f"127.0.0.1:{port}: the TLS handshake failed: ", "this port does not seem to speak TLS"
             await told(f"127.0.0.1:{port}", *hints, tls=tls)
 
 
@@ -180,7 +180,7 @@ async def test_hopeless_failure_ends_the_attempt_at_once(tmp_path: Path) -> None
         assert "certificate" in await ends_at_once(hosts, bare), "the server wants one of the client"
         assert "certificate" in await ends_at_once(hosts, ssl.create_default_context(cafile=other.trust.path))
     trio.socket.set_custom_hostname_resolver(Resolver(socket.EAI_NONAME))
-    assert "its name has no address" in await ends_at_once("zk.example:2181")
+    assert "its name cannot be resolved" in await ends_at_once("zk.example:2181")
 
 
 async def test_refusal_by_every_server_ends_the_search_if_that_is_asked_for() -> None:

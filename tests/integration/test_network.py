@@ -349,7 +349,7 @@ async def test_server_without_a_trusted_certificate_is_refused(
             (
                 "election_link_refused",
                 "server=3",
-                "certificate error: the other side does not trust the signer of our certificate",
+                "certificate error: the other side does not trust the signer of this side's certificate",
             ),
             ("peer_refused", "plain text on a TLS port"),
             ("peer_refused", "certificate error: unable to get local issuer certificate"),
@@ -377,7 +377,7 @@ async def test_a_peer_with_a_certificate_for_another_host(tmp_path: Path, caplog
             await made.start(sid, tls=QuorumTls(settings))
         with trio.fail_after(120):
             while (
-                "certificate error: it claims to be server 3, at 127.0.0.1, and its certificate names 10.0.0.3"
+                "certificate error: it claims to be server 3, at 127.0.0.1, but its certificate names 10.0.0.3"
                 not in caplog.text
             ):
                 await trio.sleep(0.05)

@@ -318,7 +318,7 @@ def test_an_error_of_each_call_names_the_file_and_the_way_out(disk: RealDisk, mo
         ("fdatasync", file.sync, f"sync {disk.path}/a"),
         ("pread", lambda: file.read(0, 1), f"read {disk.path}/a"),
         ("pwrite", lambda: file.write(0, b"x"), f"write {disk.path}/a"),
-        ("fstat", file.size, f"look at {disk.path}/a"),
+        ("fstat", file.size, f"inspect {disk.path}/a"),
         ("fsync", disk.sync_dir, f"sync {disk.path}"),
         ("scandir", disk.list, f"list {disk.path}"),
     ]:

@@ -206,7 +206,7 @@ def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:
         assert "give credentials with --auth" in refused.output
         assert not backup.exists()
         wrong = CliRunner().invoke(zab, ["snapshot", "take", f"http://127.0.0.1:{port}", str(backup)])
-        assert "name the admin port (admin.serverPort), not the client port" in wrong.output
+        assert "name the admin port (admin.serverPort) instead" in wrong.output
         taken = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup), "--auth", "digest:u:p"])
         assert taken.exit_code == 0, taken.output
         client.stop()

@@ -110,7 +110,7 @@ def test_growing_from_one_to_three_as_documented(tmp_path: Path) -> None:
         assert "it leads" in leader.ready()
         joining = started(stack, others)
         for each in joining:
-            assert "IS NO MEMBER" in each.said.get(timeout=PATIENCE_S) + each.said.get(timeout=PATIENCE_S)
+            assert "IS NOT A MEMBER" in each.said.get(timeout=PATIENCE_S) + each.said.get(timeout=PATIENCE_S)
         words = [
             "--server",
             f"127.0.0.1:{ports[0]}",
@@ -213,7 +213,7 @@ def test_removed_server_logs_it_and_keeps_its_file(tmp_path: Path) -> None:
         assert servers[2].stop() == 0
         assert configs[2].read_text() == text
         (again,) = started(stack, configs[2:])
-        assert "IS NO MEMBER" in again.said.get(timeout=PATIENCE_S) + again.said.get(timeout=PATIENCE_S)
+        assert "IS NOT A MEMBER" in again.said.get(timeout=PATIENCE_S) + again.said.get(timeout=PATIENCE_S)
         assert "Server 3 is not a member in the stored membership: it was removed" in again.log.read_text()
         assert again.stop() == 0
     configs[2].write_text("".join(each for each in text.splitlines(True) if not each.startswith("server.3")))

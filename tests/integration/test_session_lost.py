@@ -380,7 +380,7 @@ async def test_unreachable_servers_are_reported_with_reasons() -> None:
             raise AssertionError("never")
     said = str(caught.value)
     assert "127.0.0.1:1: " in said
-    assert "no-such-host.invalid:2181: its name has no address" in said
+    assert "no-such-host.invalid:2181: its name cannot be resolved" in said
 
 
 async def test_invalid_server_is_reported() -> None:

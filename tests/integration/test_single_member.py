@@ -198,7 +198,7 @@ async def test_member_raises_stopped_after_its_end(tmp_path: Path) -> None:
             await call
     with pytest.raises(Stopped):
         member.status()
-    with pytest.raises(LocalProtocolError, match="runs once"):
+    with pytest.raises(LocalProtocolError, match="runs only once"):
         await member.run()
 
 

@@ -278,7 +278,7 @@ async def test_a_client_that_does_not_trust_us(tmp_path: Path, ca: Authority, ca
                 pass
 
         await trio.to_thread.run_sync(call)
-        assert "does not trust the signer of our certificate" in await first_said(caplog, "handshake_failed")
+        assert "does not trust the signer of this side's certificate" in await first_said(caplog, "handshake_failed")
 
 
 async def test_a_certificate_for_another_address(

@@ -239,7 +239,7 @@ async def test_the_admin_port_warns_and_the_super_user_decides(tmp_path: Path) -
         port = made.servers[3].ports.admin
         with trio.fail_after(PATIENT):
             while not any(
-                each["text"].startswith("veto: this server stays out: the history of leader ")
+                each["text"].startswith("veto: this server stays out of the ensemble: the history of leader ")
                 for each in (await get(port, "/status.json")).json["warnings"]
             ):
                 await trio.sleep(0.05)

@@ -103,7 +103,11 @@ class AdminPort:
                 reply = error_reply(error)
             except Exception as error:
                 self._log.failed("admin_failed", error, path=request.path)
-                reply = error_reply(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "an internal error; see the log"))
+                reply = error_reply(
+                    HttpError(
+                        HTTPStatus.INTERNAL_SERVER_ERROR, "internal error: the log of this server has the details"
+                    )
+                )
             await self._send(stream, http, reply, request.method != "HEAD", request.keep)
             if not request.keep:
                 await self._linger(stream)
@@ -125,7 +129,8 @@ class AdminPort:
             if patience.cancelled_caught:
                 if hurry:
                     raise HttpError(
-                        HTTPStatus.REQUEST_TIMEOUT, f"the request is not complete after {settings.request_ms} ms"
+                        HTTPStatus.REQUEST_TIMEOUT,
+                        f"the request was incomplete {settings.request_ms} ms after its beginning",
                     )
                 return None
             if not data:

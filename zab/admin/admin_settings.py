@@ -55,8 +55,12 @@ class AdminSettings:
         if self.port > 65_535:
             raise ConfigError(f"AdminSettings.port = {self.port}: a port is a number from 0 to 65535")
         if not self.parts <= PARTS:
-            raise ConfigError(f"AdminSettings.parts: {sorted(self.parts - PARTS)} unknown; known: {sorted(PARTS)}")
+            raise ConfigError(
+                f"AdminSettings.parts: {sorted(self.parts - PARTS)} unknown; the parts are {sorted(PARTS)}"
+            )
         for name in ("commands_path", "metrics_path"):
             path = getattr(self, name)
             if not path.startswith("/") or path == "/" or path.endswith("/"):
-                raise ConfigError(f"AdminSettings.{name} = {path!r}: expected a path like /commands")
+                raise ConfigError(
+                    f"AdminSettings.{name} = {path!r}: expected a path like /commands, without a / at its end"
+                )

@@ -44,10 +44,10 @@ class BrowserGuard:
         followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         navigates = followed and request.method != "POST"
         if site not in ("none", "same-origin") and not navigates:
-            raise HttpError(HTTPStatus.FORBIDDEN, "a page of another site sent this request")
+            raise HttpError(HTTPStatus.FORBIDDEN, "a web page of another origin sent this request")
         origin = headers.get("origin")
         if request.method == "POST" and origin is not None and origin.partition("://")[2] != headers.get("host"):
-            raise HttpError(HTTPStatus.FORBIDDEN, "a page of another origin sent this request")
+            raise HttpError(HTTPStatus.FORBIDDEN, "a web page of another origin sent this request")
 
     async def _check_host(self, request: AdminRequest) -> None:
         host = request.headers.get("host")

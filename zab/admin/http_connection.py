@@ -95,7 +95,7 @@ class HttpConnection:
             )
         _check_line(bytes(self._fed[:_LINE_BYTES_MAX]))
         if _FOLDED.search(self._fed, 0, max(stop, 0)):
-            raise HttpError(HTTPStatus.BAD_REQUEST, "a header must be Name: value, on one line")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "each header must be `Name: value` on one line")
         if stop < 0:
             return False
         self._parser.receive_data(bytes(self._fed))
@@ -184,14 +184,16 @@ def _check_line(beginning: bytes) -> None:
     line, end, _ = beginning.partition(b"\r\n")
     method = line.partition(b" ")[0]
     if method and not _METHOD.fullmatch(method):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "this port speaks HTTP")
+        raise HttpError(
+            HTTPStatus.BAD_REQUEST, "the request does not begin with an HTTP method; this port speaks HTTP/1.1"
+        )
     if not end:
         return
     found = _LINE.fullmatch(line)
     if found is None:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "a request must begin with METHOD /path HTTP/1.1")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the first line of a request must be METHOD /path HTTP/1.1")
     if found[1] not in (b"1.1", b"1.0"):
-        raise HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "this is a port for HTTP/1.1")
+        raise HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 and HTTP/1.0 are supported")
 
 
 def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
@@ -200,7 +202,7 @@ def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")
         if scheme.lower() != b"http" or not slashes:
-            raise HttpError(HTTPStatus.BAD_REQUEST, "a path must begin with /")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the target of a request must begin with / or http://")
         host, _, rest = rest.partition(b"/")
         authority, target = host.decode(), b"/" + rest
     raw, _, query = target.partition(b"#")[0].partition(b"?")
@@ -208,5 +210,8 @@ def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
         path = unquote_to_bytes(raw).decode()
         pairs = parse_qsl(query.decode(), keep_blank_values=True, max_num_fields=PARAMETERS_MAX, errors="strict")
     except ValueError:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the path is not valid text, or has too many parameters") from None
+        raise HttpError(
+            HTTPStatus.BAD_REQUEST,
+            f"the path or a parameter is not valid UTF-8, or there are more than {PARAMETERS_MAX} parameters",
+        ) from None
     return path, dict(pairs), authority

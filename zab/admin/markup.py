@@ -16,7 +16,7 @@ from zab.admin.http import AdminReply
 SIGNS: Final = {"healthy": "●", "starting": "○", "degraded": "▲", "down": "■"}
 HEADLINES: Final = {
     "healthy": "Healthy",
-    "starting": "Serves; waits for the others to report",
+    "starting": "Serving; waiting for reports of the others",
     "degraded": "Needs attention",
     "down": "Not serving",
 }
@@ -104,7 +104,7 @@ def footer(sentence: str, page: str, now_ms: int) -> str:
 def card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
     last = values[-1] if values else 0
     most = max(values, default=0)
-    note = f"most {shown(most)}" if most else "nothing yet"
+    note = f"maximum {shown(most)}" if most else "none"
     return (
         f"<figure><figcaption>{title} <small>{unit}</small></figcaption><output>{shown(last)}</output>"
         f"{spark(values)}<small>{note}</small></figure>"

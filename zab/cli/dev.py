@@ -59,8 +59,8 @@ _BROKERS: Final = "replica"
 @click.option(
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="The client port of server 1; the others have the next ones. The ports between servers are 707 and 1707 "
-    "above, the status page 5899 above.  [default: 2181, which gives 2888, 3888 and 8080]",
+    help="The client port of server 1; each further server has the next port. The ports between servers are 707 and "
+    "1707 higher, that of the status page 5899 higher.  [default: 2181, which gives 2888, 3888 and 8080]",
 )
 @click.option(
     "--brokers",
@@ -188,7 +188,7 @@ def _kept_layout(kept: Path) -> Layout:
         if type(layout.servers) is not int or not 1 <= layout.servers <= SERVERS_MAX:
             raise ValueError(f"servers: {layout.servers!r} is not a number from 1 to {SERVERS_MAX}")
         if type(layout.port_base) is not int or not PORT_BASE_MIN <= layout.port_base <= PORT_BASE_MAX:
-            raise ValueError(f"port_base: {layout.port_base!r} is not from {PORT_BASE_MIN} to {PORT_BASE_MAX}")
+            raise ValueError(f"port_base: {layout.port_base!r} is not a number from {PORT_BASE_MIN} to {PORT_BASE_MAX}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Misused(
             f"{kept} does not say which servers the data belongs to: {error}. Restore it, like "

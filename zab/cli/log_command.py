@@ -53,7 +53,7 @@ def _zxid(context: click.Context, option: click.Parameter, value: str | None) ->
 def log() -> None:
     """Print a transaction log, verify it, or save the undamaged part of it.
 
-    Only `give-up` changes the log. The other commands may run while the server runs.
+    Only `give-up` changes the data directory. The other commands may run while the server runs.
     """
 
 
@@ -62,7 +62,7 @@ def log() -> None:
 @click.option("--from", "first", callback=_zxid, help="The first zxid to print, like 0x200000001 or 2/1.")
 @click.option("--to", "last", callback=_zxid, help="The last zxid to print.")
 @click.option("-d", "--data", "with_data", is_flag=True, help="Print the data of the nodes, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @log_dir_option
 @report_failures
 def dump(
@@ -140,7 +140,7 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
     foreign = _first_foreign(disk, path, found.batches)
     if foreign is not None:
-        line = f"transaction {show(foreign)} was not written by a store but by another kind of state machine"
+        line = f"transaction {show(foreign)} was not written by a store, but by another kind of state machine"
         found = evolve(found, damage=(*found.damage, line), last=Zxid(foreign - 1))
     if as_json:
         outcome = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}

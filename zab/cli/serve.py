@@ -171,7 +171,8 @@ async def announce(server: ServerRuntime) -> None:
     role = await server.member.wait_serving()
     if not is_member(server):
         click.echo(
-            f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NO MEMBER of its ensemble: "
+            f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NOT A MEMBER of its "
+            "ensemble: "
             "it serves without a vote until `reconfig -add` adds it"
         )
         notify_systemd("READY=1")

@@ -38,7 +38,7 @@ def snapshot() -> None:
 @snapshot.command()
 @click.argument("path", type=SOURCE, metavar="SNAPSHOT")
 @click.option("-d", "--data", "with_data", is_flag=True, help="Print the data of the nodes, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--under", default=ROOT, show_default=True, metavar="PATH", help="Print only this node and all below.")
 @click.option(
     "--summary", is_flag=True, help="Print the number of nodes and bytes of each subtree instead of the nodes."

@@ -46,7 +46,7 @@ def check_arguments(
         if not _are(reattach, int, bytes):
             raise TypeError("reattach must be (id, password) of a session: `session.id` and `session.password`")
         if reattach[0].bit_length() >= _ID_BITS:
-            raise LocalProtocolError(f"reattach: {reattach[0]} is not a session's id")
+            raise LocalProtocolError(f"reattach: {reattach[0]} is not a session id, which has 64 bits")
     if not isinstance(settings, ClientSettings):
         raise TypeError(f"settings must be a zab.ClientSettings, not {type(settings).__name__}")
 

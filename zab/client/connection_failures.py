@@ -18,10 +18,10 @@ SHOWN_BYTES: Final = 40
 """The largest number of bytes of an unexpected answer that a message quotes."""
 
 _BEGINNINGS: Final = {
-    b"HTTP": "that looks like HTTP",
-    b"SSH-": "that looks like SSH",
-    b"\x15\x03": "that looks like TLS: give tls= to connect",
-    b"\x16\x03": "that looks like TLS: give tls= to connect",
+    b"HTTP": "the reply looks like HTTP",
+    b"SSH-": "the reply looks like SSH",
+    b"\x15\x03": "the reply looks like TLS: pass tls= to connect",
+    b"\x16\x03": "the reply looks like TLS: pass tls= to connect",
 }
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
 
@@ -67,13 +67,13 @@ def foreign_protocol(received: bytes | bytearray) -> str | None:
         if head.startswith(beginning):
             return what
     if len(head) >= 4 and all(32 <= byte < 127 or byte in b"\r\n\t" for byte in head):
-        return f"it answers {head.decode()!r}, which is not ZooKeeper's protocol"
+        return f"the reply begins with {head.decode()!r}, which is not ZooKeeper's protocol"
     return None
 
 
 def handshake_failure(error: BaseException) -> str:
     """Explain a failed TLS handshake."""
-    why = f"no TLS: {str(error) or type(error).__name__}"
+    why = f"the TLS handshake failed: {str(error) or type(error).__name__}"
     if isinstance(error, ssl.SSLCertVerificationError):
         return why
     ended = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

@@ -151,14 +151,14 @@ class Connector:
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         at: Host = host, port
-        unanswered = "its name has no address: the resolver does not answer"
+        unanswered = "its name cannot be resolved: the resolver does not answer"
         self.attempts.begin(at, shown(at), unanswered)
         try:
             with trio.fail_after(self._connect_s()):
                 found = await self._outside.addresses(host, port)
         except (OSError, UnicodeError) as error:
             self._may_recover |= not self._is_permanent(error)
-            self.attempts.failed(at, shown(at), f"its name has no address: {error}", warn=False)
+            self.attempts.failed(at, shown(at), f"its name cannot be resolved: {error}", warn=False)
             return []
         except trio.TooSlowError:
             self._may_recover = True
@@ -307,7 +307,7 @@ class Connector:
                 for address in await self._addresses(host, port):
                     if address != here and await self._has_quorum(address):
                         self._better = address
-                        raise ConnectionOver(f"{address} has a quorum")
+                        raise ConnectionOver(f"{address} has a quorum, so the session moves to it")
 
     async def _has_quorum(self, address: Address) -> bool:
         reply = b""

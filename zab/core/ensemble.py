@@ -352,8 +352,8 @@ def _number(text: str, line: str, base: int = 10) -> int:
 def _port(text: str, line: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit()):
-        raise _wrong(line, f"{text!r} is not a port")
+        raise _wrong(line, f"{text!r} is not a port: use 1 to 65535")
     port = _number(digits, line)
     if not 0 < port < 65536:
-        raise _wrong(line, f"{port} is not a port")
+        raise _wrong(line, f"{port} is not a port: use 1 to 65535")
     return port

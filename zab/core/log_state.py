@@ -146,7 +146,7 @@ class LogState:
     def truncate(self, zxid: Zxid) -> None:
         """Discard everything after `zxid`. No leader may ask to truncate committed transactions."""
         if zxid < self.committed:
-            raise RemoteProtocolError(f"asked to cut at {show(zxid)}, but {show(self.committed)} is committed")
+            raise RemoteProtocolError(f"asked to truncate to {show(zxid)}, but {show(self.committed)} is committed")
         self.history.truncate(zxid)
         self.out.save.append(Truncate(self.out.next_ticket(), zxid))
         self.durable = min(self.durable, zxid)
@@ -256,6 +256,6 @@ class LogState:
             committed=show(veto.committed),
             last=show(veto.last),
             count=veto.count,
-            why=f"a snapshot of the leader takes its place; its files, with {veto.count} transactions that the leader "
-            f"lacks, are kept as damaged.*",
+            why=f"a snapshot of the leader takes the place of this history; its files, with {veto.count} transactions "
+            f"that the leader lacks, are kept as damaged.*",
         )

@@ -102,7 +102,7 @@ class KeyValueLog:
         repeats = cause is None or self._limit.is_quiet((event, key), now)
         lines = 0 if repeats else self._limit.lines_of((event, cause), now)
         if lines == LINES_MAX:
-            why = f"more than {LINES_MAX} lines: no more for {QUIET_S:.0f} s"
+            why = f"more than {LINES_MAX} lines of this cause: the rest is suppressed for {QUIET_S:.0f} s"
             self.say(event, "warning", cause=cause, why=why)
         if lines >= LINES_MAX:
             return

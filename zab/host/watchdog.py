@@ -254,11 +254,11 @@ class LoopMonitor:
                 continue
             repeated, reported_beat, reported_at = beat == reported_beat, beat, now
             if gone > BEAT_S + STALL_S and used < gone / 2:
-                self._cause = "the process did not get the processor: it was stopped, swapped out or starved"
+                self._cause = "the process got little or no CPU time: it was stopped, swapped out or starved"
             else:
                 self._cause = where(sys._current_frames().get(self._thread_id))
             if repeated or late > REPEAT_S:  # The stall may never end: then this is the only line about it.
-                self._watchdog.report(Stall(self._watchdog.name, late, f"not over yet, in {self._cause}", now))
+                self._watchdog.report(Stall(self._watchdog.name, late, f"not over yet: {self._cause}", now))
 
 
 def where(frame: FrameType | None) -> str:

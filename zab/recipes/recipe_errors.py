@@ -28,7 +28,7 @@ class EntryInDoubt(OutcomeUnknown):
     """
 
     def __init__(self, path: str, data: bytes | None) -> None:
-        super().__init__(f"{path}: taken by this consumer or by another")
+        super().__init__(f"{path}: taken, and it is unknown whether by this consumer or by another")
         self.path = path
         self.data = data
 

@@ -56,7 +56,7 @@ class Semaphore(Holdable):
             async with self._waiters.hold(wait=wait):
                 while len(await session.children(self.path, watch=events)) >= self.leases:
                     if not wait:
-                        raise Taken(f"{self.path}: all of {self.leases} leases are taken")
+                        raise Taken(f"{self.path}: all {self.leases} leases are taken")
                     await events.take()
                 stat = await create_own(session, path, self.identifier.encode(), settings.acl)
             async with holding(session, path, events, settings):

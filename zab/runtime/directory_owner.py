@@ -61,7 +61,7 @@ def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:
     except Exception:  # any error: the bytes are damaged
         pass
     raise DamagedError(
-        f"{path}/{NAME}: damaged. It says which server this directory belongs to, and nothing else; log and snapshots "
-        "are other files. If the directory is certainly this server's own (never swapped or copied), "
+        f"{path}/{NAME}: damaged. This file only names the server that the directory belongs to; log and snapshots are "
+        "other files. If the directory is certainly this server's own (never swapped or copied), "
         f"remove {NAME}: the next start writes it again. See docs/howto/recover-a-damaged-server.md"
     )

@@ -147,7 +147,7 @@ class LearnerSync:
         for chunk in chunks:
             if len(chunk) > (most := max(self._chunk_bytes_max, self._piece_bytes_max)):
                 limit = f"at most {most} are allowed (Limits.snapshot_chunk_bytes_max)"
-                raise ChunkTooLarge(f"the machine gave a snapshot chunk of {len(chunk)} bytes; {limit}")
+                raise ChunkTooLarge(f"the machine returned a snapshot chunk of {len(chunk)} bytes; {limit}")
             yield from map(encode, cut_chunk(chunk, self._piece_bytes_max))
         yield encode(SnapEnd())
 

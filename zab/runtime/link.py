@@ -114,7 +114,10 @@ class Link:
         limits = self._limits
         if self.queued_bytes > limits.link_bytes_max or self.queued_frames > limits.link_frames_max:
             self.at_fault = True
-            self.cut(f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent")
+            self.cut(
+                f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent "
+                "(link_frames_max, link_bytes_max)"
+            )
             return
         if not self._queue:
             self._unsent.append(self)
@@ -165,7 +168,7 @@ class Link:
         """Send the queue, then close. A peer that does not read it within `linger_ms` loses it."""
         if not self._closing:
             self._closing = True
-            self.reason = "hung up"
+            self.reason = "closed by this server"
             if self._opened_at is not None:
                 self._scope.deadline = trio.current_time() + self._limits.linger_ms / 1000
                 self._wakeup.ring()
@@ -288,7 +291,9 @@ class Link:
                     await self._socket_reader.receive(plain, RECEIVE_BYTES, on_data)
                 if not ended:
                     await inbox.wait_for_room()
-            self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"
+            self.reason = (
+                "closed by the peer" if not reader.held_bytes else "closed by the peer in the middle of a frame"
+            )
         except WireError as error:
             self.reason = str(error)
             self.at_fault = True

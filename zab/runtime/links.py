@@ -81,7 +81,7 @@ class Links:
         old = self.accepted.get(link.peer)
         if old is not None:
             old.over = True
-            old.cut("replaced by a new link")
+            old.cut("replaced by a new link of the same server")
         self.accepted[link.peer] = link
         return old
 
@@ -114,7 +114,7 @@ class Links:
         old = self.dialled.pop(peer, None)
         if old is not None:
             old.over = True
-            old.cut("dialled anew")
+            old.cut("replaced by a new connection")
         link = self.dialled[peer] = Link(peer, True, self._limits, self._socket_reader, self.unsent)
         addresses = self._addresses(peer)
         self._attempts += 1

@@ -116,7 +116,7 @@ class Member:
         elif server_id is None:
             raise ConfigError(f"server_id= is missing: which server of {sorted(ensemble.by_id)} is this?")
         elif server_id not in ensemble.by_id:
-            raise ConfigError(f"server {server_id} is not in the ensemble, {sorted(ensemble.by_id)}")
+            raise ConfigError(f"server {server_id} is not in the ensemble, whose servers are {sorted(ensemble.by_id)}")
         self.me = ServerId(server_id)
         if limits.batch_entries_max > settings.counter_max:
             # A batch larger than an epoch's counter would end each leader that tries to propose it.
@@ -156,7 +156,7 @@ class Member:
         `task_status` is started when the member has recovered and listens. `roles` tells when it serves.
         """
         if self._running is not None:
-            raise LocalProtocolError("a member runs once; make a new one")
+            raise LocalProtocolError("a member runs only once; make a new one")
         failure: Exception | None = None
         try:
             self._running = running = await self._recover()
@@ -284,7 +284,9 @@ class Member:
         self._check(request)
         if not self._pending.has_room(len(request)):
             raise Overloaded(
-                f"{len(self._pending)} submits of {self._pending.bytes} bytes are open: wait for some of them"
+                f"{len(self._pending)} requests of {self._pending.bytes} bytes are open (Limits.submits_max, "
+                "submit_bytes_max): "
+                "wait until some of them are done"
             )
         submission = self._pending.submit(request, done)
         self._wakeup.ring()

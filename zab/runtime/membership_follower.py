@@ -62,7 +62,7 @@ class MembershipFollower:
         """Cut the link of a server that left the membership, when its time is over and it has not joined again."""
         await trio.sleep_until(until)
         if self._directory.must_part(peer, trio.current_time()):
-            self._links.cut(peer, "it left the membership")
+            self._links.cut(peer, "the server left the membership")
 
     async def bind(self, nursery: trio.Nursery) -> None:
         """Listen for the first time. Raises `CannotListen`."""

@@ -95,7 +95,7 @@ class PeerHandshake:
         if not any(names_host(stream, host) for host in hosts):
             shown = ", ".join(name for _, name in stream.names) or "no host"
             raise WrongPeer(
-                f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, and its "
+                f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, but its "
                 f"certificate names {shown}"
             )
 
@@ -106,7 +106,7 @@ async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
     while True:
         data = await stream.receive_some(reader.missing_bytes)
         if not data:
-            raise WireError("the connection was closed within the greeting")
+            raise WireError("the connection was closed during the greeting")
         if not reader.held_bytes and data[:1] in _TLS and data[1:2] == b"\x03":
             raise WireError("the other side speaks TLS, and this one does not: `sslQuorum` differs between the servers")
         for payload in reader.feed(data):

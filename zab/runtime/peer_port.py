@@ -39,7 +39,7 @@ class PeerDialler:
                 stream = await self._network.connect(host, port)
         except socket.gaierror as error:
             # Log a name without an address, which is a configuration error, but not a server that is down.
-            why = f"the name {host} has no address: {error.strerror}"
+            why = f"the name {host} cannot be resolved: {error.strerror}"
             self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
             raise
         try:

@@ -96,7 +96,7 @@ class AdminAccess:
         scheme, _, credentials = authorization.partition(" ")
         caller = ClientAuthentication(self._clients.settings, host)
         if not self._clients.throttles.logins.may_try(caller.host, now):
-            why = "Not checked, because too many logins from this address failed just now"
+            why = "Not checked: too many logins from this address failed just now; try again later"
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, why)
         if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
             return self._distrust(caller, now, HTTPStatus.UNAUTHORIZED, "Not authenticated")

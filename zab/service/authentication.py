@@ -127,7 +127,7 @@ class ClientAuthentication:
             return False
         encoded = encode_identities(identities)
         if len(encoded) > IDENTITIES_BYTES_MAX:
-            self.why = f"the client's identities take {len(encoded)} bytes, and {IDENTITIES_BYTES_MAX} are allowed"
+            self.why = f"the client's identities take {len(encoded)} bytes: {IDENTITIES_BYTES_MAX} are allowed"
             return False
         self.identities, self.encoded = identities, encoded
         self._update_barred()
@@ -139,7 +139,7 @@ class ClientAuthentication:
         security = self._security
         self.guessed_wrong = False
         if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
-            self.why = f"{len(credentials)} bytes of credentials: {CREDENTIALS_BYTES_MAX} are allowed, with the scheme"
+            self.why = f"{len(credentials)} bytes of credentials: with the scheme, {CREDENTIALS_BYTES_MAX} are allowed"
             return Verdict.REFUSED
         if scheme == "ensemble" and security.ensemble_names is not None:
             if (
@@ -153,7 +153,7 @@ class ClientAuthentication:
         found = self._found(scheme, credentials)
         if found is None:
             self.guessed_wrong = True
-            self.why = self.why or f"scheme {scheme!r:.100}"
+            self.why = self.why or f"the credentials of scheme {scheme!r:.100} prove no identity"
             return Verdict.REFUSED
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
@@ -215,9 +215,9 @@ class ClientAuthentication:
 
     def _step(self, token: bytes | None) -> bytes:
         if token is None:
-            raise SaslError("no token")
+            raise SaslError("the request has no token")
         if not self._security.sasl_users or self._random_bytes is None:
-            raise SaslError("no client can log in by SASL here: there are no users")
+            raise SaslError("no client can log in by SASL: no users are configured")
         if self._exchange is None:
             self._exchange = DigestServer(b64encode(self._random_bytes(NONCE_BYTES)), self._security.sasl_users.get)
         answer = self._exchange.step(token)

@@ -180,7 +180,7 @@ class SessionTracker:
         server = self._server
         cut_off_ms = server.leader.cut_off_ms
         cut_off = cut_off_ms is not None and now - cut_off_ms > CUT_OFF_TICKS * self._tick_ms
-        why = "no quorum can be reached from here" if cut_off else "no leader is elected here"
+        why = "this server reaches no quorum" if cut_off else "this server has no leader"
         for client in server.sessions.attached.values():
             if (cut_off or (now - lost_ms) * PATIENCE > client.timeout_ms) and not client.read_only:
                 found.ended.append((client, why))

@@ -12,7 +12,9 @@ from typing import Final, Generic, Protocol, TypeVar
 from attrs import frozen
 
 CHECK_MS: Final = 250
-REASON: Final = "all clients' buffers exceed unsent_total_bytes_max, and this client makes no progress"
+REASON: Final = (
+    "all clients' buffers exceed unsent_total_bytes_max, and this client makes no progress or has a large buffer"
+)
 
 
 class SlowClientLog(Protocol):

@@ -191,7 +191,10 @@ class RequestThrottle:
         if not size:
             return
         if self._totals.large_bytes + size > self._settings.large_request_max_bytes:
-            raise WireError(f"{self._totals.large_bytes} bytes of large requests are open, and {size} more arrived")
+            raise WireError(
+                f"{self._totals.large_bytes} bytes of large requests are open, and {size} more arrived: too many "
+                "(largeRequestMaxBytes)"
+            )
         self._large_bytes += size
         self._totals.large_bytes += size
 

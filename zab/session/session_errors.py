@@ -94,7 +94,7 @@ class AuthFailed(StoreError):
 
 
 class SessionExpired(StoreError):
-    """The session is over, and its ephemeral nodes are gone."""
+    """The session is over for this client. Its ephemeral nodes are gone, unless another client has taken it over."""
 
 
 class SessionClosed(SessionExpired, LocalProtocolError):
@@ -174,9 +174,9 @@ def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None 
 
 def _more_of_several(code: int, op: int) -> str:
     if code == ErrorCode.MARSHALLING_ERROR and op == Op.MULTI_READ:
-        return "the reply would be too large, or the request is malformed: ask for less at once"
+        return "the reply would be too large, or the request is malformed: read less at once"
     if code == ErrorCode.BAD_ARGUMENTS and op == Op.MULTI:
-        return "it has more operations than one multi may have: StoreSettings.multi_ops_max, or maxMultiOps"
+        return "probably too many operations: see StoreSettings.multi_ops_max, or maxMultiOps"
     return ""
 
 
@@ -207,13 +207,13 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS) and (why := _why_invalid(op, fields, path)):
         return why
     if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
-        return "no room for a watch: ClientPortSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
+        return "too many watches: see ClientPortSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
     if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:
-        return "its path or its session may hold no more: see StoreSettings.ephemeral_bytes_max, or maxEphemeralBytes"
+        return "a quota or the session's limit is reached: see StoreSettings.ephemeral_bytes_max, or maxEphemeralBytes"
     if code == ErrorCode.NO_NODE and op in CREATES:
         return f"its parent {as_shown(parent_of(path))} is missing"
     if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
         return f"its version is not {fields[_VERSION_AT[op]]}"
     if code == ErrorCode.UNIMPLEMENTED and op == Op.CREATE_TTL:
-        return "TTLs are off: StoreSettings(extended_types=True), or zookeeper.extendedTypesEnabled=true"
+        return "TTL nodes are disabled: see StoreSettings.extended_types, or zookeeper.extendedTypesEnabled"
     return ""

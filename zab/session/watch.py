@@ -77,7 +77,12 @@ class Watch:
         if self._over is not None:
             return
         if len(self._events) >= self._events_max:
-            self.end(EventsLost(f"{self._events_max} events were not read"))
+            self.end(
+                EventsLost(
+                    f"{self._events_max} events were not read, and later ones are lost: read the nodes, and watch "
+                    "them again"
+                )
+            )
             return
         self._events.append(event)
         self._wakeup.ring()

@@ -83,7 +83,7 @@ class EpochsRecord:
 
 def missing(names: tuple[str, ...]) -> str:
     """Describe the damage of a directory that has these files, but no epochs record."""
-    return f"{NAME}: missing, but there is {names[0]}"
+    return f"{NAME}: missing, although there is {names[0]}"
 
 
 def encode(record: EpochsRecord) -> bytes:

@@ -145,7 +145,7 @@ class HistoryScan:
                 or f"{segment.name}: begins after {show(segment.previous)}, the log before it ends at {show(self.last)}"
             )
             (self.notes.append if gap is None else self._rotten)(
-                f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies after it"
+                f"{why}; the file is not needed, because the snapshot at {show(self.snapshot)} lies after it"
             )
         self.start = self.last = segment.previous
         self.segments.clear()
@@ -167,8 +167,9 @@ class HistoryScan:
         for offset, reaches in found.skipped:
             self.start = reaches
             self._rotten(
-                f"{segment.name}: offset {offset}: the checksum is wrong; not needed, as it ends at {show(reaches)} "
-                f"and the snapshot at {show(self.snapshot)} lies after it"
+                f"{segment.name}: offset {offset}: the checksum of a record is wrong; the record is not needed, "
+                "because it ends "
+                f"at {show(reaches)}, and the snapshot at {show(self.snapshot)} lies after it"
             )
         if is_last:
             self.tail = data, found
@@ -178,12 +179,16 @@ class HistoryScan:
         if not is_last:
             return where
         why_not = (
-            "a crash cannot put it there" if found.misplaced else contradiction(data, segment, found.end, found.last)
+            "a crash cannot put a record there"
+            if found.misplaced
+            else contradiction(data, segment, found.end, found.last)
         )
         if why_not is not None:
             return f"{where}; {why_not}"
         self.torn = True
-        self.notes.append(f"{where}; torn by a crash before it was durable, so it is cut off after {show(found.last)}")
+        self.notes.append(
+            f"{where}; torn by a crash before it was durable, so the log is cut off after {show(found.last)}"
+        )
         return None
 
     def _rotten(self, what: str) -> None:

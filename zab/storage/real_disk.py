@@ -51,7 +51,7 @@ class RealFile:
         try:
             return os.fstat(self._fd).st_size
         except OSError as error:
-            raise self._errors.error("look at", self._where, error.errno) from error
+            raise self._errors.error("inspect", self._where, error.errno) from error
 
     def read(self, offset: int, length: int) -> bytes:
         try:
@@ -144,7 +144,7 @@ class RealDisk:
         return not self._reserve.fill()
 
     def room(self) -> int:
-        with self._named("look at", self.where):
+        with self._named("inspect", self.where):
             found = os.statvfs(self._fd)
         return found.f_bavail * found.f_frsize
 

@@ -179,7 +179,7 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
             found.trouble = f"the record is {length} bytes long, which is more than the file holds"
             break
         if previous != last or not _sensible(kind, first, count, last) or durable > at:
-            found.trouble = f"a sound record that follows {show(previous)}, but it comes after {show(last)}"
+            found.trouble = f"a sound record that should follow {show(previous)}, but comes after {show(last)}"
             found.misplaced = True
             break
         body = data[body_at:end]

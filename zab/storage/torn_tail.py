@@ -30,10 +30,10 @@ def contradiction(data: bytes, segment: Segment, at: int, last: Zxid) -> str | N
     head = decode_record_head(data, at, segment.seed)
     end = at + RECORD_HEAD if head is None else at + OVERHEAD + head.length
     if (witness := _witness(data, segment, at, last)) is not None:
-        return f"it was durable: the record at offset {witness} was written after that"
+        return f"it was durable: the record at offset {witness} was written after its sync"
     if _has_unwritten_sector(data, at, end) or _stops_short(data, at, end):
         return None
-    return "it was written to its end, so no crash explains it"
+    return "it was written to its end, so no crash explains the damage"
 
 
 def _witness(data: bytes, segment: Segment, at: int, last: Zxid) -> int | None:

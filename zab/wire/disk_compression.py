@@ -60,11 +60,11 @@ def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
             source.take(_SNAPPY_HEAD_BYTES - _BLOCK.size)
             continue
         if len(length) < _BLOCK.size:
-            raise DamagedError(f"at {source.offset}: the Snappy stream is cut short")
+            raise DamagedError(f"at byte {source.offset}: the Snappy stream is cut short")
         (size,) = _BLOCK.unpack(length)
         block = source.take(size)
         if len(block) < size:
-            raise DamagedError(f"at {source.offset}: the Snappy stream is cut short")
+            raise DamagedError(f"at byte {source.offset}: the Snappy stream is cut short")
         yield unsnappy_block(block)
 
 

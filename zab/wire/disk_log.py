@@ -62,18 +62,18 @@ class LogReader:
                 self.torn = checksum != 0 or not source.only_zeros_behind()
                 return
             if length < HEAD.size:
-                raise DamagedError(f"at {self.end}: a record of {length} bytes is too short")
+                raise DamagedError(f"at byte {self.end}: a record of {length} bytes is too short")
             record = source.take(length + 1)
             if len(record) <= length or not record.endswith(_END):
                 self.torn = True
                 return
             payload = record[:-1]
             if zlib.adler32(payload) != checksum:
-                raise DamagedError(f"at {self.end}: the record does not match its checksum")
+                raise DamagedError(f"at byte {self.end}: the record does not match its checksum")
             try:
                 txn = decode_txn(payload)
             except DamagedError as error:
-                raise DamagedError(f"at {self.end}: {error}") from error
+                raise DamagedError(f"at byte {self.end}: {error}") from error
             yield txn
 
 

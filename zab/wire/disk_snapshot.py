@@ -140,7 +140,7 @@ class SnapshotReader:
         left = len(source.take(with_digest + with_zxid + 1))
         source.position -= left
         if left not in (0, with_digest, with_zxid, with_digest + with_zxid):
-            raise DamagedError(f"at {source.offset}: {left} bytes after the first checksum fit no known format")
+            raise DamagedError(f"at byte {source.offset}: {left} bytes after the first checksum fit no known format")
         if left >= with_digest:
             self.digest = FileDigest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
             self._check_seal()
@@ -153,15 +153,15 @@ class SnapshotReader:
         offset, found = source.offset, source.checksum()
         checksum, length, slash = _SEAL.unpack(self._exactly(_SEAL.size))
         if checksum != found:
-            raise DamagedError(f"at {offset}: the snapshot does not match its checksum")
+            raise DamagedError(f"at byte {offset}: the snapshot does not match its checksum")
         if (length, slash) != (1, b"/"):
-            raise DamagedError(f"at {offset}: the end mark is missing")
+            raise DamagedError(f"at byte {offset}: the end mark is missing")
 
     def _count(self) -> int:
         """Read a count. A wrong count costs no memory, because the items are read one by one."""
         (count,) = INT.unpack(self._exactly(4))
         if count < 0:
-            raise DamagedError(f"at {self._source.offset - 4}: {count} entries is not a valid number")
+            raise DamagedError(f"at byte {self._source.offset - 4}: {count} entries is not a valid number")
         return int(count)
 
     def _exactly(self, count: int) -> bytes:

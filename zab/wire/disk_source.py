@@ -42,7 +42,7 @@ class Source:
         """
         kept = self.data[self.position :]
         if len(kept) > self._bytes_max:
-            raise DamagedError(f"at {self.offset}: a record has more than {self._bytes_max} bytes")
+            raise DamagedError(f"at byte {self.offset}: a record has more than {self._bytes_max} bytes")
         parts, size, wanted = [kept], len(kept), 2 * len(kept) + 1
         for chunk in self._chunks:
             parts.append(chunk)
@@ -60,7 +60,7 @@ class Source:
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes, or fewer at the end of the file."""
         if count > self._bytes_max:
-            raise DamagedError(f"at {self.offset}: a record of {count} bytes is too large")
+            raise DamagedError(f"at byte {self.offset}: a record of {count} bytes is too large")
         while len(self.data) - self.position < count and self.more():
             pass
         taken = self.data[self.position : self.position + count]

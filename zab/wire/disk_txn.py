@@ -184,7 +184,7 @@ def decode_txn(payload: bytes) -> FileTxn:
             version, value = DIGEST.unpack_from(payload, at)
             digest = version, value
         elif left:
-            raise WireError(f"{left} bytes are left over")
+            raise WireError(f"{left} bytes follow the last field")
     except STRUCT_ERRORS as error:
         raise DamagedError(f"not a valid transaction: {error}") from error
     return FileTxn(session, cxid, zxid, time_ms, kind, fields, digest)

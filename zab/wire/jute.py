@@ -187,7 +187,7 @@ class Reader:
         if count == -1:
             return None
         if count < 0 or count * element_bytes_min > self.remaining:
-            raise WireError(f"at {self.position - 4}: {count} elements do not fit into {self.remaining} bytes")
+            raise WireError(f"at byte {self.position - 4}: {count} elements do not fit into {self.remaining} bytes")
         return count
 
     def vector(self, read: Callable[[], T], element_bytes_min: int) -> tuple[T, ...]:
@@ -202,10 +202,10 @@ class Reader:
                 start = at + 4
                 at = start + unpack(data, at)[0]
                 if not start <= at <= end:
-                    raise WireError(f"at {start - 4}: {at - start} bytes are announced, but {end - start} remain")
+                    raise WireError(f"at byte {start - 4}: {at - start} bytes are announced, but {end - start} remain")
                 found.append(text_of(data[start:at]))
         except struct.error:
-            raise WireError(f"at {at}: 4 bytes are announced, but {end - at} remain") from None
+            raise WireError(f"at byte {at}: 4 bytes are announced, but {end - at} remain") from None
         self.position = at
         return tuple(found)
 
@@ -227,8 +227,8 @@ class Reader:
 
     def _present(self, value: T | None) -> T:
         if value is None:
-            raise WireError(f"at {self.position - 4}: null in place of a required value")
+            raise WireError(f"at byte {self.position - 4}: null in place of a required value")
         return value
 
     def _short(self, wanted: int) -> WireError:
-        return WireError(f"at {self.position}: {wanted} bytes are announced, but {self.remaining} remain")
+        return WireError(f"at byte {self.position}: {wanted} bytes are announced, but {self.remaining} remain")

@@ -186,7 +186,7 @@ class DigestServer:
         if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
             raise SaslError("not the nonce of this exchange: a replay, or the challenge of another exchange")
         if _one(directives, "nc") != _FIRST_USE:
-            raise SaslError("our nonce was used before")
+            raise SaslError("the nonce count is not 1: the nonce was used before")
         if _one(directives, "qop", b"auth").lower() != b"auth":
             raise SaslError("only qop=auth is supported")
         realm = _text(_one(directives, "realm", b""))
@@ -245,7 +245,7 @@ class DigestClient:
             return self._respond(token)
         proof = _one(parse_directives(token, CHALLENGE_BYTES_MAX), "rspauth")
         if not hmac.compare_digest(proof.lower(), self._expected):
-            raise SaslError("the server does not know the password")
+            raise SaslError("the server has not proved that it knows the password")
         self.complete = True
         return b""
 

@@ -144,7 +144,7 @@ def test_foreign_transactions_are_reported_and_left_out(
     if owner is not None:
         (data / "identity").write_bytes(owner)
     said = run("log", "verify", data, status=1)
-    assert "damage: transaction 2/10 was not written by a store but by another kind of state machine" in said
+    assert "damage: transaction 2/10 was not written by a store, but by another kind of state machine" in said
     assert said.splitlines()[-1] == "damaged: the sound history ends at 2/9"
     assert "not a transaction of the store" in run("log", "dump", data)
     assert "transaction 2/10 was not written by a store" in run("export", data, tmp_path / "theirs", status=1)
@@ -172,7 +172,7 @@ def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_p
     assert run("log", "verify", data).splitlines()[-1] == "whole: the history ends at 2/9"
     (data / "identity").write_bytes(b"\x92\xa3zab\x01rot")
     (damage,) = json.loads(run("log", "verify", data, "--json", status=1))["damage"]
-    assert "identity: damaged. It says which server this directory belongs to" in damage
+    assert "identity: damaged. This file only names the server that the directory belongs to" in damage
     assert "remove identity" in run("export", data, tmp_path / "theirs", status=1)
     (data / "identity").unlink()
     first = min(data.glob("log.*"))
@@ -238,7 +238,7 @@ def test_where_nothing_can_be_saved_nothing_is_begun(data: Path, tmp_path: Path)
 def test_without_its_record_the_history_is_read_from_log_and_snapshots(data: Path, tmp_path: Path) -> None:
     nodes = run("snapshot", "dump", data, "--json")
     (data / "epochs").unlink()
-    said = "epochs: missing, but there is log.200000001; this server's promises are lost"
+    said = "epochs: missing, although there is log.200000001; this server's promises are lost"
     told = json.loads(run("log", "verify", data, "--json", status=1))
     assert (told["damage"], told["last"]) == ([said], "2/9")
     assert said in run("export", data, tmp_path / "theirs")
@@ -327,7 +327,7 @@ def test_invalid_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "not a data directory" in run("import", tmp_path / "empty", tmp_path / "x", status=2)
     (tmp_path / "noise").write_bytes(b"noise")
-    assert "not a snapshot" in run("import", tmp_path / "noise", tmp_path / "x", status=2)
+    assert "neither a snapshot of zab" in run("import", tmp_path / "noise", tmp_path / "x", status=2)
     (tmp_path / "empty" / "version-2").mkdir()
     assert "recovery needs a snapshot" in run("import", tmp_path / "empty", tmp_path / "x", status=1)
     assert not (tmp_path / "x").exists()
@@ -462,13 +462,13 @@ def test_directory_with_a_snapshot_of_zookeeper_and_no_version_2_is_named(data: 
     (tmp_path / "backup").mkdir()
     run("snapshot", "take", data, tmp_path / "backup" / "snapshot.20261121")
     said = run("import", tmp_path / "backup", tmp_path / "x", status=2)
-    assert "it holds snapshot.20261121, a snapshot in ZooKeeper's format, and no version-2/" in said
+    assert "contains snapshot.20261121, a snapshot in ZooKeeper's format, but no version-2/" in said
 
 
 def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_path: Path) -> None:
     run("snapshot", "take", data, tmp_path / "snapshot.200000001")
     verified = run("snapshot", "verify", tmp_path / "snapshot.200000001")
-    assert "its name has zxid 0x200000001, but its content has 0x200000009, which is used" in verified
+    assert "the name says zxid 0x200000001, but the content ends at 0x200000009, which is used" in verified
     assert "as of 2/9" in verified
     run("import", tmp_path / "snapshot.200000001", tmp_path / "ours")
     assert "as of 2/9" in run("snapshot", "verify", tmp_path / "ours")
@@ -477,7 +477,9 @@ def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_
     (tmp_path / "snapshot.200000001").rename(directory / "snapshot.200000001")
     verified = run("snapshot", "verify", tmp_path / "theirs")
     assert "as of 2/9" in verified
-    assert "the snapshot contains changes up to 0x200000009; no log follows, and its name says 0x200000001" in verified
+    assert (
+        "the snapshot contains changes up to 0x200000009; no log follows it, and its name says 0x200000001" in verified
+    )
 
 
 # -- words -------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_errors_are_printed_and_the_shell_continues(tmp_path: Path) -> None:
             "create /e/f x": "Ephemerals cannot have children: /e/f",
             "set -v 7 /a y": "version No is not valid : /a",
             "removewatches /a": "/a: no watcher",
-            "ls": "ls: too few words. Usage: ls [-s] [-w] [-R] path",
+            "ls": "ls: too few arguments. Usage: ls [-s] [-w] [-R] path",
             "ls a": "'a': bad arguments (a path must begin with /)",
             "bogus": "Command not found: bogus. `help` lists the commands",
             "addWatch -m SOMETIMES /a": "'SOMETIMES' is not a mode of watches: use PERSISTENT or PERSISTENT_RECURSIVE",
@@ -177,15 +177,13 @@ def test_quotas(tmp_path: Path) -> None:
             "Output quota for /a count=10,bytes=100=;byteHardLimit=-1;countHardLimit=-1",
             "Output stat for /a count=2,bytes=3",
         ]
-        assert "/a, above it, has a quota already" in (await typing("setquota -n 1 /a/b"))[0]
+        assert "/a, above /a/b, has a quota already" in (await typing("setquota -n 1 /a/b"))[0]
         await typing("delquota -n /a")
         assert (await typing("listquota /a"))[0].startswith("Output quota for /a count=-1,bytes=100")
         await typing("delquota -b /a")
         assert await typing("ls /zookeeper/quota") == ["[]"]
-        assert await typing("setquota -N 1 /a/b") == [
-            "note: -N and -B are enforced by servers with enforceQuota=true, and by no others"
-        ]
-        assert "/a/b, below it, has a quota already" in (await typing("setquota -n 1 /a"))[0]
+        assert await typing("setquota -N 1 /a/b") == ["note: only servers with enforceQuota=true enforce -N and -B"]
+        assert "/a/b, below /a, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         for command in ("listquota", "delquota"):
             assert await typing(f"{command} /none") == ["quota for /none does not exist."]

@@ -32,8 +32,8 @@ def test_quotes_hold_blanks() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("", "too few words"),
-        ("/a /b", "'/b' is one word too many"),
+        ("", "too few arguments"),
+        ("/a /b", "unexpected argument '/b'"),
         ("-x /a", "no option -x"),
         ("/a -v", "-v takes a value"),
     ],

@@ -147,7 +147,7 @@ def test_survivor_that_stays_out_does_not_judge_the_others() -> None:
     ]
     found = judge([_from_overview({"members": members, "warnings": [{"server": 3, "text": "veto: why"}]}, "a")])
     assert found.problems == (
-        "server 3 at h:2890: it stays out of the ensemble, and cannot see whether the others serve: ask them",
+        "server 3 at h:2890: it vetoes its leader, and cannot see whether the others serve: query them, too",
         "server 3: veto: why",
     )
     assert "as seen by a server that stays out" in text_of(found)
@@ -205,8 +205,8 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     ("reply", "problem"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "unexpected JSON"),
-        (b"220 mail.example ESMTP\r\n", "it answers '220 mail.example ESMTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "not a JSON object"),
+        (b"220 mail.example ESMTP\r\n", "the reply to `srvr` is '220 mail.example ESMTP"),
     ],
 )
 async def test_reply_of_another_program_is_a_problem(reply: bytes, problem: str) -> None:

@@ -383,7 +383,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
     client.reply(Op.SASL, xid, server.step(token))
     ((xid, _, _),) = client.sent()
     client.reply(Op.SASL, xid, b"rspauth=" + b"0" * 32)
-    assert client.refused == [(ErrorCode.AUTH_FAILED, "SASL: the server does not know the password")]
+    assert client.refused == [(ErrorCode.AUTH_FAILED, "SASL: the server has not proved that it knows the password")]
     assert not client.opens
 
 

@@ -762,7 +762,7 @@ def test_removed_leader_designates_the_voter_with_the_newest_acknowledgement() -
     leader.save()
     leader.ack(1, behind)
     assert leader.ack(2, change)[-1] == CommitAndActivate(change, ServerId(1))
-    assert (leader.role.over, leader.role.designated) == ("no longer a voter", 1)
+    assert (leader.role.over, leader.role.designated) == ("this server is no longer a voter", 1)
 
 
 def test_observer_receives_a_membership_change_with_its_designated_leader() -> None:
@@ -839,7 +839,7 @@ def test_synchronization_that_stalls_is_given_up_and_the_reason_names_setting_an
     (note,) = [note for note in leader.log_state.out.notes if note.event == "learner_dropped"]
     assert dict(note.fields)["why"] == (
         "its synchronization made no progress for 1500 ms, the limit of (init_limit + sync_limit) * tick_ms; "
-        "it took 3000 bytes in 2100 ms, 1428 bytes/s"
+        "3000 bytes were sent in 2100 ms, 1428 bytes/s"
     )
 
 

@@ -608,7 +608,7 @@ def test_learner_waits_for_a_leader_that_makes_progress_only() -> None:
     reports(follower, now + SETTINGS.init_ms)
     assert follower.role.over == (
         "nothing from leader 3 in synchronization for 1000 ms, the limit of init_limit * tick_ms; "
-        "it took 4000 bytes in 8992 ms, 444 bytes/s"
+        "4000 bytes were received in 8992 ms, 444 bytes/s"
     )
 
 

@@ -531,7 +531,7 @@ def test_leadership_that_passes_on_is_no_warning() -> None:
     node = a_follower()
     ready = hear(node, 3, CommitAndActivate(NOTHING, TWO))
     (note,) = [note for note in ready.notes if note.event == "role_over"]
-    assert (note.level, dict(note.fields)["why"]) == ("info", "leadership passes to 2")
+    assert (note.level, dict(note.fields)["why"]) == ("info", "leadership passes to server 2")
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["in discovery", "in synchronization"])

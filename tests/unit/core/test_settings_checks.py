@@ -46,7 +46,7 @@ def test_wrong_value_is_reported_with_the_allowed_ones(kind: Any, wrong: dict[st
     ("wrong", "message"),
     [
         ({"words": "ruok"}, "words = 'ruok': a value of type frozenset is required"),
-        ({"words": frozenset({"ruok", "nope"})}, r"words: unknown words \['nope'\]; known are \["),
+        ({"words": frozenset({"ruok", "nope"})}, r"words: unknown words \['nope'\]; the known words are \["),
         ({"super_digest": 7}, "super_digest: a value of type str is required"),
         ({"tls": "key.pem"}, "tls = 'key.pem': a value of type TlsPortSettings is required"),
         ({"throttle": None}, "throttle = None: a value of type ThrottleSettings is required"),

@@ -184,8 +184,8 @@ def test_versions_follow_the_suites(
 
 @pytest.mark.parametrize(("versions", "suites", "why"), [
     (("SSLv3",), (), "'SSLv3' is not a supported version"),
-    (("TLSv1.1", "TLSv1.3"), (), "a gap"),
-    (("TLSv1.2",), ("TLS_NONSENSE",), "'TLS_NONSENSE' is not known"),
+    (("TLSv1.1", "TLSv1.3"), (), "without a gap"),
+    (("TLSv1.2",), ("TLS_NONSENSE",), "'TLS_NONSENSE' is unknown"),
     (("TLSv1.2",), (NEWER,), "only suites of TLSv1.3"),
     (("TLSv1.3",), (OLDER,), "no suite of TLSv1.3"),
 ])  # fmt: skip
@@ -215,10 +215,10 @@ def tampered(ca: Authority, name: str, content: bytes) -> StoreFile:
     ("", lambda ca: StoreFile(str(ca.folder)), "Is a directory"),
     ("n.pem", lambda ca: tampered(ca, "n.pem", b"nonsense"), "neither PEM nor PKCS#12 nor JKS"),
     ("e.pem", lambda ca: tampered(ca, "e.pem", b""), "neither PEM nor PKCS#12 nor JKS"),
-    ("b.pem", lambda ca: tampered(ca, "b.pem", b"-----BEGIN nonsense"), "no key with its certificate"),
+    ("b.pem", lambda ca: tampered(ca, "b.pem", b"-----BEGIN nonsense"), "its key and certificate cannot be read"),
     ("j.jks", lambda ca: tampered(ca, "j.jks", b"\xfe\xed\xfe\xed" + bytes(40)), "a wrong password, or a damaged file"),
     ("c.jks", lambda ca: tampered(ca, "c.jks", b"\xce\xce\xce\xce"), "JCEKS is not supported. .*keytool"),
-    ("ca.pem", lambda ca: ca.trust, "no key with its certificate"),
+    ("ca.pem", lambda ca: ca.trust, "its key and certificate cannot be read"),
     ("one.p12", lambda ca: StoreFile(ca.as_pkcs12(ca.issue("one")).path, "wrong"), "password"),
     ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path, "wrong"), "cannot be decrypted"),
     ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path), "cannot be decrypted"),
@@ -315,7 +315,7 @@ def test_shrinking_finds_the_cause_behind_its_effects() -> None:
     cause.reason = "NO_SHARED_CIPHER"
     wrapped = OSError("broken")
     wrapped.__cause__ = cause
-    assert (is_tls_error(wrapped), reason_of(wrapped)) == (True, "no cipher suite that both sides allow")
+    assert (is_tls_error(wrapped), reason_of(wrapped)) == (True, "the two sides allow no common cipher suite")
     assert (is_tls_error(OSError()), reason_of(OSError())) == (False, "OSError")
     strange = ssl.SSLError("...")
     strange.reason = "SOMETHING_NEW"

@@ -218,7 +218,7 @@ async def test_end_inside_a_frame_differs_from_a_clean_end() -> None:
         talk = Talk(nursery)
         await talk.there.send_all(encode(Ack(make(1, 1)))[:-1])
         await talk.there.aclose()
-    assert talk.link.reason == "closed by the peer within a frame"
+    assert talk.link.reason == "closed by the peer in the middle of a frame"
 
 
 async def test_a_dial_that_fails_is_down_without_having_been_up() -> None:

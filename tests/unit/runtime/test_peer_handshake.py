@@ -133,7 +133,7 @@ async def test_an_early_end_is_refused() -> None:
     here, there = trio.testing.memory_stream_pair()
     await here.send_all(b"\0\0")
     await here.aclose()
-    with pytest.raises(WireError, match="closed within the greeting"):
+    with pytest.raises(WireError, match="closed during the greeting"):
         await answerer.answer(there, Purpose.LEARNER)
 
 

@@ -45,4 +45,4 @@ def test_unresolved_name_is_logged_once(caplog: pytest.LogCaptureFixture) -> Non
     trio.run(main)
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("host_unknown server=1 epoch=0 peer=2 host=zk2.example why=")
-    assert "the name zk2.example has no address: Name or service not known" in said
+    assert "the name zk2.example cannot be resolved: Name or service not known" in said

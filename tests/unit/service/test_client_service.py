@@ -192,7 +192,7 @@ def test_clients_are_disconnected_from_a_server_without_a_quorum() -> None:
         it.tick()
     assert client.why == ""
     it.tick()
-    assert client.why == "no quorum can be reached from here"
+    assert client.why == "this server reaches no quorum"
 
 
 def test_clients_are_disconnected_after_a_third_of_their_timeout_without_a_leader() -> None:
@@ -202,7 +202,7 @@ def test_clients_are_disconnected_after_a_third_of_their_timeout_without_a_leade
         it.tick()
     assert client.why == ""
     it.tick()
-    assert client.why == "no leader is elected here"
+    assert client.why == "this server has no leader"
 
 
 def test_session_that_moves_to_another_server_ends_its_connection_here() -> None:

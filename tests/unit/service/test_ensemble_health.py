@@ -53,7 +53,7 @@ def test_server_that_vetoes_claims_nothing_about_the_others() -> None:
         assert seen_mode(OTHER, vetoing, "leader", age_ms, 3) == "unknown"
         assert not takes_part(OTHER, vetoing, age_ms, 3)
     (only,) = operator_warnings(vetoing, HEALTHY_DISK, None, ())
-    assert only.startswith("veto: this server stays out: ")
+    assert only.startswith("veto: this server stays out of the ensemble: ")
 
 
 @pytest.mark.parametrize(

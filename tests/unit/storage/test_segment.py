@@ -121,7 +121,7 @@ def test_a_sound_record_of_another_history_is_misplaced() -> None:
         stranger = b"".join(encode_record(batch(first, b"c"), z("1/3"), 0, len(data), segment.seed))
         found = scan(data + stranger, segment)
         assert found.misplaced
-        assert found.trouble == "a sound record that follows 1/3, but it comes after 1/2"
+        assert found.trouble == "a sound record that should follow 1/3, but comes after 1/2"
         assert found.end == offsets[1] + OVERHEAD + len(batch("1/2", b"b").body)
 
 

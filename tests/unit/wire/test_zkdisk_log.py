@@ -135,7 +135,7 @@ def test_a_flipped_bit_is_never_served() -> None:
 def test_damage_is_reported_with_its_offset() -> None:
     data = bytearray(whole())
     data[16 + 12 + 3] ^= 1
-    with pytest.raises(DamagedError, match="at 16: the record does not match its checksum"):
+    with pytest.raises(DamagedError, match="at byte 16: the record does not match its checksum"):
         list(LogReader([bytes(data)]))
 
 
@@ -155,11 +155,11 @@ def record(payload: bytes) -> bytes:
         (HEAD.pack(1, 2, 3, 4, 99), "unknown transaction type 99"),
         (HEAD.pack(1, 2, 3, 4, Op.CHECK) + bytes(8), "unknown transaction type 13"),
         (HEAD.pack(1, 2, 3, 4, Op.ERROR), "not a valid transaction"),
-        (encode_txn(TXNS[0]) + b"?", "1 bytes are left over"),
+        (encode_txn(TXNS[0]) + b"?", "1 bytes follow the last field"),
     ],
 )
 def test_record_without_a_transaction(payload: bytes, why: str) -> None:
-    with pytest.raises(DamagedError, match=f"at 16: .*{why}"):
+    with pytest.raises(DamagedError, match=f"at byte 16: .*{why}"):
         list(LogReader([FILE_HEAD + record(payload)]))
 
 

@@ -42,7 +42,7 @@ def streamed(url: str, auth: str | None) -> Iterator[bytes]:
     except (OSError, HTTPException) as error:
         hint = ""
         if isinstance(error, HTTPException | ConnectionResetError):
-            hint = "; the reply is not HTTP: name the admin port (admin.serverPort), not the client port"
+            hint = "; if this is a client port, name the admin port (admin.serverPort) instead"
         raise NoSnapshot(f"{url}: {str(error) or type(error).__name__}{hint}") from error
     finally:
         connection.close()

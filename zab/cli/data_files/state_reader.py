@@ -76,14 +76,14 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
         for stray in snapshots_newest_first(_names(path)):
             if _is_their_snapshot(path / stray.name, stray.compression):
                 raise ConfigError(
-                    f"{path}: it holds {stray.name}, a snapshot in ZooKeeper's format, and no {VERSION_DIRECTORY}/: "
-                    f"give that file, or move it to {VERSION_DIRECTORY}/"
+                    f"{path}: contains {stray.name}, a snapshot in ZooKeeper's format, but no {VERSION_DIRECTORY}/: "
+                    f"name that file instead, or move it to {VERSION_DIRECTORY}/"
                 )
         disk = our_disk(path, log_dir)
         if is_ours(disk):
             return read_ours(disk, str(path))
         raise ConfigError(
-            f"{path}: not a data directory: neither of zab nor of ZooKeeper, which has {VERSION_DIRECTORY}/"
+            f"{path}: not a data directory of zab, nor one of ZooKeeper, which would contain {VERSION_DIRECTORY}/"
         )
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or directory")
@@ -96,14 +96,17 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
         store, content, whole = _their_snapshot(path, None if file is None else file.zxid, compression, progress)
         notes = []
         if content > store.zxid:
-            notes.append(f"{path}: its name has zxid {store.zxid:#x}, but its content has {content:#x}, which is used")
+            notes.append(
+                f"{path}: the name says zxid {store.zxid:#x}, but the content ends at {content:#x}, which is used"
+            )
             store.zxid = content
         if not whole:
             notes.append(
-                f"{path}: was written while the state changed: without the log after it, it mixes several zxids"
+                f"{path}: written while the state changed; without the log after its zxid, its nodes are of "
+                "different moments"
             )
         return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
-    raise ConfigError(f"{path}: not a snapshot: neither of zab nor of ZooKeeper")
+    raise ConfigError(f"{path}: neither a snapshot of zab nor one of ZooKeeper")
 
 
 def pieces(path: Path, progress: Progress) -> Iterator[bytes]:
@@ -206,7 +209,7 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
             "the files are not all of one history, or one of them is missing"
         )
     if content > store.zxid:
-        other = "the log ends at" if missing else "no log follows, and its name says"
+        other = "the log ends at" if missing else "no log follows it, and its name says"
         notes.append(f"{files}: the snapshot contains changes up to {content:#x}; {other} {store.zxid:#x}")
         store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
@@ -294,7 +297,7 @@ def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[s
         except DamagedError as error:
             raise DamagedError(f"{folder / name}: {error}") from error
         if reader.torn:
-            notes.append(f"{folder / name}: ends in an incomplete record, after offset {reader.end}")
+            notes.append(f"{folder / name}: ends in an incomplete record after offset {reader.end}, which is ignored")
 
 
 def _their_epoch(files: Path, zxid: int) -> Epoch:

@@ -34,7 +34,7 @@ def check_new(target: Path) -> None:
         raise ConfigError(f"{target} is a file: name a directory that is empty or does not exist yet")
     inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []
     if inside:
-        raise ConfigError(f"{target} is not empty, it contains {inside[0]}: nothing is overwritten")
+        raise ConfigError(f"{target} is not empty: it contains {inside[0]}, and nothing is overwritten")
 
 
 _MODE: Final = 0o640

@@ -55,5 +55,5 @@ def format_option(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(FORMATS),
         default="text",
         show_default=True,
-        help="text: lines of `event key=value`; json: an object a line, for programs.",
+        help="text: lines like `event key=value`; json: one JSON object per line, for programs.",
     )(function)

@@ -49,7 +49,9 @@ class Program(click.Group):
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] in ("zab", "kraft_controller", "replica"):
                 raise
-            raise Misused(f"it needs {error.name}, which is not installed: pip install '{self._extra}'") from None
+            raise Misused(
+                f"this command needs {error.name}, which is not installed: pip install '{self._extra}'"
+            ) from None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -28,7 +28,7 @@ async def stop_on_signal(
         async for number in signals:
             name = signal.Signals(number).name
             if number == signal.SIGHUP and survives_hangup:
-                why = "the configuration is read at the start only: restart this server to have it read"
+                why = "the configuration is read only at the start: restart this server to apply changes"
                 _say("signal_ignored", signal=name, why=why)
                 continue
             _say("ended", by=name)
@@ -52,4 +52,4 @@ def notify_systemd(word: str) -> None:
         try:
             out.sendto(word.encode(), "\0" + address[1:] if address.startswith("@") else address)
         except OSError as error:
-            click.echo(f"cannot notify {address} of {word}: {error}", err=True)
+            click.echo(f"cannot notify systemd at {address} of {word}: {error}", err=True)

@@ -100,7 +100,7 @@ def parse_acl(text: str) -> Acl:
         entries.append((perms, scheme, name))
         pending = ""
     if pending or not entries:
-        raise BadLine(f"{pending or text!r} is not an ACL entry: write scheme:id:letters, with letters out of cdrwa")
+        raise BadLine(f"{pending or text!r} is not an ACL entry: expected scheme:id:letters, with letters from cdrwa")
     return tuple(entries)
 
 

@@ -70,5 +70,5 @@ def parse_words(words: Sequence[str], flags: str, options: Sequence[str], least:
         else:
             rest.append(word)
     if not least <= len(rest) <= most:
-        raise BadLine("too few words" if len(rest) < least else f"{rest[most]!r} is one word too many")
+        raise BadLine("too few arguments" if len(rest) < least else f"unexpected argument {rest[most]!r}")
     return ParsedLine(tuple(rest), frozenset(set_flags), values)

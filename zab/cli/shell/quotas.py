@@ -34,11 +34,11 @@ async def set_quota(session: Session, path: str, limits: dict[str, int]) -> None
         raise BadLine("a node below /zookeeper/quota cannot have a quota")
     for above in ancestors_of(path):
         if above != ROOT and await session.exists(limits_path(above)) is not None:
-            raise BadLine(f"{above}, above it, has a quota already; nested quotas are not allowed")
+            raise BadLine(f"{above}, above {path}, has a quota already; nested quotas are not allowed")
     await session.ensure_path(QUOTA + path)
     below = await _limited_below(session, QUOTA + path)
     if below is not None:
-        raise BadLine(f"{below}, below it, has a quota already; nested quotas are not allowed")
+        raise BadLine(f"{below}, below {path}, has a quota already; nested quotas are not allowed")
     await session.ensure_path(limits_path(path))
     data, _ = await session.get(limits_path(path))
     values = dict.fromkeys(KEYS.values(), -1) | (parse(data) if data else {}) | limits

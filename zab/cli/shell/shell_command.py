@@ -52,12 +52,14 @@ _FILE = click.Path(exists=True, dir_okay=False)
     type=identity,
     multiple=True,
     metavar="SCHEME:CREDENTIALS",
-    help="An identity, like digest:user:password. May be repeated.",
+    help="Credentials of an identity, like digest:user:password. May be repeated.",
 )
 @click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in with SASL DIGEST-MD5.")
 @click.option("--tls/--no-tls", help="Use TLS.  [default: if --ca or --cert is given]")
 @click.option(
-    "--ca", type=_FILE, help="The authority of the servers' certificates (PEM).  [default: those of the system]"
+    "--ca",
+    type=_FILE,
+    help="The authorities that sign the servers' certificates (PEM).  [default: those of the system]",
 )
 @click.option("--cert", type=_FILE, help="The certificate of this client (PEM).")
 @click.option("--key", type=_FILE, help="The key of --cert, if it is not in the same file (PEM).")
@@ -69,7 +71,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     envvar="ZAB_HISTORY",
     default=Path("~/.zab_history"),
     show_default=True,
-    help="The file that keeps commands typed at the prompt.",
+    help="The file that stores the commands typed at the prompt.",
 )
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
 def shell(
@@ -90,7 +92,7 @@ def shell(
     """Read and change nodes, at servers of zab or of ZooKeeper.
 
     Without a COMMAND, the shell shows a prompt with completion by Tab and a history. If stdin is not a terminal, it
-    reads one command a line. `zab shell help` lists the commands, which are those of ZooKeeper's shell.
+    reads one command per line. `zab shell help` lists the commands, which are those of ZooKeeper's shell.
 
     \b
     zab shell ls /

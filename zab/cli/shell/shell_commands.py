@@ -133,7 +133,7 @@ async def _create(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "set [-s] [-v version] [-b] path data",
-    "write the data; -b: it is given as base64",
+    "write the data; -b: `data` is base64",
     flags="sb",
     options=("-v",),
     least=2,
@@ -160,7 +160,7 @@ async def _delete_all(shell: ShellContext, line: ParsedLine) -> None:
     await shell.session.delete_tree(path)
 
 
-@command("getAllChildrenNumber path", "count the nodes below", least=1, most=1)
+@command("getAllChildrenNumber path", "count all nodes below a node", least=1, most=1)
 async def _count(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(str(await shell.session.count_below(line.words[0])))
 
@@ -170,7 +170,7 @@ async def _ephemerals(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(formatting.names(await shell.session.ephemerals(*line.words)))
 
 
-@command("sync [path]", "wait until this server has every write that was committed before", most=1)
+@command("sync [path]", "wait until this server has applied every write that was committed before", most=1)
 async def _sync(shell: ShellContext, line: ParsedLine) -> None:
     await shell.session.sync(*line.words)
     shell.say("Sync is OK")
@@ -244,7 +244,7 @@ async def _multi_read(shell: ShellContext, line: ParsedLine) -> None:
 # -- permissions ---------------------------------------------------------------------------------------
 
 
-@command("getAcl [-s] path", "print the ACL", flags="s", least=1, most=1)
+@command("getAcl [-s] path", "print the ACL of a node", flags="s", least=1, most=1)
 async def _get_acl(shell: ShellContext, line: ParsedLine) -> None:
     acl, stat = await shell.session.acl(line.words[0])
     shell.say(*formatting.acl(acl))
@@ -254,7 +254,7 @@ async def _get_acl(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "setAcl [-s] [-v version] [-R] path acl",
-    "set the ACL: scheme:id:letters with letters of cdrwa, several with commas; -R: also that of all nodes below",
+    "set the ACL: one or more scheme:id:letters, with commas between, letters from cdrwa; -R: of all nodes below, too",
     flags="sR",
     options=("-v",),
     least=2,
@@ -275,7 +275,12 @@ async def _set_acl(shell: ShellContext, line: ParsedLine) -> None:
             left.append(below)
 
 
-@command("addauth scheme auth", "add an identity; for the scheme digest: user:password", least=1, most=2)
+@command(
+    "addauth scheme auth",
+    "prove an identity to the server; with the scheme digest, auth is user:password",
+    least=1,
+    most=2,
+)
 async def _add_auth(shell: ShellContext, line: ParsedLine) -> None:
     scheme, *credentials = line.words
     await shell.session.add_auth(scheme, "".join(credentials).encode())
@@ -308,7 +313,7 @@ async def _add_watch(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "removewatches path [-c|-d|-a] [-l]",
-    "remove watches; -c: of children, -d: of data, -a: any",
+    "remove watches; -c: of children, -d: of data, -a: of any kind (default)",
     flags="cdal",
     least=1,
     most=1,
@@ -357,10 +362,10 @@ async def _set_quota(shell: ShellContext, line: ParsedLine) -> None:
         raise BadLine("give a limit: -n or -N for nodes, -b or -B for bytes; -N and -B are enforced")
     await quotas.set_quota(shell.session, line.words[0], limits)
     if line.value("-N") or line.value("-B"):  # a client cannot see whether its server enforces quotas
-        shell.say("note: -N and -B are enforced by servers with enforceQuota=true, and by no others")
+        shell.say("note: only servers with enforceQuota=true enforce -N and -B")
 
 
-@command("listquota path", "print the limits of a subtree and what it holds", least=1, most=1)
+@command("listquota path", "print the limits and the usage of a subtree", least=1, most=1)
 async def _list_quota(shell: ShellContext, line: ParsedLine) -> None:
     path = line.words[0]
     limits, stats = await quotas.quota_of(shell.session, path)
@@ -447,7 +452,7 @@ async def _history(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(*[f"{number} - {line}" for number, line in enumerate(shell.history[first:], first)])
 
 
-@command("redo number", "repeat a command of the history", least=1, most=1)
+@command("redo number", "repeat a command, by its number in `history`", least=1, most=1)
 async def _redo(shell: ShellContext, line: ParsedLine) -> None:
     try:
         number = int(line.words[0])

@@ -125,7 +125,7 @@ def run_prompt(opens: Opens, servers: str, history: Path | None) -> None:
     say(f"connecting to {servers}")
     shell = thread.begin()
     _prepare(thread, shell, history)
-    say("`help` lists the commands, Tab completes them and paths, Ctrl-D ends")
+    say("`help` lists the commands, Tab completes them and paths, Ctrl-D leaves the shell")
     try:
         while not shell.done:
             try:

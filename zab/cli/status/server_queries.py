@@ -24,7 +24,7 @@ REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 _MISSING: Final = "it is not in the running ensemble"
 _NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes the leader; its admin port shows which"
-_VETOING: Final = "it stays out of the ensemble, and cannot see whether the others serve: ask them"
+_VETOING: Final = "it vetoes its leader, and cannot see whether the others serve: query them, too"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 
@@ -120,7 +120,7 @@ async def _ask(where: str, host: str, port: int) -> ServerReport:
     if status is not None:
         status, body = await _http(host, port, "/commands/monitor")
         if status != 200:
-            raise ValueError(f"HTTP, but status {status}: {body.decode('utf-8', 'replace').strip()[:500]}")
+            raise ValueError(f"HTTP status {status}: {body.decode('utf-8', 'replace').strip()[:500]}")
         monitor = _object(body)
         _, stats = await _http(host, port, "/commands/server_stats")
         zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")
@@ -226,7 +226,7 @@ async def _words(where: str, host: str, port: int) -> ServerReport:
         return ServerReport((ServerRow(where, mode="looking", problem=_NO_LEADER),), by_words=True)
     lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
     if lines.get("Mode") not in _MODES:
-        raise ValueError(f"it answers {summary[:60]!r}")
+        raise ValueError(f"the reply to `srvr` is {summary[:60]!r}")
     row = ServerRow(
         where,
         None,
@@ -303,5 +303,5 @@ async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
 def _object(body: bytes) -> dict[str, Any]:
     value = json.loads(body)
     if not isinstance(value, dict):
-        raise ValueError("it answers with unexpected JSON")
+        raise ValueError("the reply is not a JSON object")
     return value

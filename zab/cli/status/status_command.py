@@ -63,21 +63,21 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     leaders = [row for row in rows if row.mode in ("leader", "standalone")]
     if len([row for row in leaders if row.mode == "leader"]) > 1:
         problems.append(
-            "more than one server reports to lead: they belong to different ensembles, or one does not know its "
-            "successor yet"
+            "more than one server reports that it leads: they belong to different ensembles, or one has not learned of "
+            "its successor yet"
         )
     elif not leaders and any(row.serving for row in rows):
         only = len(reports) == 1 and reports[0].by_words
         problems.append(
-            "this server does not lead, and the membership does not name the client ports of the others: name them, "
-            "too, or an admin port"
+            "this server does not lead, and the membership does not name the client ports of the others: name the "
+            "others, too, or an admin port"
             if only
             else "none of these servers leads; name all of them to see which one does"
         )
     # One standalone server may have been asked at two of its ports: then both reports are equal.
     if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
         problems += [
-            f"{row.where}: it is standalone: the others belong to a different ensemble, with another history"
+            f"{row.where}: it is standalone: the others belong to a different ensemble and have a different history"
             for row in leaders
             if row.mode == "standalone"
         ]
@@ -269,14 +269,14 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
     "--wait",
     "wanted",
     type=click.Choice([WORDS[HEALTHY], WORDS[DEGRADED]]),
-    help="Wait until the ensemble is healthy, or at least degraded, which means that it serves.",
+    help="Wait until the ensemble is healthy or, with `degraded`, until it serves.",
 )
 @click.option(
     "--within-s",
     type=click.FloatRange(0),
     default=300.0,
     show_default=True,
-    help="The longest wait of --wait.",
+    help="The longest time that --wait waits.",
 )
 @click.option(
     "--every-s", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="The interval of --watch."

@@ -28,13 +28,13 @@ def _digest_algorithm(value: str) -> str:
 def _super_digest(value: str) -> str:
     user, colon, digest = value.partition(":")
     if not user or not colon or not digest or ":" in digest:
-        raise ValueError("user:base64-of-the-hash-of-user:password")
+        raise ValueError("user:HASH, where HASH is the base64 of the hash of user:password")
     return value
 
 
 _THREADS: Final = "there are no such threads: one event loop does the work"
 _NOT_JAVA: Final = "it concerns the Java virtual machine"
-_NO_PEERS_OF_THEIRS: Final = "no effect: zab's servers use a peer protocol of their own"
+_NO_PEERS_OF_THEIRS: Final = "zab's servers use a peer protocol of their own"
 _ALWAYS_BATCHED: Final = "requests that arrive during a sync form the next group; no request waits on purpose"
 _BOUNDED: Final = "each queue has its own bound"
 _OF_CLIENTS: Final = "it is a setting of ZooKeeper's own client"
@@ -62,7 +62,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "Time",
         (
             _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the unit of all timeouts, in milliseconds"),
-            _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader, and the longest pause while its state is transferred"),
+            _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader, and the most ticks without progress while its state is transferred"),
             _sets("syncLimit", "required", "settings.sync_limit", _whole(1), "ticks after which a silent peer is disconnected"),
             _sets("minSessionTimeout", "2 ticks", "client_ports.session_ms_min", _whole(-1), "the shortest session timeout that clients get, in ms"),
             _sets("maxSessionTimeout", "20 ticks", "client_ports.session_ms_max", _whole(-1), "the longest session timeout that clients get, in ms"),
@@ -86,7 +86,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
                   "the most connections from one address; 0: no limit"),
             _sets("maxCnxns", "20000", "client_ports.connections_max", values.or_no_limit, "the most connections of all clients; 0: no limit"),
             _sets("globalOutstandingLimit", "10000", "client_ports.requests_total_max", _whole(1),
-                  "the most outstanding requests of all clients; above it the server reads no further request"),
+                  "the most outstanding requests of all clients; above it, the server reads no further request of a client that waits for replies"),
             _sets("jute.maxbuffer", "1048575", "client_ports.frame_bytes_max", _whole(1024), "the largest request, in bytes"),
             _sets("maxAclEntries", "500", "store.acl_entries_max", _whole(1), "the most entries of an ACL, with `auth` expanded; not a key of ZooKeeper's"),
             _sets("maxAclIdLength", "4096", "store.acl_id_chars_max", _whole(1), "the most characters of an id in an ACL; not a key of ZooKeeper's"),
@@ -96,7 +96,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("maxEphemeralBytes", "2097152", "store.ephemeral_bytes_max", _whole(1), "the most bytes for the paths of one session's ephemeral nodes, plus 64 for each node; not a key of ZooKeeper's"),
             _sets("maxWatchesPerClient", "100000", "client_ports.watches_per_client_max", _whole(1), "the most watches of one client; a watch counts once more for each 256 characters of its path; not a key of ZooKeeper's"),
             _sets("maxWatches", "1000000", "client_ports.watches_max", _whole(1), "the most watches of all clients of this server; not a key of ZooKeeper's"),
-            _sets("maxListedRows", "10000", "client_ports.listed_max", _whole(1), "the most rows (connections, sessions, ephemerals, watches) in one reply of a four-letter word or of the admin port; clients wait while it is made, and a reply that is cut says so; not a key of ZooKeeper's"),
+            _sets("maxListedRows", "10000", "client_ports.listed_max", _whole(1), "the most rows (connections, sessions, ephemerals, watches) in one reply to a four-letter word or an admin command, because clients wait while the reply is made; a reply that is cut says so; not a key of ZooKeeper's"),
             _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "servers have a separate allowance for the fields that they add"),
             _sets("nio.sessionlessCnxnTimeout", "10000", "client_ports.first_frame_ms", _whole(1),
                   "the timeout of the first request of a connection, in ms"),
@@ -117,25 +117,25 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("maxResponseCacheSize", "400", "making a reply is cheaper than keeping a cache"),
             _ignored("maxGetChildrenResponseCacheSize", "400", "making a reply is cheaper than keeping a cache"),
             _sets("request_throttle_max_requests", "0", "throttle.request_max_requests", _whole(0), "the most outstanding requests of all clients before others wait; 0: only globalOutstandingLimit counts"),
-            _sets("request_throttle_stall_time", "100", "throttle.request_stall_ms", _whole(1), "how long requests above `request_throttle_max_requests` wait before the next check, in ms"),
+            _sets("request_throttle_stall_time", "100", "throttle.request_stall_ms", _whole(1), "the interval at which requests above `request_throttle_max_requests` are tried again, in ms"),
             _ignored("request_throttle_drop_stale", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
             _sets("request_stale_latency_check", "false", "throttle.request_stale_latency_check", values.flag_or_yes_no, "close the connection of a client whose request waited longer than its session's timeout"),
             _ignored("request_stale_connection_check", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
             _ignored("request_throttler.shutdownTimeout", "10000", _BOUNDED),
             _sets("throttled_op_wait_time", "0", "throttle.op_wait_ms", _whole(0), "answer a request that waited longer than this with THROTTLEDOP, in ms; 0: never"),
-            _sets("connection_throttle_tokens", "0", "throttle.connection_tokens", _whole(0), "tokens for new connections, the number that may arrive at once; 0: no throttle"),
+            _sets("connection_throttle_tokens", "0", "throttle.connection_tokens", _whole(0), "the most tokens for new connections, and so the most connections that may arrive at once; 0: no throttle"),
             _sets("connection_throttle_fill_time", "1", "throttle.connection_fill_ms", _whole(1), "the interval of refills, in ms"),
             _sets("connection_throttle_fill_count", "1", "throttle.connection_fill_count", _whole(1), "tokens that come back with each refill"),
             _sets("connection_throttle_freeze_time", "-1", "throttle.connection_freeze_ms", _whole(-1), "the interval between changes of the drop probability, in ms; -1: connections are never dropped at random"),
             _sets("connection_throttle_drop_increase", "0.02", "throttle.connection_drop_increase", values.fraction, "how much the drop probability grows when no token is left"),
-            _sets("connection_throttle_drop_decrease", "0.002", "throttle.connection_drop_decrease", values.fraction, "how much the drop probability shrinks when enough tokens are left"),
-            _sets("connection_throttle_decrease_ratio", "0", "throttle.connection_decrease_ratio", values.fraction, "the part of the tokens that may be used up while the drop probability shrinks"),
+            _sets("connection_throttle_drop_decrease", "0.002", "throttle.connection_drop_decrease", values.fraction, "how much the drop probability shrinks when enough tokens are left (`connection_throttle_decrease_ratio`)"),
+            _sets("connection_throttle_decrease_ratio", "0", "throttle.connection_decrease_ratio", values.fraction, "the largest share of used tokens with which the drop probability shrinks"),
             _sets("connection_throttle_weight_enabled", "false", "throttle.connection_weight_enabled", values.flag_or_yes_no, "charge a connection by the kind of its session; false: one token each"),
             _sets("connection_throttle_global_session_weight", "3", "throttle.connection_global_session_weight", _whole(1), "tokens for a new global session"),
             _sets("connection_throttle_renew_session_weight", "2", "throttle.connection_renew_session_weight", _whole(1), "tokens for a session that reconnects"),
             _sets("connection_throttle_local_session_weight", "1", "throttle.connection_local_session_weight", _whole(1), "tokens for a new local session"),
             _sets("largeRequestThreshold", "-1", "throttle.large_request_threshold", _whole(-1), "requests of more bytes are large; -1: none is"),
-            _sets("largeRequestMaxBytes", "104857600", "throttle.large_request_max_bytes", _whole(1), "the most bytes of outstanding large requests; a connection that sends one more is closed"),
+            _sets("largeRequestMaxBytes", "104857600", "throttle.large_request_max_bytes", _whole(1), "the most bytes of outstanding large requests; a connection whose request exceeds them is closed"),
         ),
     ),
     (
@@ -146,14 +146,14 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("reconfigEnabled", "false", "client_ports.reconfig_enabled", values.flag_or_yes_no,
                   "allow clients with permission to change the members"),
             _read("peerType", "participant", values.one_of_in_any_case("participant", "observer"),
-                  "compared with this server's own line, which takes precedence"),
+                  "the role of this server; its `server.N` line takes precedence, with a warning if the two differ"),
             _read("quorumListenOnAllIPs", "false", values.flag_or_yes_no, "listen for servers on all addresses, not only on the one in the `server.N` line of this server"),
-            _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request after this many leaders in a row failed during it; not a key of ZooKeeper's"),
+            _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request if this many leaders in a row were lost while it was under way; not a key of ZooKeeper's"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag_or_yes_no,
                   "begin a new history in an empty directory; false: get it from the others"),
             _sets("db.damagedFilesMax", "1000", "storage.damaged_files_max", _whole(1),
-                  "the most files named `damaged.*`; beyond it, older ones are deleted when new ones come"),
-            _sets("db.damagedSizeLimitInKb", "4194304", "storage.damaged_bytes_max", values.kibibytes, "the most KiB of the files named `damaged.*`"),
+                  "the most files named `damaged.*` to keep; further damage deletes older ones"),
+            _sets("db.damagedSizeLimitInKb", "4194304", "storage.damaged_bytes_max", values.kibibytes, "the most KiB of files named `damaged.*` to keep"),
             _sets("db.vetoLostHistory", "true", "settings.veto_lost_history", values.flag,
                   "a server keeps committed history that its leader lacks, and stays out until an operator decides; false: it gives up its own history at once"),
             _ignored("observer.syncEnabled", "true", "observers always keep a log and snapshots", "true"),
@@ -221,11 +221,11 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("failedLogin.pause", "100", "logins.pause_ms", _whole(0), "ms before a failed login is answered; each failure of an address doubles it for the next one; 0: no pause, and no bound on guesses. ZooKeeper has no such key"),
             _sets("failedLogin.pauseMax", "5000", "logins.pause_ms_max", _whole(1), "the longest pause before a failed login is answered, in ms"),
             _sets("failedLogin.waitingMax", "8", "logins.waiting_max", _whole(1), "the most concurrent pauses of one address; beyond it, further logins from that address are refused"),
-            _read("enforce.auth.enabled", "false", values.flag_or_yes_no, "serve only clients with an identity of a scheme in `enforce.auth.schemes`"),
-            _read("enforce.auth.schemes", "none", values.text, "the schemes that `enforce.auth.enabled` requires, with commas between them"),
+            _read("enforce.auth.enabled", "false", values.flag_or_yes_no, "serve only clients that have proved an identity of a scheme in `enforce.auth.schemes`"),
+            _read("enforce.auth.schemes", "none", values.text, "schemes, with commas between them; `enforce.auth.enabled` requires an identity of one of them"),
             _read("sessionRequireClientSASLAuth", "false", values.flag_or_yes_no, "serve only clients that logged in by SASL"),
             _read("allowSaslFailedClients", "false", values.flag_or_yes_no, "keep clients whose SASL login failed, without an identity"),
-            _read("ensembleAuthName", "none", values.text, "refuse clients that name another ensemble by the scheme `ensemble`"),
+            _read("ensembleAuthName", "none", values.text, "disconnect clients that name another ensemble by the scheme `ensemble`"),
             _read("X509AuthenticationProvider.superUser", "none", values.text, "the subject of a super user's certificate"),
             _read("secureClientPort", "none", values.port, "the port for clients over TLS, set up by the keys `ssl.*`"),
             _read("secureClientPortAddress", "all interfaces", values.text, "the address of `secureClientPort`"),
@@ -238,7 +238,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("ssl.sslProvider", "JDK", "OpenSSL implements TLS here", "openssl", "openssl_refcnt"),
             _ignored("ssl.tcnative.ocsp.stapling", "false", "OCSP stapling is not supported", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
-            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "limit of concurrent handshakes; above it, the oldest handshake of the address with the most is closed. 0 or less: the default"),
+            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "the most concurrent TLS handshakes of clients; one more closes the oldest handshake of the address that has the most. 0 or less: the default"),
             _read("quorum.auth.enableSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.learnerRequireSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.serverRequireSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
@@ -260,7 +260,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("letAnySaslUserDoX", "none", values.text, "an id that stands for every client that logged in by SASL"),
             _read("kerberos.removeHostFromPrincipal", "false", values.flag_or_yes_no, "drop `host` from a principal `name/host@realm`"),
             _read("kerberos.removeRealmFromPrincipal", "false", values.flag_or_yes_no, "drop `realm` from a principal `name/host@realm`"),
-            _read("audit.enable", "false", values.flag_or_yes_no, "log every change by a client, every refused one, and every login"),
+            _read("audit.enable", "false", values.flag_or_yes_no, "log every change by a client, also a refused one, and every login"),
             _read("audit.file", "the log", values.text, "the file of the audit log; not a key of ZooKeeper's, which leaves this to its logger"),
             _ignored("audit.impl.class", "none", "Java classes cannot be loaded"),
         ),

@@ -31,7 +31,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
     for entry in lines:
         try:
             if "," in entry.value:
-                source.problem(entry.key, "it contains a comma")
+                source.problem(entry.key, "a comma is not allowed in the value")
             elif entry.key.startswith("server."):
                 servers.append(parse_server(_first_address(source, entry)))
             elif TABLE.family_of(entry.key) is None:
@@ -44,7 +44,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
             source.problem(entry.key, error.why)
     if not any(entry.key.startswith("server.") for entry in lines):
         for entry in lines:
-            source.problem(entry.key, "it belongs to no server.N line")
+            source.problem(entry.key, "there is no server.N line that it could belong to")
         return None
     if len(source.problems) == before:  # earlier problems may cause others here
         found = [*faults(servers, groups, weights), *shared_addresses(servers)]
@@ -118,7 +118,8 @@ def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, sav
             return 1
         hint = f"echo {ensemble.servers[0].id} > {file}"
         source.problems.append(
-            f"{file}: is missing, and the configuration lists servers: write this server's number into it: {hint}"
+            f"{file}: is missing, but the configuration lists servers: write this server's number into it, as by "
+            f"`{hint}`"
         )
         return 1
     except OSError as error:
@@ -144,7 +145,7 @@ def check_peer_type(source: ZooSource, ensemble: Ensemble | None, sid: int) -> N
         return
     if ensemble is None:
         if asked == Role.OBSERVER.value:
-            source.problem(entry.key, "an observer needs an ensemble to observe: there are no server.N lines")
+            source.problem(entry.key, "an observer needs an ensemble, but there are no server.N lines")
         return
     server = ensemble.by_id.get(ServerId(sid))
     if server is not None and server.role.value != asked:

@@ -47,7 +47,7 @@ TICK_MS: Final = 3_000
 """ZooKeeper's default for `tickTime`."""
 _OF_AN_ENSEMBLE: Final = {
     "initLimit": ("ticks to find the leader", Settings().init_limit),
-    "syncLimit": ("ticks to hear from the leader", Settings().sync_limit),
+    "syncLimit": ("ticks after which a silent peer is disconnected", Settings().sync_limit),
 }
 
 
@@ -179,7 +179,7 @@ def _directory(source: ZooSource, name: str) -> Path | None:
         source.problem(entry.key, "is not a directory")
         return None
     if not path.exists() and source.value("datadir.autocreate", True) is False:
-        source.problem(entry.key, "does not exist, and datadir.autocreate=false forbids to create it")
+        source.problem(entry.key, "does not exist, and datadir.autocreate=false forbids creating it")
     return path
 
 
@@ -206,8 +206,9 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
                 source.missing(name, f"an ensemble needs it ({what}); {default} is customary")
             else:  # the server was standalone once, and a reconfiguration has made it a member
                 source.warnings.append(
-                    f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} is used; set the "
-                    "value of the other servers"
+                    f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} is used; set it "
+                    "to "
+                    "the value of the other servers"
                 )
     return lacks
 
@@ -269,7 +270,7 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
     if source.value("preAllocSize", 1) == 0:
         groups.setdefault("storage", {})["preallocate"] = False
     if source.value("autopurge.purgeInterval", 1) == 0:
-        source.warn("autopurge.purgeInterval", "without effect: superfluous snapshots and logs are purged")
+        source.warn("autopurge.purgeInterval", "without effect: superfluous snapshots and logs are always purged")
     limits = groups.setdefault("limits", {})
     if "snapshots_kept" in limits:
         groups.setdefault("storage", {})["snapshots_kept"] = limits["snapshots_kept"]
@@ -321,5 +322,7 @@ def _words(source: ZooSource, client_ports: dict[str, Any]) -> frozenset[str]:
         return frozenset(FOUR_LETTER_WORDS.values())
     unknown = asked - frozenset(FOUR_LETTER_WORDS.values())
     if unknown:
-        source.warn("4lw.commands.whitelist", f"not answered here: {', '.join(sorted(unknown))}")
+        source.warn(
+            "4lw.commands.whitelist", f"these words are unknown, and not answered: {', '.join(sorted(unknown))}"
+        )
     return asked & frozenset(FOUR_LETTER_WORDS.values())

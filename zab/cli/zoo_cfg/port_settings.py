@@ -51,7 +51,7 @@ def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | 
         if source.value(name, False):
             source.problem(
                 name,
-                "SASL between servers is not supported, and they would be unprotected: use TLS instead "
+                "SASL between servers is not supported, and their connections would be unprotected: use TLS instead "
                 "(sslQuorum=true and the keys ssl.quorum.*), and remove this line",
             )
     try:
@@ -192,7 +192,8 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
     if entry is None:
         source.warnings.append(
             f"{source.path}: admin.serverAddress is missing: the admin port listens on {admin.host} alone, where "
-            "ZooKeeper's listens on all interfaces. 0.0.0.0 opens it; metricsProvider.className opens a port for "
+            "ZooKeeper's listens on all interfaces. 0.0.0.0 opens it to other hosts; metricsProvider.className opens "
+            "a port for "
             "Prometheus that shows metrics alone"
         )
     elif not is_loopback(admin.host):

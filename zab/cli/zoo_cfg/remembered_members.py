@@ -33,7 +33,9 @@ def settle(
     """
     if saved is None:
         if from_file:
-            source.warnings.append(f"{OPTION}: {data} stores no membership, so that of {source.path} is used anyway")
+            source.warnings.append(
+                f"{OPTION} has no effect: {data} stores no membership, so the one in {source.path} is used in any case"
+            )
         return ensemble, False
     given = ensemble or single_server_ensemble(sid)
     different = differences(given, saved)
@@ -54,8 +56,9 @@ def settle(
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
         source.warnings.append(
-            f"{what}\n  reconfigEnabled is on: {counts} counts. The members go into a new dynamic file, and the file "
-            f"as it is now stays as {source.path.name}.bak"
+            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. The members are written to a new dynamic "
+            "file, and "
+            f"the present file is kept as {source.path.name}.bak"
         )
     else:
         source.problems.append(f"{what}\n{_remedy(sid, given, saved)}")
@@ -84,9 +87,10 @@ def removed(saved: Ensemble | None, sid: int) -> str:
     if saved is None or ServerId(sid) in saved.by_id:
         return ""
     return (
-        f". It was removed by a reconfiguration: the membership in force, version {_version(saved)}, is without it. "
-        "To bring it back, write its line into the file, start it, and tell the others `reconfig -add`; else it is not "
-        "needed any more"
+        f". It was removed by a reconfiguration: the membership in force, version {_version(saved)}, lacks it. "
+        "To bring it back, write its line into the file, start it, and run `reconfig -add` at another server; "
+        "otherwise "
+        "it is not needed any more"
     )
 
 
@@ -109,13 +113,13 @@ def _comparison(source: ZooSource, data: Path, given: Ensemble, saved: Ensemble,
 def _remedy(sid: int, given: Ensemble, saved: Ensemble) -> str:
     if set(saved.by_id) == {sid}:
         return (
-            f"  Server {sid} served alone until now, and would go on alone while the others begin with nothing. Leave "
-            f"only its own line, server.{sid}=..., in the file and start it; then start the others and let them be "
-            f"added by `reconfig -add`: {_GROW} says how"
+            f"  Server {sid} served alone until now, and would continue alone, while the others begin with an empty "
+            f"history. Keep only its own line, server.{sid}=..., in the file, and start it; then start the others and "
+            f"add them by `reconfig -add`: see {_GROW}"
         )
     return (
         "  Put the lines back as they were. Members are changed while the ensemble runs, with reconfigEnabled=true and "
-        f"`zab shell reconfig`: see {_CHANGE}. If it cannot run any more: stop ALL servers, and start ALL "
+        f"`zab shell reconfig`: see {_CHANGE}. If the ensemble cannot run any more: stop ALL servers, and start ALL "
         f"of them with `zab serve {OPTION}`"
     )
 
@@ -129,7 +133,7 @@ def _forced(source: ZooSource, given: Ensemble, saved: Ensemble, what: str) -> E
             f"majority, then add the others by `reconfig -add`: see {_GROW}"
         )
     source.warnings.append(
-        f"{what}\n  {OPTION}: FROM NOW ON THE SERVERS OF THE FILE COUNT. All servers must have been "
+        f"{what}\n  {OPTION}: FROM NOW ON THE SERVERS OF THE FILE ARE THE ENSEMBLE. All servers must have been "
         "stopped, all must be started with this option, and a majority of those with the history must be among them. "
         "Omit the option at the next start"
     )

@@ -152,17 +152,21 @@ class Leader:
             if now >= learner.silent_until:
                 self.hang_up(learner.sid, self._why_silent(learner, now))
             elif behind is not None and now - behind[1] > self._sync_ms:
-                self.hang_up(learner.sid, f"has not acknowledged {show(behind[0])} for too long")
+                self.hang_up(
+                    learner.sid,
+                    f"has not acknowledged {show(behind[0])} within {self._sync_ms} ms, the limit of sync_limit * "
+                    "tick_ms",
+                )
         if not self._odd_tick:
             self.phase.check_quorum()
 
     def _why_silent(self, learner: LearnerState, now: Millis) -> str:
         if learner.step is not LearnerStep.SYNCHRONIZING:
-            return "silent for too long"
+            return "sent nothing within the limits of init_limit and sync_limit"
         settings, took = self._settings, max(1, now - learner.sync_began)
         return (
             f"its synchronization made no progress for {settings.init_ms + settings.sync_ms} ms, the limit of "
-            f"(init_limit + sync_limit) * tick_ms; it took {learner.moved} bytes in {took} ms, "
+            f"(init_limit + sync_limit) * tick_ms; {learner.moved} bytes were sent in {took} ms, "
             f"{learner.moved * 1_000 // took} bytes/s"
         )
 
@@ -215,7 +219,7 @@ class Leader:
             return
         version = max(view.version for view in (*log_state.views, phase.membership()))
         if membership > version and not (phase.decided and promised <= (phase.epoch or 0)):
-            self.hang_up(learner.sid, f"knows a newer membership, {show(membership)}")
+            self.hang_up(learner.sid, f"has a newer membership, of version {show(membership)}")
             return
         learner.step = LearnerStep.INTRODUCED
         learner.info, learner.observer = message, message.observer

@@ -136,9 +136,14 @@ class LeaderBroadcast(LeaderPhase):
         if not payloads:
             raise LocalProtocolError("nothing to propose")
         if self._outstanding_count + len(payloads) > settings.outstanding_max and self._outstanding_count:
-            raise Overloaded(f"{self._outstanding_count} transactions are outstanding; the limit is outstanding_max")
+            raise Overloaded(
+                f"{self._outstanding_count} transactions are outstanding; outstanding_max is {settings.outstanding_max}"
+            )
         if self._outstanding_bytes > settings.outstanding_bytes_max:
-            raise Overloaded(f"{self._outstanding_bytes} bytes are outstanding; the limit is outstanding_bytes_max")
+            raise Overloaded(
+                f"{self._outstanding_bytes} bytes are outstanding; outstanding_bytes_max is "
+                f"{settings.outstanding_bytes_max}"
+            )
         first = self._next_zxid(len(payloads))
         self._propose(pack(first, payloads), now)
         return first
@@ -156,7 +161,7 @@ class LeaderBroadcast(LeaderPhase):
         synced = [sid for sid in quorums.counting() if not self._learners[sid].observer]
         if not ensemble.is_quorum([*synced, log_state.me]):
             raise NewConfigNoQuorum(
-                f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced"
+                f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced, beside the leader"
             )
         return self._propose_membership(ensemble, now)
 
@@ -285,7 +290,7 @@ class LeaderBroadcast(LeaderPhase):
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
             return False
-        self._role.end("no longer a voter", designated)
+        self._role.end("this server is no longer a voter", designated)
         return True
 
     def _on_barrier_request(self, learner: LearnerState, message: BarrierRequest, now: Millis) -> None:

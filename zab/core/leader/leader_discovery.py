@@ -54,7 +54,7 @@ class LeaderDiscovery(LeaderPhase):
         log_state = self._log_state
         epoch = max(log_state.accepted, log_state.newest_promise) + 1
         if epoch > EPOCH_MAX:
-            raise LocalProtocolError("the epochs are used up")
+            raise LocalProtocolError(f"the epochs are used up: {EPOCH_MAX} is the last one")
         self.epoch = Epoch(epoch)
         self._membership = log_state.ensemble_of(self.epoch)
         log_state.accepted = self.epoch

@@ -157,7 +157,7 @@ class LearnerHandshake:
         self._out.send(learner.sid, Trunc(cut, self._log_state.history.digest_at(cut)))
         count = str(last - cut) if last >> 32 == cut >> 32 else f"{counter_of(last)} or more"
         ends = {"from": show(last), "to": show(cut), "count": count}
-        why = "they are not in this leader's history; a server that knows them to be committed vetoes instead"
+        why = "the leader lacks these transactions; a learner that knows them to be committed vetoes instead"
         self._out.note("asks_to_truncate", "warning", peer=learner.sid, **ends, why=why)
 
     def extend(self, learner: LearnerState, now: Millis) -> None:

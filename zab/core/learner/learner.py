@@ -160,7 +160,7 @@ class Learner:
         took = max(1, now - self._linked_at)
         return (
             f"{silence} for {self._init_ms} ms, the limit of init_limit * tick_ms; "
-            f"it took {self._moved} bytes in {took} ms, {self._moved * 1_000 // took} bytes/s"
+            f"{self._moved} bytes were received in {took} ms, {self._moved * 1_000 // took} bytes/s"
         )
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
@@ -185,7 +185,7 @@ class Learner:
 
     def _follow_designated(self, designated: ServerId) -> None:
         if designated != self.leader:
-            self.end(f"leadership passes to {designated}", designated=designated)
+            self.end(f"leadership passes to server {designated}", designated=designated)
 
     def _on_ping(self, message: Ping) -> None:
         self._out.send(self.leader, Pong(message.number))

@@ -102,14 +102,19 @@ class LearnerSynchronization(LearnerPhase):
     def _on_diff(self, message: Diff) -> None:
         self._require_history(message)
         if message.common != self._log_state.history.last:
-            raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but this server's history ends elsewhere")
+            raise RemoteProtocolError(
+                f"a DIFF from {show(message.common)}, but this server's history ends at "
+                f"{show(self._log_state.history.last)}"
+            )
         self._agree(message.common, message.digest)
 
     def _on_trunc(self, message: Trunc) -> None:
         self._require_history(message)
         log_state = self._log_state
         if message.common > log_state.history.last:
-            raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but this server's history ends before it")
+            raise RemoteProtocolError(
+                f"a TRUNC to {show(message.common)}, but this server's history ends at {show(log_state.history.last)}"
+            )
         if message.common < log_state.known:
             self._refuse(message.common, "asked to truncate committed transactions")
             return
@@ -120,7 +125,7 @@ class LearnerSynchronization(LearnerPhase):
             count = log_state.history.entries_between(message.common, last)
             self._out.note(
                 "truncated", "warning", leader=self._role.leader, **{"from": show(last), "to": show(message.common)},
-                count=count, why="the leader lacks them; this server may have acknowledged the durable ones"
+                count=count, why="the leader lacks these transactions; this server may have acknowledged some of them"
             )  # fmt: skip
         log_state.truncate(message.common)
 
@@ -176,7 +181,7 @@ class LearnerSynchronization(LearnerPhase):
             count=count,
             why=f"{veto.text()}; this server keeps them and does not follow until an operator decides: give them up by "
             f"the admin command give_up_history or, on the stopped server's directory, by zab log give-up; or keep "
-            f"them: stop the others, empty their directories, and start them beside this server",
+            f"them: stop the others, empty their directories, and start them while this server runs",
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:

@@ -47,7 +47,7 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
             raise ConfigError(f"{version!r} is not a supported version of TLS; supported are {', '.join(VERSIONS)}")
     chosen = sorted({VERSIONS[version] for version in versions})
     if chosen[-1] - chosen[0] >= len(chosen):
-        raise ConfigError(f"versions of TLS with a gap between them are not supported: {', '.join(versions)}")
+        raise ConfigError(f"versions of TLS must be enabled without a gap between them, not {', '.join(versions)}")
     context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
     wanted = [suite for suite in suites if suite != _NOT_A_SUITE]
     older = [suite for suite in wanted if suite not in _NEWEST]
@@ -57,7 +57,9 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
         try:
             context.set_ciphers(openssl_name(suite))
         except ssl.SSLError as error:
-            raise ConfigError(f"ssl.ciphersuites: {suite!r} is not known to OpenSSL, or not safe any more") from error
+            raise ConfigError(
+                f"ssl.ciphersuites: {suite!r} is unknown to OpenSSL, or no longer allowed by it"
+            ) from error
     if older:
         context.set_ciphers(":".join(map(openssl_name, older)))
     elif chosen[-1] >= ssl.TLSVersion.TLSv1_3:
@@ -66,5 +68,5 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
         raise ConfigError("ssl.ciphersuites names only suites of TLSv1.3, which is not enabled")
     if len(older) == len(wanted) and chosen[-1] >= ssl.TLSVersion.TLSv1_3:
         if chosen[0] >= ssl.TLSVersion.TLSv1_3:
-            raise ConfigError("ssl.ciphersuites names no suite of TLSv1.3, and nothing else is enabled")
+            raise ConfigError("ssl.ciphersuites names no suite of TLSv1.3, which is the only enabled version")
         context.maximum_version = ssl.TLSVersion.TLSv1_2

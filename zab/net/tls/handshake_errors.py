@@ -7,23 +7,23 @@ from typing import Final
 
 _REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other side sent no certificate, and one is required",
-    "NO_SHARED_CIPHER": "no cipher suite that both sides allow",
-    "UNSUPPORTED_PROTOCOL": "no version of TLS that both sides allow",
-    "NO_PROTOCOLS_AVAILABLE": "no version of TLS that both sides allow",
+    "NO_SHARED_CIPHER": "the two sides allow no common cipher suite",
+    "UNSUPPORTED_PROTOCOL": "the two sides allow no common version of TLS",
+    "NO_PROTOCOLS_AVAILABLE": "the two sides allow no common version of TLS",
     "WRONG_VERSION_NUMBER": "the received bytes are not TLS: plain text on a TLS port, or the other way round",
     "HTTP_REQUEST": "the received bytes are not TLS: plain text on a TLS port",
     "PACKET_LENGTH_TOO_LONG": "the received bytes are not TLS",
     "RECORD_LAYER_FAILURE": "the received bytes are not TLS",
     "UNEXPECTED_EOF_WHILE_READING": "the other side closed the connection during the handshake",
-    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust the signer of our certificate",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other side does not accept our certificate",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "the other side does not accept our certificate",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the other side says that our certificate has expired",
-    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the other side says that our certificate is revoked",
+    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust the signer of this side's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other side does not accept this side's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the other side does not accept this side's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the other side reports that this side's certificate has expired",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the other side reports that this side's certificate is revoked",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "the other side found no common version or cipher suite, or needs a certificate",
     "TLSV1_ALERT_PROTOCOL_VERSION": "the other side supports no version of TLS that is allowed here",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side requires a certificate, and we sent none",
-    "TLSV1_ALERT_ACCESS_DENIED": "the other side denies us access",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side requires a certificate, and this side sent none",
+    "TLSV1_ALERT_ACCESS_DENIED": "the other side denied access",
 }
 
 

@@ -97,7 +97,7 @@ class StoreFile:
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
         if len(data) > STORE_BYTES_MAX:
-            raise ConfigError(f"{self.path}: larger than {STORE_BYTES_MAX} bytes: too large for a key store")
+            raise ConfigError(f"{self.path}: too large for a key store: at most {STORE_BYTES_MAX} bytes are read")
         if data.startswith(_JCEKS):
             raise ConfigError(f"{self.path}: a key store of type JCEKS is not supported. {self._convert}")
         return data
@@ -176,7 +176,7 @@ def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: s
         elif asked:
             why = "the key cannot be decrypted with this password"
         else:
-            why = f"no key with its certificate can be read from it: {error.reason or error}"
+            why = f"its key and certificate cannot be read: {error.reason or error}"
         raise ConfigError(f"{named}: {why}") from error
     except OSError as error:
         raise ConfigError(f"{named}: {error.strerror or error}") from error

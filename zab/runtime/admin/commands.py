@@ -68,8 +68,14 @@ _ALL: Final = (
         "configured ports, directories and times",
     ),
     AdminCommand(("connections", "cons"), statistics_commands.connections, "the clients' connections"),
-    AdminCommand(("dirs",), statistics_commands.dirs, "the size of the data directory, in bytes"),
-    AdminCommand(("dump",), statistics_commands.dump, "expiry times of sessions (at the leader), and their ephemerals"),
+    AdminCommand(
+        ("dirs",), statistics_commands.dirs, "the sizes of the data directory and of the log's directory, in bytes"
+    ),
+    AdminCommand(
+        ("dump",),
+        statistics_commands.dump,
+        "expiry times of sessions (only at the leader), and the ephemeral nodes of each",
+    ),
     AdminCommand(
         ("environment", "env", "envi"), environment_commands.environment, "machine, system and versions", always=True
     ),
@@ -81,7 +87,9 @@ _ALL: Final = (
         "always null, because a configuration contains passwords",
     ),
     AdminCommand(
-        ("is_read_only", "isro"), ensemble_commands.is_read_only, "whether the server is read-only, without a leader"
+        ("is_read_only", "isro"),
+        ensemble_commands.is_read_only,
+        "whether the server has no leader and serves reads only",
     ),
     AdminCommand(
         ("last_snapshot", "lsnp"), statistics_commands.last_snapshot, "zxid and time of the server's last snapshot"
@@ -95,7 +103,7 @@ _ALL: Final = (
         changes=True,
     ),
     AdminCommand(("observers", "obsr"), ensemble_commands.observers, "the observers that follow this leader"),
-    AdminCommand(("ruok",), _nothing, "no error if the server serves"),
+    AdminCommand(("ruok",), _nothing, "an error if the server does not serve, else nothing"),
     AdminCommand(("server_stats", "srvr"), statistics_commands.server_stats, "version, counters and latency"),
     AdminCommand(
         ("stat_reset", "srst"),
@@ -114,13 +122,15 @@ _ALL: Final = (
     AdminCommand(
         ("watch_summary", "wchs"),
         statistics_commands.watch_summary,
-        "the numbers of watches, paths and connections",
+        "the numbers of watches, of watched paths and of connections with watches",
     ),
     AdminCommand(("watches", "wchc"), statistics_commands.watches, "the watched paths, by session"),
     AdminCommand(
         ("watches_by_path", "wchp"), statistics_commands.watches_by_path, "the sessions with watches, by path"
     ),
-    AdminCommand(("zabstate",), ensemble_commands.zabstate, "state in the protocol: addresses, epoch, phase"),
+    AdminCommand(
+        ("zabstate",), ensemble_commands.zabstate, "this server's addresses, last zxid and phase of the protocol"
+    ),
 )
 _BY_NAME: Final = {name: command for command in _ALL for name in command.names}
 SET_TRACE_MASK: Final = ("set_trace_mask", "stmk")

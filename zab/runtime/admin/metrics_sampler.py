@@ -145,7 +145,7 @@ class MetricsSampler:
             return
         self._read_only = server.clients.leader.read_only
         if self._read_only:
-            server.log.say("read_only", "warning", why="no leader was found: clients that accept it may read")
+            server.log.say("read_only", "warning", why="no leader: clients that accept read-only mode may read")
         else:
             server.log.say("read_only_ended", why="there is a leader again")
 

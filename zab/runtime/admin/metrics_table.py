@@ -103,44 +103,58 @@ METRICS: Final = (
     # clients
     _gauge(
         "avg_latency",
-        "mean time from the arrival of a batch of requests to the last of its replies",
+        "mean of the times for which a connection had unanswered requests, since the last reset",
         lambda seen: round(seen.latency[1], 4),
     ),
-    _gauge("min_latency", "the shortest time that counts in avg_latency", lambda seen: seen.latency[0]),
-    _gauge("max_latency", "the longest time that counts in avg_latency", lambda seen: seen.latency[2]),
-    _counter("packets_received", "requests of clients on the client port", lambda seen: seen.received),
-    _counter("packets_sent", "replies and events sent to clients", lambda seen: seen.sent),
-    _gauge("num_alive_connections", "connections of clients", lambda seen: len(seen.server.clients.connections)),
+    _gauge("min_latency", "the shortest of the times that `avg_latency` averages", lambda seen: seen.latency[0]),
+    _gauge("max_latency", "the longest of the times that `avg_latency` averages", lambda seen: seen.latency[2]),
+    _counter(
+        "packets_received", "requests received on the client ports, since the last reset", lambda seen: seen.received
+    ),
+    _counter("packets_sent", "replies and events sent to clients, since the last reset", lambda seen: seen.sent),
+    _gauge(
+        "num_alive_connections",
+        "connections of clients that have a session",
+        lambda seen: len(seen.server.clients.connections),
+    ),
     _counter(
         "connection_request_count",
-        "connection requests for a session, new or to be resumed",
+        "requests of clients to create or to resume a session",
         lambda seen: seen.server.clients.counts.connection_request_count,
     ),
     _counter(
         "connection_rejected",
-        "connections closed at a connection limit",
+        "connections closed because of a limit for connections or open files",
         lambda seen: seen.server.clients.counts.connection_rejected,
     ),
     _counter(
         "connection_drop_count",
-        "connections lost while their session was open",
+        "connections lost or cut while their session was open",
         lambda seen: seen.server.clients.counts.connection_drop_count,
     ),
     _counter(
         "sessionless_connections_expired",
-        "connections closed because no first request arrived in time",
+        "connections closed because their first request did not arrive in time",
         lambda seen: seen.server.clients.counts.sessionless_connections_expired,
     ),
-    _counter("bytes_received_count", "bytes of requests", lambda seen: seen.server.clients.counts.bytes_received),
-    _counter("response_bytes", "bytes of replies and events", lambda seen: seen.server.clients.response_bytes),
+    _counter(
+        "bytes_received_count",
+        "bytes of requests, connect requests excluded",
+        lambda seen: seen.server.clients.counts.bytes_received,
+    ),
+    _counter(
+        "response_bytes",
+        "bytes of replies and events, replies to connect requests excluded",
+        lambda seen: seen.server.clients.response_bytes,
+    ),
     _counter(
         "unsuccessful_handshake",
-        "clients whose TLS handshake failed",
+        "clients refused at a TLS port: no handshake in time, a failed one, or a refused certificate",
         lambda seen: seen.server.clients.counts.unsuccessful_handshake,
     ),
     _counter(
         "tls_handshake_exceeded",
-        "TLS handshakes refused because too many were under way",
+        "TLS handshakes that began while the maximum was under way; for each, an older one is closed",
         lambda seen: seen.server.clients.counts.tls_handshake_exceeded,
     ),
     _gauge(
@@ -150,12 +164,12 @@ METRICS: Final = (
     ),
     _counter(
         "auth_failed_count",
-        "failed authentications, by TLS, SASL or credentials",
+        "failed or refused authentications of clients, by TLS, SASL or credentials, the admin port included",
         lambda seen: seen.server.clients.counts.auth_failed,
     ),
     _counter(
         "ensemble_auth_fail",
-        "clients that named another ensemble",
+        "clients disconnected because they named another ensemble",
         lambda seen: seen.server.clients.counts.ensemble_auth_fail,
     ),
     _counter(
@@ -165,46 +179,48 @@ METRICS: Final = (
     ),
     _counter(
         "large_requests_rejected",
-        "requests refused because all large requests together had too many bytes",
+        "clients disconnected because all large requests together had too many bytes",
         lambda seen: seen.server.clients.counts.large_requests_rejected,
     ),
     _counter(
         "stale_sessions_expired",
-        "sessions that expired while this server led",
+        "sessions that this server expired as the leader",
         lambda seen: seen.server.clients.counts.stale_sessions_expired,
     ),
     _gauge(
         "outstanding_requests",
-        "outstanding requests of clients",
+        "requests taken from clients and not answered yet",
         lambda seen: seen.server.clients.totals.open_requests,
     ),
     _summary(
         "readlatency",
-        "latency of a read, measured once a second",
+        "delay of the event loop plus the time of one read, measured once a second",
         lambda seen: seen.server.sampler.reads,
         True,
     ),
     _summary(
         "updatelatency",
-        "latency of a write, from its arrival at this server until it is applied here; one of 64 is measured",
+        "time from the arrival of a write at this server until it is applied here; one of 64 is measured",
         lambda seen: seen.server.sampler.writes,
         True,
     ),
     # the store
-    _gauge("znode_count", "nodes", lambda seen: len(seen.server.machine.tree)),
+    _gauge("znode_count", "nodes of the tree", lambda seen: len(seen.server.machine.tree)),
     _gauge("watch_count", "watches set at this server", lambda seen: seen.server.machine.watches.count),
     _gauge(
         "ephemerals_count", "ephemeral nodes", lambda seen: sum(map(len, seen.server.machine.tree.ephemerals.values()))
     ),
     _gauge(
         "approximate_data_size",
-        "bytes of paths and data; up to a minute old",
+        "bytes of the paths and the data of all nodes",
         lambda seen: seen.server.sampler.approximate_data_size,
     ),
-    _gauge("global_sessions", "sessions of the ensemble", lambda seen: len(seen.server.machine.sessions.table)),
     _gauge(
-        "local_sessions", "sessions that only this server knows", lambda seen: len(seen.server.clients.sessions.local)
+        "global_sessions",
+        "sessions of the ensemble, without local ones",
+        lambda seen: len(seen.server.machine.sessions.table),
     ),
+    _gauge("local_sessions", "local sessions of this server", lambda seen: len(seen.server.clients.sessions.local)),
     _counter(
         "digest_mismatches_count",
         "comparisons in which the tree's digest differed from the leader's",
@@ -220,65 +236,81 @@ METRICS: Final = (
     _gauge("quorum_size", "voters of the ensemble", _quorum_size),
     _gauge(
         "learners",
-        "servers that follow this leader; only at a leader",
+        "synchronized servers that follow this leader, observers included; only at a leader",
         lambda seen: seen.at_leader(len(seen.followers)),
     ),
     _gauge(
         "synced_followers",
-        "synced followers that vote; only at a leader",
+        "synchronized followers that vote; only at a leader",
         lambda seen: seen.at_leader(len(seen.followers) - len(seen.observers)),
     ),
     _gauge(
         "synced_observers",
-        "synced observers; only at a leader",
+        "synchronized observers; only at a leader",
         lambda seen: seen.at_leader(len(seen.observers)),
     ),
     _gauge(
         "synced_non_voting_followers",
-        "the same as synced_observers; only at a leader",
+        "the same as `synced_observers`; only at a leader",
         lambda seen: seen.at_leader(len(seen.observers)),
     ),
     _gauge(
         "leader_uptime",
-        "time since this leader was elected; only at a leader",
+        "time since this leader began to serve; only at a leader",
         lambda seen: seen.at_leader(now_ms() - seen.server.role.leading_since_ms),
     ),
-    _counter("looking_count", "elections in which this server took part", lambda seen: seen.counters.elections),
+    _counter("looking_count", "elections that this server has begun", lambda seen: seen.counters.elections),
     _summary(
         "election_time",
-        "duration of elections: from LOOKING to a decision",
+        "duration of elections: from LOOKING until this server leads, follows or observes",
         lambda seen: seen.server.sampler.election_time,
     ),
     _summary(
         "unavailable_time",
-        "time without service: from the loss of a leader, or the start, to serving",
+        "time from the loss of the leader, or from the start, until this server serves",
         lambda seen: seen.server.sampler.unavailable_time,
     ),
     # the history
     _counter(
         "proposal_count", "transactions proposed by this server while it led", lambda seen: seen.counters.proposals
     ),
-    _counter("commit_count", "transactions committed, and applied here", lambda seen: seen.counters.applied),
-    _counter("sync_processor_request_queued", "writes handed to the disk", lambda seen: seen.disk.writes),
-    _summary("fsynctime", "duration of one write and fsync of the log", _fsyncs),
-    _summary("snapshottime", "duration of one snapshot, written in the background", _snapshots),
+    _counter(
+        "commit_count",
+        "transactions applied here since the start, those replayed from the log included",
+        lambda seen: seen.counters.applied,
+    ),
+    _counter(
+        "sync_processor_request_queued",
+        "writes to the disk: mostly batches of transactions for the log",
+        lambda seen: seen.disk.writes,
+    ),
+    _summary(
+        "fsynctime",
+        "duration of one write with its fsync, mostly of the log; the minimum is that of the last 512",
+        _fsyncs,
+    ),
+    _summary(
+        "snapshottime",
+        "duration of one snapshot, written in the background; minimum and quantiles are those of the last one",
+        _snapshots,
+    ),
     _counter(
         "diff_count",
-        "learners that this leader synchronized with missing transactions (DIFF or TRUNC)",
+        "DIFF messages sent to learners; a synchronization by TRUNC is not counted",
         lambda seen: seen.counters.diffs_sent,
     ),
     _counter(
         "snap_count",
-        "learners that this leader synchronized with a snapshot",
+        "snapshots sent to learners; sending the rest of an interrupted one is not counted",
         lambda seen: seen.counters.snapshots_sent,
     ),
     # only here
     _gauge(
         "zab_serving",
-        "1 while this server is part of a quorum that has a leader",
+        "1 while this server serves: it leads or follows in a quorum, and is synchronized",
         lambda seen: int(seen.status.role.serving),
     ),
-    _gauge("zab_is_leader", "1 while this server leads", lambda seen: int(seen.leads)),
+    _gauge("zab_is_leader", "1 while this server leads and serves", lambda seen: int(seen.leads)),
     _gauge("zab_voting", "0 while the history on this disk may be incomplete", lambda seen: int(seen.status.voting)),
     _gauge(
         "zab_veto",
@@ -287,7 +319,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_epoch",
-        "epoch of the leader that this server follows, or its own epoch as a leader",
+        "newest epoch that this server has adopted, as leader or as learner",
         lambda seen: seen.status.role.epoch,
     ),
     _gauge(
@@ -297,7 +329,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_uncommitted",
-        "transactions in the log here that are not committed yet",
+        "transactions in the log of this server that are not committed, as far as it knows",
         lambda seen: behind(max(0, seen.status.last), seen.status.committed),
     ),
     _gauge(
@@ -310,17 +342,29 @@ METRICS: Final = (
         "batches proposed; transactions are proposed, logged and acknowledged together",
         lambda seen: seen.counters.batches,
     ),
-    _counter("zab_turns", "turns of the member's loop", lambda seen: seen.counters.turns),
-    _counter("zab_barriers", "syncs and linearizable reads", lambda seen: seen.counters.barriers),
-    _counter("zab_applied_bytes", "bytes of transactions applied", lambda seen: seen.counters.applied_bytes),
-    _counter("zab_logged_bytes", "bytes of transactions written to the log", lambda seen: seen.counters.logged_bytes),
+    _counter("zab_turns", "turns of the loop that runs the protocol", lambda seen: seen.counters.turns),
+    _counter(
+        "zab_barriers",
+        "barriers passed, such as for `sync`; requests that wait at the same time share one",
+        lambda seen: seen.counters.barriers,
+    ),
+    _counter(
+        "zab_applied_bytes",
+        "bytes of the transactions that `commit_count` counts",
+        lambda seen: seen.counters.applied_bytes,
+    ),
+    _counter(
+        "zab_logged_bytes",
+        "bytes written to the disk, of transactions and of received snapshots",
+        lambda seen: seen.counters.logged_bytes,
+    ),
     _counter(
         "zab_restores",
         "snapshots received from a leader in place of this server's history",
         lambda seen: seen.counters.restores,
     ),
     _counter("zab_snapshots", "snapshots taken", lambda seen: seen.counters.snapshots),
-    _gauge("zab_snapshot_age_seconds", "time since the last snapshot", _snapshot_age),
+    _gauge("zab_snapshot_age_seconds", "time since this process last took a snapshot", _snapshot_age),
     _gauge(
         "zab_disk_backlog_bytes", "bytes handed to the disk and not durable yet", lambda seen: seen.disk.backlog_bytes
     ),
@@ -333,7 +377,9 @@ METRICS: Final = (
         "zab_outstanding_submits", "requests of this server whose outcome is open", lambda seen: seen.status.outstanding
     ),
     _gauge(
-        "zab_rotten_files", "damaged files that the recovery found and did not need", lambda seen: len(seen.disk.rotten)
+        "zab_rotten_files",
+        "findings of the recovery: damaged files that it did not need, and too many kept ones",
+        lambda seen: len(seen.disk.rotten),
     ),
     _summary(
         "zab_loop_lag",
@@ -343,7 +389,7 @@ METRICS: Final = (
     ),
     _counter(
         "zab_loop_stalls",
-        "turns of a loop that took longer than 200 ms; the log names the cause as `loop_stalled`",
+        "pieces of work that held up a loop for more than 200 ms; `loop_stalled` in the log names each with its cause",
         lambda seen: seen.server.member.watchdogs.stalls,
     ),
 )

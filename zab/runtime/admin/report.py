@@ -80,7 +80,7 @@ def decode_report(data: bytes) -> Report:
         elif kind is str and type(value) is str:
             value = value[:TEXT_CHARS_MAX]
         elif type(value) is not kind:
-            raise WireError(f"a report has the invalid {name} {value!r:.40}")
+            raise WireError(f"a report has the invalid value {value!r:.40} for {name}")
         known[name] = value
     return Report(**known)
 
@@ -103,11 +103,11 @@ def decode_reports(data: bytes) -> list[tuple[int, Report]]:
 
 def _unpack(data: bytes, bytes_max: int, kind: type[Any]) -> Any:
     if len(data) > bytes_max:
-        raise WireError(f"reports of {len(data)} bytes are too long")
+        raise WireError(f"reports of {len(data)} bytes: at most {bytes_max} are allowed")
     try:
         value = msgpack.unpackb(data, max_array_len=REPORTS_MAX, max_map_len=100, max_ext_len=0)
     except Exception as error:
-        raise WireError(f"a report does not unpack: {error!r:.200}") from error
+        raise WireError(f"a report cannot be decoded: {error!r:.200}") from error
     if type(value) is not kind:
         raise WireError(f"a report must be a {kind.__name__}, not {type(value).__name__}")
     return value

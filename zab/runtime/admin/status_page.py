@@ -38,10 +38,10 @@ _MODES: Final = {
     "observer": ("○", "observes"),
     "standalone": ("★", "alone"),
     "looking": ("◌", "looks for a leader"),
-    "lost": ("✕", "lost"),
-    "unreachable": ("✕", "not reached"),
-    VETOING: ("✕", "stays out"),
-    UNKNOWN: ("?", "not known here"),
+    "lost": ("✕", "missing"),
+    "unreachable": ("✕", "unreachable"),
+    VETOING: ("✕", "vetoes"),
+    UNKNOWN: ("?", "unknown"),
 }
 
 
@@ -62,14 +62,14 @@ def _head(view: dict[str, Any]) -> str:
     elif view["serving"]:
         who = f"Server {view['leader']} leads epoch {view['epoch']}"
     elif any(each["mode"] == VETOING for each in view["members"]):
-        who = "This server stays out; it cannot see whether the others serve"
+        who = "This server vetoes its leader and stays out of the ensemble; it cannot see whether the others serve"
     else:
-        who = "No leader, as far as this server can tell; writes wait"
+        who = "This server has no leader; writes wait"
     voters, known = len(view["voters"]), {each["id"]: each for each in view["members"]}
     present = sum(known[sid]["connected"] for sid in view["voters"] if sid in known)
     facts = [
         ("zxid", f"<code>{escape(view['zxid'])}</code>"),
-        ("voters here", f"{present} of {voters}"),
+        ("voters present", f"{present} of {voters}"),
         ("sessions", number(view["store"]["sessions"])),
         ("requests/s", number(sum(each["requests_per_s"] for each in view["members"] if each["connected"]))),
     ]
@@ -82,7 +82,19 @@ def _warnings(view: dict[str, Any]) -> str:
 
 
 def _members(view: dict[str, Any]) -> str:
-    head = ("Server", "Role", "Epoch", "zxid", "Behind", "Clients", "Requests/s", "Latency", "fsync", "Up", "Heard")
+    head = (
+        "Server",
+        "Role",
+        "Epoch",
+        "zxid",
+        "Behind",
+        "Clients",
+        "Requests/s",
+        "Latency",
+        "fsync",
+        "Uptime",
+        "Last report",
+    )
     return members("Members", head, map(_member, view["members"]))
 
 
@@ -118,10 +130,10 @@ def _member(each: dict[str, Any]) -> str:
 def _beats(view: dict[str, Any]) -> str:
     beats = view["beats"]
     return charts(
-        card("Client requests", "per second, here", beats["requests"], number),
-        card("Commits", "per second", beats["commits"], number),
-        card("Latency", "mean of a second, here", beats["latency_us"], time_us),
-        card("fsync", "the last one, here", beats["fsync_us"], time_us),
+        card("Client requests", "per second, this server", beats["requests"], number),
+        card("Commits", "applied per second", beats["commits"], number),
+        card("Latency", "mean of each second, this server", beats["latency_us"], time_us),
+        card("fsync", "the last one, this server", beats["fsync_us"], time_us),
     )
 
 
@@ -144,15 +156,15 @@ def _details(view: dict[str, Any]) -> str:
         ("Nodes", number(store["znodes"])),
         ("Ephemerals", number(store["ephemerals"])),
         ("Sessions", number(store["sessions"])),
-        ("Watches here", number(store["watches"])),
+        ("Watches at this server", number(store["watches"])),
         ("Data", size(store["data_bytes"])),
     ]
     pairs_of_disk = [
         ("Last fsync", time_us(fsync["last"])),
-        ("Half are below", time_us(fsync["p50"])),
-        ("99 % are below", time_us(fsync["p99"])),
-        ("Worst", time_us(fsync["max"])),
-        ("Waiting", size(disk["backlog_bytes"])),
+        ("Median fsync", time_us(fsync["p50"])),
+        ("99 % of fsyncs below", time_us(fsync["p99"])),
+        ("Slowest fsync", time_us(fsync["max"])),
+        ("Not durable yet", size(disk["backlog_bytes"])),
         ("Snapshot", took),
         ("Directory", f"<code>{escape(disk['path'] or NONE)}</code>"),
     ]
@@ -168,11 +180,11 @@ def _details(view: dict[str, Any]) -> str:
     ]
     return (
         '<div class="grid">'
-        + table("Elections", ("When", "Epoch", "Leader", "Without a leader"), elections, "none since the start")
+        + table("Elections", ("When", "Epoch", "Leader", "Out of service for"), elections, "none since the start")
         + pairs("Store", pairs_of_store)
         + pairs("Disk of this server", pairs_of_disk)
         + table(
-            f"Clients here ({number(clients['count'])})",
+            f"Clients of this server ({number(clients['count'])})",
             ("From", "Session", "Requests", "Open", "Timeout"),
             rows,
             "no clients",

@@ -128,7 +128,7 @@ async def _refused(command: str, refusal: Refusal) -> AdminReply:
 
 
 def _wrong_method(name: str) -> Outcome:
-    allowed, why = ("POST", "changes state, and takes a POST") if name in CHANGING else ("GET, HEAD", "takes a GET")
+    allowed, why = ("POST", "changes state and requires POST") if name in CHANGING else ("GET, HEAD", "requires GET")
     return Outcome(
         name[:100],
         error=f"The command {name[:100]} {why}",

@@ -141,7 +141,7 @@ class ClientPortSettings:
         if unknown:
             raise ConfigError(
                 f"ClientPortSettings.words: unknown words {sorted(map(str, unknown))}; "
-                f"known are {sorted(FOUR_LETTER_WORDS.values())}"
+                f"the known words are {sorted(FOUR_LETTER_WORDS.values())}"
             )
 
     def timeout_ms(self, asked_ms: int) -> int:

@@ -138,7 +138,7 @@ class InProcessSession(Session):
             raise TypeError(f"the credentials of scheme {scheme!r} must be bytes, like b'user:password'")
         await trio.lowlevel.checkpoint()
         if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
-            why = f"refused the credentials of scheme {scheme!r}: {self._caller.why}"
+            why = f"the store has refused the credentials of scheme {scheme!r}: {self._caller.why}"
             self._finish(SessionState.AUTH_FAILED, why, ErrorCode.AUTH_FAILED)
             self._server.clients.sessions.close(self.id)
             self._check()

@@ -75,7 +75,7 @@ class TlsAcceptor:
         try:
             with self._under_way.entered(host):
                 return await self._shaken(transport, host, peer)
-            why = f"{settings.handshakes_max} handshakes are under way, and its address has the most of them"
+            why = f"{settings.handshakes_max} handshakes are under way, and most of them are from its address"
             return self._refused(host, peer, why)
         finally:
             counts.outstanding_tls_handshake -= 1
@@ -88,7 +88,7 @@ class TlsAcceptor:
             with trio.move_on_after(settings.handshake_ms / 1000) as patience:
                 await stream.handshake()
             if patience.cancelled_caught:
-                return self._refused(host, peer, f"the handshake was not done after {settings.handshake_ms} ms")
+                return self._refused(host, peer, f"the handshake took longer than {settings.handshake_ms} ms")
             if settings.client_auth is ClientAuth.NONE or stream.certificate is None:
                 return stream, []
             if settings.verify_client_host and not await is_for(stream, host, reverse_lookup=settings.reverse_lookup):
@@ -98,6 +98,6 @@ class TlsAcceptor:
         except ssl.SSLError as error:
             return self._refused(host, peer, reason_of(error))
         except (trio.BrokenResourceError, OSError):
-            return self._refused(host, peer, "the client closed the connection within the handshake")
+            return self._refused(host, peer, "the client closed the connection during the handshake")
         except WireError as error:
             return self._refused(host, peer, f"certificate error: {error}")

@@ -60,7 +60,7 @@ class SessionHandshake:
 
     def cancel(self) -> None:
         """Cut the client: there has been no leader for too long, and another server may be able to serve it."""
-        self._client.cut("no leader is elected to create or attach its session")
+        self._client.cut("there is no leader to create or attach its session")
 
     def _readable(self, read_only: bool, error: Exception | None) -> None:
         if not self._goes_on(error):

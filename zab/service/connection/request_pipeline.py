@@ -596,7 +596,9 @@ class RequestPipeline:
     def _unknown(self, op: int, xid: int, body: bytes) -> None:
         client = self._client
         client.report_violation(
-            f"a client may not request operation {op}" if op else "a second connect request, or not a request"
+            f"a client may not request operation {op}"
+            if op
+            else "a second connect request, or bytes that are not a request"
         )
         client.leave()
         self._put(op, xid, PendingReply(ErrorCode.UNIMPLEMENTED, done=True, last=True, zxid=-1))

@@ -118,7 +118,7 @@ class LeaderIntake:
         if message.requests and not self.queue.put(
             ForwardedBatch(message.epoch, link, message.origin, message.first, message.requests)
         ):
-            link.cut("more requests than a member may have outstanding")
+            link.cut("more than twice Limits.submits_max requests of this member are queued")
 
     def on_catch_up_request(self, link: LearnerLink, message: CatchUpRequest) -> None:
         """Note the request. It is answered at the end of a turn after which no prepared transaction waits."""

@@ -66,7 +66,7 @@ class MembershipChanges:
 
     def add(self, request: ReconfigureRequest, done: ChangeDone) -> None:
         if len(self.waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:
-            raise Overloaded(f"{PENDING_MAX} changes of membership are pending here already: try again later")
+            raise Overloaded(f"{PENDING_MAX} changes of membership are pending at this server already: try again later")
         self._number += 1
         self.waiting.append(_Change(evolve(request, number=self._number), done))
 
@@ -93,7 +93,9 @@ class MembershipChanges:
     def leadership_over(self) -> None:
         for change in self._asked.values():
             change.done(
-                OutcomeUnknown("the leader was lost before it answered; look at the membership, then ask again")
+                OutcomeUnknown(
+                    "the leader was lost before it answered; read the membership, then repeat the change if necessary"
+                )
             )
         self._asked.clear()
 
@@ -104,7 +106,9 @@ class MembershipChanges:
         """
         for zxid in [zxid for zxid in self._proposed if epoch_of(zxid) < epoch]:
             self._proposed.pop(zxid)(
-                ChangeLost("the leader that proposed the change was lost, and the change with it: ask again")
+                ChangeLost(
+                    "the leader that proposed the change was lost, and the change with it: repeat it if necessary"
+                )
             )
 
     def jumped(self, zxid: Zxid) -> None:

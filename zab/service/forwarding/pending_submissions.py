@@ -252,7 +252,10 @@ class PendingSubmissions:
             done = self._close(counter)
             if done is not None:
                 done(
-                    None, Refused("a leader refused it, and was lost with the reason: see `Refused` in docs/errors.md")
+                    None,
+                    Refused(
+                        "a leader refused it, and was lost before the reason arrived: see `Refused` in docs/errors.md"
+                    ),
                 )
 
     def _count_losses(self) -> None:
@@ -266,8 +269,8 @@ class PendingSubmissions:
                 done = self._close(counter)
                 if done is not None:
                     done(None, LeadersLost(
-                        f"{losses} leaders in a row were lost while this request was under way, the last one while it "
-                        "was alone; it was not carried out (Limits.leaders_lost_max)"
+                        f"{losses} leaders in a row were lost while this request was under way, the last one with "
+                        "no other request under way; it was not carried out (Limits.leaders_lost_max)"
                     ))  # fmt: skip
 
     def jumped(self) -> None:

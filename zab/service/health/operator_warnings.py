@@ -30,16 +30,17 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
     if not status.role.serving:
         leader = status.role.leader
         if leader not in (None, status.server):
-            found.append(f"not serving yet: it follows leader {leader}, and is not synchronized")
+            found.append(f"not serving yet: this server follows leader {leader} but is not synchronized")
         elif status.role.veto is None:
             found.append("no leader: this server is not part of a quorum, and writes wait")
         if status.cut_off_since is not None:
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
     if status.role.veto is not None:
         found.append(
-            f"veto: this server stays out: {status.role.veto.text()}; an operator has to decide: a POST to "
-            "/commands/give_up_history gives them up; to keep them, stop the others, empty their directories, and "
-            "start them beside this server"
+            f"veto: this server stays out of the ensemble: {status.role.veto.text()}; an operator has to decide: a "
+            "POST to "
+            "/commands/give_up_history gives these transactions up; to keep them, stop the other servers, empty their "
+            "directories, and start them while this server runs"
         )
     if not status.voting:
         found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")
@@ -53,7 +54,10 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
         )
     recent = sorted(disk.fsyncs_us[-SLOW_FSYNCS:])
     if len(recent) == SLOW_FSYNCS and recent[SLOW_FSYNCS // 2] > SLOW_FSYNC_MS * 1000:
-        found.append(f"the disk is slow: half of the last fsyncs took more than {recent[SLOW_FSYNCS // 2] // 1000} ms")
+        found.append(
+            f"the disk is slow: half of the last {SLOW_FSYNCS} fsyncs took {recent[SLOW_FSYNCS // 2] // 1000} ms or "
+            "more"
+        )
     for link in status.links:
         if link.queued_bytes > QUEUED_BYTES:
             found.append(f"the link to server {link.peer} is slow: {link.queued_bytes >> 20} MiB wait to be sent")
@@ -80,7 +84,7 @@ def missing_voters(status: Status) -> dict[ServerId, str]:
         if sid == status.server or sid in status.responsive:
             continue
         if sid in status.election_links:
-            found[sid] = "connected, but it sends nothing"
+            found[sid] = "connected, but it sends no votes"
         else:
             found[sid] = status.election_failures.get(sid, "not reached yet")
     return found

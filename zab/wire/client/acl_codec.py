@@ -65,5 +65,5 @@ def _read_entry(reader: Reader) -> AclEntry:
     """
     permissions, scheme, identity = reader.number(), reader.text_or_null() or "", reader.text_or_null()
     if identity is None and scheme in _SAY_WHO:
-        raise WireError(f"at {reader.position - 4}: the id of scheme {scheme} is null")
+        raise WireError(f"at byte {reader.position - 4}: the id of scheme {scheme} is null")
     return permissions, scheme, identity or ""
