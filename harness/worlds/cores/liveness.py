@@ -1,7 +1,7 @@
 """After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
 
 Nothing new is written before all that servers had accepted is answered and all proposals are committed: a new write
-could free what is stuck. In a share of the runs a minority is away at first, and the others must come so far without it.
+could free what is stuck. In a share of the runs a minority is away at first. The others must come so far without it.
 
 The bound is made of the settings: the durations of elections, discovery and synchronization, several times
 over, because the first attempt may still meet the remains of a fault.

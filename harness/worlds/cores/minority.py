@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.worlds.cores.inject_disk import can_spare_all
 from harness.worlds.cores.simulator import Simulator
-from zab.core.messages import State
+from zab.core.learner.learner_synchronization import LearnerSynchronization
 
 SHARE: Final = 0.3
 """The share of runs in which only a quorum is healed at first."""
@@ -21,6 +21,9 @@ AT_ONCE_SHARE: Final = 0.35
 WAIT_MS_MAX: Final = 400
 """The longest time from the end of the faults to the moment at which the minority goes."""
 LOOK_US: Final = 1_000
+LOAD_MS_MAX: Final = 15
+"""The longest time between two writes until the minority goes."""
+SYNCHRONIZES: Final = LearnerSynchronization.name
 
 
 class Minority:
@@ -32,7 +35,7 @@ class Minority:
         """The ids of the servers that are away."""
         self._cut: list[tuple[int, int]] = []
         self._until = 0
-        self._period_us = 0
+        self._period_us = self._load_at = 0
         self._gone: Callable[[], None]
 
     def go(self, load: Callable[[], None], gone: Callable[[], None]) -> None:
@@ -42,21 +45,24 @@ class Minority:
             self._take_away()
             return
         share = random.random()
-        self._period_us = LOOK_US * (1 + int(random.random() * 3))
-        self._restarts = self._on_return = random.random() < 0.6
+        self._period_us = LOOK_US * (1 + int(random.random() ** 2 * LOAD_MS_MAX))
+        self._restarts = self._on_return = random.random() < 0.7
         wait_ms = WAIT_MS_MAX if self._on_return else int(share * share * WAIT_MS_MAX)
         self._until = self.world.now + 1_000 * (1 + wait_ms)
         self._wait(load, None)
 
     def _wait(self, load: Callable[[], None], _: None) -> None:
         world = self.world
-        if world.now >= self._until or (self._on_return and self._returning() and self._random.random() < 0.25):
+        if world.now >= self._until or (self._on_return and self._returning() and self._random.random() < 0.4):
+            load()  # its proposals have to commit without the minority
             self._take_away()
             return
-        load()
+        if world.now >= self._load_at:
+            load()
+            self._load_at = world.now + self._period_us
         if self._restarts:
             self._restart_follower()
-        world.push(world.now + self._period_us, self._wait, load, None)
+        world.push(world.now + LOOK_US, self._wait, load, None)
 
     def _restart_follower(self) -> None:
         """Restart a follower, so that the quorum that stays depends on a server that has just come back."""
@@ -76,7 +82,7 @@ class Minority:
         return [
             server.id
             for server in self.world.running()
-            if server.node.leader == leader.id and server.node.state is State.FOLLOWING and not server.node.serving
+            if server.node.leader == leader.id and server.node.phase == SYNCHRONIZES
         ]
 
     def _take_away(self) -> None:
