@@ -69,10 +69,9 @@ class Known:
 
 @define
 class Ghost:
-    """What is logged and committed, of all that the judge knows."""
+    """What is logged, of all that the judge knows."""
 
     servers: list[Known]
-    place: dict[Zxid, int] = field(factory=lambda: {HERE: 0})
 
 
 class Nemesis:
@@ -232,7 +231,13 @@ def _stuck(world: World) -> None:
 
 def _commits_later(world: World) -> None:
     _stuck(world)
-    _at(world, 33, lambda: world.ghost.place.update({make(1, 8): 1}))
+    _at(world, 33, lambda: _all_commit(world, make(1, 8)))
+
+
+def _all_commit(world: World, zxid: Zxid) -> None:
+    world.servers[THREE].node.committed = zxid
+    for server in world.servers:
+        server.machine.zxid = zxid
 
 
 def _proposed_elsewhere(world: World) -> None:

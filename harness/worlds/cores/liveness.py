@@ -173,7 +173,7 @@ class Liveness:
         if self._proposed[:2] != (leader.id, leader.node.epoch):
             self._proposed = self._proposals(leader)
         tip = self._proposed[2]
-        if tip not in self.world.ghost.place:
+        if leader.node.committed < tip:
             return f"server {leader.id} has proposed up to {show(tip)}, and committed {show(leader.node.committed)}"
         for server in self.world.running():
             if server.barriers and server.id not in self.minority.servers:
