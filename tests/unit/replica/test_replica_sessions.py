@@ -243,6 +243,7 @@ def test_high_watermark_in_an_answer_that_the_follower_could_not_apply_is_sent_a
     request = world.ask(2)
     assert request is not None
     answers = world.serve(request)
+    assert isinstance(answers, SessionFetched)
     assert [each.high_watermark for each in answers] == [1]
     world.elect(1, (1, 2))
     world.hear(2, request, answers)
