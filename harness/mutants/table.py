@@ -21,7 +21,7 @@ from harness.mutants.edit import Edit, Mutant
 _BUGS: Final = files("harness.mutants").joinpath("bugs")
 _FILES: Final = (
     "epochs", "synchronization", "broadcast", "membership", "storage", "drivers", "requests", "replies", "connections",
-    "limits", "controller", "brokers", "replication", "isr",
+    "limits", "controller", "brokers", "replication", "isr", "blind",
 )  # fmt: skip
 _VOTERS: Final = {
     ("cores", "controller"): "3",
