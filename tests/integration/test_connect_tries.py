@@ -110,7 +110,7 @@ async def test_unreachable_names_the_failure_of_each_server() -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the reply looks like HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the reply looks like SSH"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "the reply looks like TLS: pass tls="),
-        (b"220 mail.example ESMTP\r\n", "it answers '220 mail.example ESMTP"),
+        (b"220 mail.example ESMTP\r\n", "the reply begins with '220 mail.example ESMTP"),
     ],
 )
 async def test_a_port_of_something_else_is_named(said: bytes, hint: str) -> None:

@@ -489,7 +489,7 @@ async def test_leases_are_counted_and_agreed_upon(tmp_path: Path, via: str) -> N
         assert await semaphore.holders() == []
         async with semaphore.hold(wait=False), semaphore.hold(wait=False):
             assert await semaphore.holders() == ["me", "me"]
-            with pytest.raises(Taken, match="all of 2 leases are taken"):
+            with pytest.raises(Taken, match="all 2 leases are taken"):
                 async with semaphore.hold(wait=False):
                     raise AssertionError("unreachable")
         with pytest.raises(ConfigError, match="has 2 leases, not 5"):

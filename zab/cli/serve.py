@@ -172,8 +172,7 @@ async def announce(server: ServerRuntime) -> None:
     if not is_member(server):
         click.echo(
             f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NOT A MEMBER of its "
-            "ensemble: "
-            "it serves without a vote until `reconfig -add` adds it"
+            "ensemble: it serves without a vote until `reconfig -add` adds it"
         )
         notify_systemd("READY=1")
         while True:

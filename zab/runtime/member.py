@@ -285,8 +285,7 @@ class Member:
         if not self._pending.has_room(len(request)):
             raise Overloaded(
                 f"{len(self._pending)} requests of {self._pending.bytes} bytes are open (Limits.submits_max, "
-                "submit_bytes_max): "
-                "wait until some of them are done"
+                "submit_bytes_max): wait until some of them are done"
             )
         submission = self._pending.submit(request, done)
         self._wakeup.ring()

@@ -215,5 +215,5 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
         return f"its version is not {fields[_VERSION_AT[op]]}"
     if code == ErrorCode.UNIMPLEMENTED and op == Op.CREATE_TTL:
-        return "TTL nodes are disabled: see StoreSettings.extended_types, or zookeeper.extendedTypesEnabled"
+        return "TTLs are disabled: set StoreSettings(extended_types=True), or zookeeper.extendedTypesEnabled=true"
     return ""

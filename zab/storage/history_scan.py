@@ -168,8 +168,7 @@ class HistoryScan:
             self.start = reaches
             self._rotten(
                 f"{segment.name}: offset {offset}: the checksum of a record is wrong; the record is not needed, "
-                "because it ends "
-                f"at {show(reaches)}, and the snapshot at {show(self.snapshot)} lies after it"
+                f"because it ends at {show(reaches)}, and the snapshot at {show(self.snapshot)} lies after it"
             )
         if is_last:
             self.tail = data, found

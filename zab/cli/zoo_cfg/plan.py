@@ -207,8 +207,7 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
             else:  # the server was standalone once, and a reconfiguration has made it a member
                 source.warnings.append(
                     f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} is used; set it "
-                    "to "
-                    "the value of the other servers"
+                    "to the value of the other servers"
                 )
     return lacks
 

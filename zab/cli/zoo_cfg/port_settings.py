@@ -193,8 +193,7 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
         source.warnings.append(
             f"{source.path}: admin.serverAddress is missing: the admin port listens on {admin.host} alone, where "
             "ZooKeeper's listens on all interfaces. 0.0.0.0 opens it to other hosts; metricsProvider.className opens "
-            "a port for "
-            "Prometheus that shows metrics alone"
+            "a port for Prometheus that shows metrics alone"
         )
     elif not is_loopback(admin.host):
         source.warn(

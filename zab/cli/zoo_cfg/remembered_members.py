@@ -57,8 +57,7 @@ def settle(
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
         source.warnings.append(
             f"{what}\n  reconfigEnabled is on: {counts} takes precedence. The members are written to a new dynamic "
-            "file, and "
-            f"the present file is kept as {source.path.name}.bak"
+            f"file, and the present file is kept as {source.path.name}.bak"
         )
     else:
         source.problems.append(f"{what}\n{_remedy(sid, given, saved)}")
@@ -89,8 +88,7 @@ def removed(saved: Ensemble | None, sid: int) -> str:
     return (
         f". It was removed by a reconfiguration: the membership in force, version {_version(saved)}, lacks it. "
         "To bring it back, write its line into the file, start it, and run `reconfig -add` at another server; "
-        "otherwise "
-        "it is not needed any more"
+        "otherwise it is not needed any more"
     )
 
 

@@ -38,9 +38,8 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
     if status.role.veto is not None:
         found.append(
             f"veto: this server stays out of the ensemble: {status.role.veto.text()}; an operator has to decide: a "
-            "POST to "
-            "/commands/give_up_history gives these transactions up; to keep them, stop the other servers, empty their "
-            "directories, and start them while this server runs"
+            "POST to /commands/give_up_history gives these transactions up; to keep them, stop the other servers, "
+            "empty their directories, and start them while this server runs"
         )
     if not status.voting:
         found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")
