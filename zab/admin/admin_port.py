@@ -22,7 +22,7 @@ RECEIVE_BYTES: Final = 16 << 10
 PIECE_BYTES: Final = 256 << 10
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1 << 20
-"""The largest number of bytes read before a connection is closed, so that its last reply arrives."""
+"""The largest number of bytes that are read and discarded after the last reply, before the connection is closed."""
 
 Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
 """Returns the reply to a request. The second argument is the address of the caller."""

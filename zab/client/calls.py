@@ -50,9 +50,8 @@ def encode(op: int, fields: Fields, what: str) -> bytes:
     try:
         return _ENCODERS[op](fields)
     except (struct.error, TypeError, ValueError, AttributeError) as error:
-        raise BadArguments(
-            ErrorCode.BAD_ARGUMENTS, f"{as_shown(what)}: the request cannot be encoded: {error}"
-        ) from None
+        why = f"the request cannot be encoded: {error}"
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(what), why) from None
 
 
 def check_size(call: Call, frame_bytes_max: int) -> None:
@@ -62,6 +61,7 @@ def check_size(call: Call, frame_bytes_max: int) -> None:
     """
     if len(call.body) + 8 > frame_bytes_max:
         raise LocalProtocolError(
-            f"{named(call.op, call.what)}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "
-            f"{frame_bytes_max}, and a server accepts no more than its jute.maxbuffer"
+            f"{named(call.op, call.what)}: the request is too large, {len(call.body) + 8} bytes: frame_bytes_max is "
+            f"{frame_bytes_max}. Send less at once, or raise ClientSettings.frame_bytes_max, and jute.maxbuffer at the "
+            "servers"
         )

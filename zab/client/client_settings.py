@@ -15,19 +15,21 @@ from zab.wire.client.client_frames import FRAME_BYTES_MAX
 class ClientSettings:
     """Limits and intervals of a client.
 
-    frame_bytes_max    bytes of one request; at most what the servers accept (their `jute.maxbuffer`)
-    reply_bytes_max    bytes of one reply: a list of a million children is long
+    frame_bytes_max    bytes of one request; at most what the servers accept (their `jute.maxbuffer`). A larger one
+                       raises `LocalProtocolError` and is not sent
+    reply_bytes_max    bytes of one reply: a list of a million children is long. A longer one ends the connection, and
+                       its read raises `WireError`
     requests_max       requests in flight; further calls wait
     request_bytes_max  bytes of the requests in flight; further calls wait
-    events_max         unread events of one watch
-    auths_max          identities of a session
+    events_max         unread events of one watch; more end it with `EventsLost`
+    auths_max          identities of a session; more raise `Overloaded`
     connect_ms         time for one address until the session is established; 0: the timeout, divided among the hosts
     hopeless_ends      stop the first attempt to connect if every server fails for a permanent reason: TLS that does
                        not match, an unknown name. For interactive use
     refused_ends       count a refused connection as such a reason
     pause_ms_min       pause before the next round of attempts; doubled from round to round, with some jitter
     pause_ms_max       the longest pause
-    tries_max          attempts of a read whose connection is lost each time
+    tries_max          attempts of a read whose connection is lost each time; then it raises `Unreachable`
     watch_bytes_max    bytes of paths in one request, when a new server receives the watches
     search_ms_min      pause between searches for a server with a quorum while the present one has none; also doubled
     search_ms_max      the longest such pause

@@ -27,7 +27,10 @@ _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READIN
 
 
 class Unreachable(ZabError):
-    """No server could be reached, or none accepted this session. The message lists the attempts."""
+    """No server could be reached or accepted this session, or a read lost its connection too often.
+
+    The message lists the attempts, or the reason of the last loss.
+    """
 
 
 present_as("zab", globals())  # the exceptions below are internal

@@ -26,8 +26,11 @@ class ClientTls:
     """TLS settings of a client. Files are in PEM format.
 
     ca              the authority of the servers' certificates; None: the authorities that this system trusts
-    cert, key       this client's certificate and key, for servers that ask for one
+    cert, key       this client's certificate and key, for servers that ask for one; without `key`, the file of `cert`
+                    holds both
     check_hostname  whether a server's certificate must name the host that was dialled
+
+    A file that cannot be used raises `ConfigError` when a connection is opened with these settings.
     """
 
     ca: str | PathLike[str] | None = None

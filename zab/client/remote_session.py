@@ -159,7 +159,11 @@ class RemoteSession(Session):
             self._protocol.unwatch(path, kind)
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
-        """Add an identity. Every server that this session moves to receives it, even if the call is cancelled."""
+        """Add an identity, and wait until a server has accepted it. See `Session.add_auth`.
+
+        Every server that this session moves to receives it, even if the call is cancelled. An identity that the session
+        has already is not added twice.
+        """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
         if len(self._protocol.setup.auths) >= self._settings.auths_max:
@@ -237,19 +241,24 @@ async def connect(
                 port is 2181; an IPv6 address is written `[::1]:2181`. The hosts are tried in random order
     timeout_ms  how long the session outlives its connection; the servers have bounds, see `session.timeout_ms`
     auth        identities, a list of (scheme, credentials): [("digest", b"user:password")]
-    tls         a `zab.ClientTls`, or an `ssl.SSLContext`
-    sasl        (user, password), for DIGEST-MD5
+    tls         a `zab.ClientTls`, or an `ssl.SSLContext`; None: plain TCP
+    sasl        (user, password), for DIGEST-MD5; None: no login by SASL
     read_only   accept a server without a quorum, until another one is found
     wait_ms     time for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` lists
                 the outcome of each. None: no limit
     reattach    id and password of a session to take over, in place of a new one
-    settings    bounds: `zab.ClientSettings`
-    acl         the default ACL of a new node, by its path; None: the open ACL
+    settings    limits and intervals: `zab.ClientSettings`
+    acl         a function that returns the ACL of a new node for its path, in place of `zab.OPEN_ACL`; None: no such
+                function
 
     The block begins when a server has accepted the session and its identities (else `zab.AuthFailed`). A lost
     connection is replaced, at the same or another server, for as long as the block lasts; `session.states()` reports
     it. The end of the block closes the session, which deletes its ephemeral nodes. Errors of the block are raised
     unchanged.
+
+    Before the block begins, raise `zab.ConfigError` if `hosts` or the files of `tls` cannot be used, `TypeError` or
+    `zab.LocalProtocolError` for any other invalid argument, `zab.Overloaded` at more identities than
+    `ClientSettings.auths_max`, and `zab.SessionExpired` if the session of `reattach` is over.
     """
     check_arguments(
         hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings

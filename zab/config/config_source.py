@@ -125,7 +125,11 @@ class ConfigSource:
         return default if entry is None else entry.value
 
     def value(self, key: str, default: Any = None) -> Any:
-        """Return the converted value. If it cannot be converted, record a problem and return the default."""
+        """Return the converted value, or the default if the key is absent.
+
+        An adjusted value is returned, too, and recorded as a warning. A value that cannot be converted is recorded as a
+        problem, and the default is returned.
+        """
         entry = self.entries.get(key)
         if entry is None:
             return default

@@ -28,7 +28,10 @@ _READY: Final = "ready"
 
 @checks_methods
 class Barrier:
-    """A node that blocks all waiting tasks until a client removes it. It outlives its creator's session."""
+    """A node that blocks the waiting tasks of all clients until a client removes it.
+
+    It outlives its creator's session.
+    """
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         self.session = session
@@ -54,8 +57,11 @@ class Barrier:
 class DoubleBarrier(Holdable):
     """A block that begins when `count` participants have entered, and ends when all of them have finished.
 
-    A participant whose block fails or is cancelled waits for no other participant, and no other waits for it. kazoo's
-    double barriers on the same path can take part.
+    Use it as `async with`, or call `hold`. A participant whose block fails or is cancelled waits for no other
+    participant, and no other waits for it. kazoo's double barriers on the same path can take part.
+
+    count       the number of participants, the same for all of them; less than 1 raises `ConfigError`
+    identifier  the data of this participant's node, for other clients to read
     """
 
     def __init__(
@@ -76,7 +82,10 @@ class DoubleBarrier(Holdable):
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Held]:
-        """Enter when `count` participants have come, and leave when all participants do."""
+        """Enter when `count` participants have come, and leave when all participants do.
+
+        If this participant's node is lost, cancel the block and raise `Lost`.
+        """
         session, settings = self.session, self.settings
         name = uuid4().hex
         path = child_of(self.path, name)

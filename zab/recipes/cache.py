@@ -40,7 +40,12 @@ class Cached:
 
 @frozen
 class Change:
-    """A change of a node. `before` is None if it was created, `now` is None if it was deleted."""
+    """A change of a node.
+
+    path    the node's whole path
+    before  the node as it was last yielded; None if it is new to this iterator
+    now     the node as it was last read; None if it was deleted
+    """
 
     path: str
     before: Cached | None
@@ -103,13 +108,19 @@ class _Cache:
         self._entered: AbstractAsyncContextManager[None] | None = None
 
     def changes(self) -> Changes:
-        """Iterate over the present nodes, then over their changes. Each task may have an iterator of its own."""
+        """Iterate over the present nodes, then over their changes. Each task may have an iterator of its own.
+
+        A present node is yielded as a `Change` without `before`. The iteration ends with the cache's block.
+        """
         changes = Changes(self)
         self._changes.add(changes)
         return changes
 
     async def __aenter__(self) -> Self:
-        """Wait until all nodes are read. If the session ends, cancel the block and raise the session's error."""
+        """Wait until all nodes are read. If the session ends, cancel the block and raise the session's error.
+
+        A cache can be entered once only: a second time raises `LocalProtocolError`.
+        """
         if self._entered is not None:
             raise LocalProtocolError(f"the cache of {self.path} can be entered once only")
         self._entered = self._running()
@@ -277,7 +288,7 @@ class ChildrenCache(_Cache):
 
 @checks_methods
 class TreeCache(_Cache):
-    """A cache of a node and its descendants, down to the depth `depth_max` below it."""
+    """A cache of a node and its descendants, down to the depth `depth_max` below it. The node need not exist."""
 
     def __init__(
         self, session: Session, path: str, *, depth_max: int = 100, settings: RecipeSettings = DEFAULT_RECIPES

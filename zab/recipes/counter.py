@@ -21,7 +21,11 @@ Number = TypeVar("Number", int, float)
 
 @checks_methods
 class Counter(Generic[Number]):
-    """A counter of the type of its default, int or float. It shares its format with kazoo's counter."""
+    """A counter of the type of its default, int or float. It shares its format with kazoo's counter.
+
+    default  the value while the node is missing or empty; of any other type it raises `ConfigError`
+    curator  use the format of Apache Curator's SharedCount: an int of 32 bits
+    """
 
     def __init__(
         self,
@@ -41,12 +45,20 @@ class Counter(Generic[Number]):
         self.settings = settings
 
     async def get(self) -> Number:
-        """Return the value at this session's server. Call `session.sync()` first to get the newest."""
+        """Return the value at this session's server. Call `session.sync()` first to get the newest.
+
+        Create the node if it is missing. Raise `ConfigError` if its data are no number of the counter's type.
+        """
         value, _ = await self._read()
         return value
 
     async def add(self, amount: Number) -> Number:
-        """Add an amount and return the new value. Raise `OutcomeUnknown` if it may or may not have been added."""
+        """Add an amount, which may be negative, and return the new value.
+
+        Raise `OutcomeUnknown` if it may or may not have been added, `Contended` if other clients were faster
+        `RecipeSettings.attempts_max` times in a row, and `ConfigError` if the amount or the node's data are not of the
+        counter's type.
+        """
         kind = type(self.default)
         if type(amount) is not kind:
             raise ConfigError(f"{self.path} counts {kind.__name__}s, not {type(amount).__name__}s")

@@ -18,7 +18,10 @@ Arguments = TypeVarTuple("Arguments")
 
 @checks_methods
 class Election:
-    """An election of one leader. It shares its nodes with kazoo's elections and locks."""
+    """An election of one leader. It shares its nodes with kazoo's elections and locks.
+
+    identifier  the name of this candidate, for other clients to read
+    """
 
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
@@ -30,7 +33,10 @@ class Election:
         return self._lock.hold()
 
     async def run(self, lead: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:
-        """Wait until elected, lead by calling `lead`, and resign when it returns."""
+        """Wait until elected, lead by calling `lead(*arguments)`, resign when it returns, and return its result.
+
+        If the leadership is lost, cancel `lead` and raise `Lost`.
+        """
         async with self._lock.hold():
             return await lead(*arguments)
 
@@ -39,6 +45,6 @@ class Election:
         return await self._lock.contenders()
 
     async def leader(self) -> str | None:
-        """Return the identifier of the candidate that leads or is about to."""
+        """Return the identifier of the candidate that leads or is about to; None if there is no candidate."""
         found = await self._lock.contenders()
         return found[0] if found else None

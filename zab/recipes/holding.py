@@ -35,7 +35,11 @@ HEARD_PARTS: Final = 3
 
 @frozen
 class Held:
-    """The node of a holder and its fencing token. Tokens grow, so a service can refuse an older holder."""
+    """The node of a holder and its fencing token. Tokens grow, so a service can refuse an older holder.
+
+    path   the node, which exists while the block holds
+    token  the zxid at which the node was created
+    """
 
     path: str
     token: int
@@ -98,7 +102,10 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
 
 
 class Holdable(ABC):
-    """Base class of the recipes that are held for an `async with` block. One object serves any number of tasks."""
+    """Base class of the recipes that are held for an `async with` block. One object serves any number of tasks.
+
+    A task that enters an object that it holds already raises `LocalProtocolError`, because it would wait for itself.
+    """
 
     def __init__(self, session: Session, path: str, settings: RecipeSettings) -> None:
         self.session = session

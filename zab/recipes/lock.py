@@ -26,7 +26,7 @@ READER: Final = "__rlock__"
 
 @checks_methods
 class Lock(Holdable):
-    """An exclusive, fair lock. It is not re-entrant.
+    """An exclusive, fair lock. Use it as `async with`, or call `hold`. It is not re-entrant.
 
     identifier     the name of this waiter, for other clients to read
     extra_markers  node markers of other implementations that this lock waits for as well
@@ -50,7 +50,10 @@ class Lock(Holdable):
 
     @asynccontextmanager
     async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
-        """Hold the lock for the block. If not `wait`, raise `Taken` instead of waiting."""
+        """Hold the lock for the block. If not `wait`, raise `Taken` instead of waiting.
+
+        If the lock is lost, or may be lost, cancel the block and raise `Lost`.
+        """
         session, settings = self.session, self.settings
         place = Place(session, self.path, self._marker, self.identifier.encode(), settings)
         async with session.watcher() as events, removing(session, self.path, settings, place.leave):

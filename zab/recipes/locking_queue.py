@@ -25,7 +25,7 @@ from zab.store.paths import child_of
 
 
 class Entry:
-    """An entry that a consumer works on."""
+    """An entry that a consumer works on. `data` is its content, `kept` is True after `put_back`."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -125,14 +125,15 @@ class LockingQueue:
         self._taken = child_of(path, "taken")
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if the reply is lost.
+        """Add an entry. Consumers take the least `priority` first; it is from 0 to 999, else `ConfigError` is raised.
 
-        Entries do not name their producers, so the producer cannot find its entry.
+        Raise `OutcomeUnknown` if the reply is lost. Entries do not name their producers, so the producer cannot find
+        its entry.
         """
         await self.put_all([value], priority)
 
     async def put_all(self, values: Sequence[bytes], priority: int = PRIORITY) -> None:
-        """Add all entries in one transaction. Raise `OutcomeUnknown` if the reply is lost."""
+        """Add all entries in one transaction. `priority` and the errors are those of `put`."""
         path = child_of(self._entries, entry_of(priority))
         entries = Multi()
         for value in values:

@@ -42,7 +42,10 @@ class _Party(Holdable):
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Held]:
-        """Be a member for as long as the block lasts."""
+        """Be a member for as long as the block lasts.
+
+        If the membership is lost, or may be lost, cancel the block and raise `Lost`.
+        """
         session, settings = self.session, self.settings
         path = child_of(self.path, self._name())
         async with session.watcher() as events, removing(session, path, settings):
@@ -52,7 +55,10 @@ class _Party(Holdable):
 
 
 class Party(_Party):
-    """A party whose identifiers may be any text. It shares its nodes with kazoo's party."""
+    """A party whose identifiers may be any text. It shares its nodes with kazoo's party.
+
+    Use it as `async with`, or call `hold`, to be a member; `identifier` is the name of this member.
+    """
 
     def _name(self) -> str:
         return uuid4().hex + _NAME
@@ -63,7 +69,10 @@ class Party(_Party):
 
 
 class ShallowParty(_Party):
-    """A party whose identifiers are part of the nodes' names. It shares its nodes with kazoo's shallow party."""
+    """A party whose identifiers are part of the nodes' names. It shares its nodes with kazoo's shallow party.
+
+    An identifier that cannot be part of a node's name raises `ConfigError`. Otherwise it is used like `Party`.
+    """
 
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES

@@ -35,7 +35,8 @@ def entry_of(priority: int) -> str:
 class Queue:
     """A queue: a consumer that takes an entry removes it from the store. It shares its nodes with kazoo's queue.
 
-    A consumer that fails loses the entry that it has taken; `LockingQueue` keeps it for another consumer.
+    `async for data in queue` takes one entry after the other, and never ends. A consumer that fails loses the entry
+    that it has taken; `LockingQueue` keeps it for another consumer.
     """
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
@@ -44,9 +45,10 @@ class Queue:
         self.settings = settings
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if the reply is lost.
+        """Add an entry. Consumers take the least `priority` first; it is from 0 to 999, else `ConfigError` is raised.
 
-        Entries do not name their producers, so the producer cannot find its entry.
+        Raise `OutcomeUnknown` if the reply is lost. Entries do not name their producers, so the producer cannot find
+        its entry.
         """
         path = child_of(self.path, entry_of(priority))
         while True:
@@ -58,7 +60,10 @@ class Queue:
                 return
 
     async def get(self) -> bytes:
-        """Wait for an entry and take it. A cancelled call takes none."""
+        """Wait for an entry, take it and return its data. A cancelled call takes none.
+
+        Raise `EntryInDoubt` if it is unknown whether this call or another consumer took the entry.
+        """
         async with self.session.watcher() as events:
             while True:
                 data = await self._take(events)
@@ -67,7 +72,10 @@ class Queue:
                 await events.take()
 
     async def get_nowait(self) -> bytes:
-        """Take an entry without waiting. Raise `trio.WouldBlock` if the queue is empty."""
+        """Take an entry without waiting for one, and return its data. Raise `trio.WouldBlock` if the queue is empty.
+
+        Raise `EntryInDoubt` as `get` does.
+        """
         data = await self._take(None)
         if data is None:
             raise trio.WouldBlock

@@ -27,7 +27,11 @@ from zab.store.paths import child_of, parent_of
 class Semaphore(Holdable):
     """A semaphore admits as many holders as it has leases, in order of arrival. It shares its nodes with kazoo's.
 
-    All users must name the same number of leases. To change the number, delete the node while no lease is held.
+    All users must name the same number of leases. To change the number, delete the node while no lease is held. Use the
+    semaphore as `async with`, or call `hold`.
+
+    identifier  the name of this holder, for other clients to read
+    leases      the number of leases; less than 1 raises `ConfigError`
     """
 
     def __init__(
@@ -48,7 +52,11 @@ class Semaphore(Holdable):
 
     @asynccontextmanager
     async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
-        """Hold a lease for the block. If not `wait`, raise `Taken` instead of waiting."""
+        """Hold a lease for the block. If not `wait`, raise `Taken` instead of waiting.
+
+        Raise `ConfigError` if the semaphore was made with another number of leases. If the lease is lost, or may be
+        lost, cancel the block and raise `Lost`.
+        """
         session, settings = self.session, self.settings
         await self._check_leases()
         path = child_of(self.path, uuid4().hex)

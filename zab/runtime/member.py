@@ -63,7 +63,8 @@ class Member:
     """A member of an ensemble: it replicates a machine, and takes requests for it.
 
     Start `run` in a nursery of yours, and cancel it to stop the member; or use `zab.open_member`. Await `submit` and
-    `read`, watch `roles`, look at `status`, all in the event loop in which `run` runs.
+    `read`, watch `roles`, look at `status`, all in the event loop in which `run` runs. Every call raises `Stopped`
+    before the member has recovered and after it has ended, except where a method says otherwise.
     """
 
     def __init__(
@@ -89,14 +90,21 @@ class Member:
 
         machine      the state machine to replicate; it must be new and empty
         path         the directory of this member's log and snapshots; no other member may use it
-        server_id    this server's id in the ensemble; required with an ensemble
+        server_id    this server's id in the ensemble; required with an ensemble, else 1 by default
         ensemble     the first membership; None: this member alone, and no socket is opened. A later change on the disk
                      takes precedence
         name         the ensemble's name: a server that gives another name is refused
+        settings     times and limits of the consensus
+        limits       limits of this member's queues, frames, waits and snapshots
+        storage      settings of the log and the snapshots on the disk
+        tls          TLS between the servers, such as `zab.TlsConfig`; None: plain TCP
+        listen       False: open no ports for the other servers
         listen_host  the address to bind to, if it differs from the address that the others dial
-        disk, network, host   replacements of the real ones, for tests
+        disk, network, host   replacements of the real ones, for tests; `tls` has no effect on a given network
         admit_non_members     whether a server outside of every membership may connect, read everything and forward
                      requests: only while new servers join before they are added
+
+        Raise `TypeError` for an argument of a wrong type, and `ConfigError` if the arguments contradict each other.
         """
         check_machine(machine)
         given_path: object = path
@@ -153,7 +161,12 @@ class Member:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Recover, listen and take part until cancelled. An error is raised as one plain exception, not as a group.
 
-        `task_status` is started when the member has recovered and listens. `roles` tells when it serves.
+        `task_status` is started when the member has recovered and listens. `roles` tells when it serves. A member runs
+        once only: a second call raises `LocalProtocolError`.
+
+        Raise `ConfigError` if the directory belongs to another server or another kind of machine, `CannotListen` if a
+        port cannot be opened, `StorageError` if the disk fails, and its subclass `DamagedError` if data on the disk are
+        damaged and the other servers cannot replace them.
         """
         if self._running is not None:
             raise LocalProtocolError("a member runs only once; make a new one")
@@ -261,7 +274,9 @@ class Member:
         requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not withdraw
         the request*: afterwards it is unknown whether it was or will be carried out.
 
-        Raise `Refused` if the machine refused the request, and `OutcomeUnknown` or `Stopped` if its outcome is unknown.
+        Raise `Refused` if the machine refused the request; its subclass `LeadersLost` if too many leaders in a row were
+        lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError` if it is
+        larger than `Limits.request_bytes_max`, and `TypeError` if it is not bytes.
         """
         waiter = Waiter()
         self._check(request)
@@ -274,12 +289,13 @@ class Member:
             raise
 
     def post(self, request: bytes, done: Done) -> Submission:
-        """Submit a request without a waiting task: `done(result, error)` is called.
+        """Submit a request without a waiting task: `done(result, error)` is called once, with the outcome of `submit`.
 
         This is for callers with thousands of requests under way.
 
         `done` is called in the event loop, in the middle of the member's work: it must be quick and must not raise.
-        `post` raises `Overloaded` if `submit` would wait. The return value is for `forget`.
+        `post` itself raises `Overloaded` if `submit` would wait for room, and the errors of `submit` for a request that
+        is too large or not bytes. The return value is for `forget`.
         """
         self._check(request)
         if not self._pending.has_room(len(request)):
@@ -292,14 +308,18 @@ class Member:
         return submission
 
     def forget(self, submission: Submission) -> None:
-        """Drop a submission. As with a cancelled `submit`, it may be carried out, but it is not sent again."""
+        """Drop a submission: its `done` is not called any more. May be called at any time.
+
+        As with a cancelled `submit`, the request may be carried out. It is not sent to another leader.
+        """
         self._pending.cancel(submission)
         self._wakeup.ring()
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
         """Submit requests that arrived together, as `post` does; `done` is called for each of them, in their order.
 
-        Return the number of accepted requests: fewer than all if there is no room for more.
+        Return the number of accepted requests: fewer than all if there is no room for more. If one of them is too large
+        or not bytes, raise the error of `submit`, and accept none.
         """
         self._started()
         most = self._arguments.limits.request_bytes_max
@@ -319,7 +339,8 @@ class Member:
             raise TypeError(f"a request must be bytes, not {type(request).__name__}")
         if len(request) > self._arguments.limits.request_bytes_max:
             raise LocalProtocolError(
-                f"a request of {len(request)} bytes: request_bytes_max is {self._arguments.limits.request_bytes_max}"
+                f"the request is too large, {len(request)} bytes: Limits.request_bytes_max is "
+                f"{self._arguments.limits.request_bytes_max}"
             )
 
     async def barrier(self, ahead: bytes = b"") -> None:
@@ -379,7 +400,8 @@ class Member:
     def tell_leader(self, body: bytes) -> bool:
         """Send a message to the leader's application over the side channel: it is not stored and may get lost.
 
-        Return False if there is no leader.
+        If this member leads, its own function receives the message before this call returns. Return False if there is
+        no leader.
         """
         told = self._started().requests.side_channel.tell_leader(body)
         self._wakeup.ring()
@@ -393,7 +415,7 @@ class Member:
         self._hooks.on_leader_message = handler
 
     def tell_members(self, body: bytes) -> bool:
-        """Send a message to the application of every member that follows this leader, like `tell_leader`.
+        """Send a message to the application of every synchronized follower and observer, like `tell_leader`.
 
         Return False if this member does not lead.
         """
@@ -424,10 +446,22 @@ class Member:
         members: Ensemble | None = None,
         expect_version: Zxid | None = None,
     ) -> Ensemble:
-        """Change the membership: add or replace servers, remove some, or name all. Return once it is in force here.
+        """Change the membership, and return the new one once it is in force at this server.
 
-        New voters must run and be synchronized already: start them with an ensemble in which they are observers. With
-        `expect_version`, nothing changes if the membership has another version by now.
+        joining         servers to add; a server replaces the member with its id
+        leaving         ids of members to remove
+        members         the whole new membership, in place of `joining` and `leaving`; the only way with groups
+        expect_version  the version that the membership must have; None: any
+
+        New voters must follow the leader and be synchronized before the change, so start them first, with an ensemble
+        in which they are observers. A member with the role of an observer does not count. The call waits while there is
+        no leader. Cancelling does not withdraw the change.
+
+        Raise `NewConfigNoQuorum` if the synchronized servers are no quorum of the new membership, `WrongVersion` if
+        `expect_version` is not the present version, `ReconfigInProgress` while another change is undecided,
+        `ConfigError` if the new membership is invalid, and `NotLeader` or `Overloaded` if the leader cannot take the
+        change now: then nothing was changed. Raise `ChangeLost` if the change was lost with its leader, and
+        `OutcomeUnknown` or `Stopped` if its outcome is unknown.
         """
         running = self._started()
         for server in joining:
@@ -447,10 +481,10 @@ class Member:
         return running.node.ensemble
 
     async def give_up_history(self) -> Veto:
-        """Replace the history of this member by the leader's, which lacks committed transactions. Return the lost part.
+        """Replace the history of this member by the leader's, which lacks committed transactions. Return the veto.
 
-        An operator decides this while `roles()` shows a `veto`; at any other time `LocalProtocolError` is raised. The
-        files of the history are kept as `damaged.*`.
+        The veto names what is lost. An operator decides this while `roles()` shows a `veto`; at any other time
+        `LocalProtocolError` is raised. The files of the history are kept as `damaged.*`.
         """
         running = self._started()
         waiter = Waiter()
@@ -460,14 +494,17 @@ class Member:
         return veto
 
     def roles(self) -> Roles:
-        """Iterate over this member's role, now and at each change.
+        """Iterate over this member's role, now and at each change. The iteration ends with the member.
 
-        A slow consumer misses older roles, never the present one.
+        It may begin before the member runs. A slow consumer misses older roles, never the present one.
         """
         return Roles(self)
 
     async def wait_serving(self) -> RoleChange:
-        """Wait until this member is part of a working ensemble."""
+        """Wait until this member is part of a working ensemble, and return its role.
+
+        The call may begin before the member runs. Raise `Stopped` if the member ends before it serves.
+        """
         if self._stopped is None or self._running is None:
             async for role in self.roles():
                 if role.serving:

@@ -19,7 +19,10 @@ from zab.storage.storage import StorageSettings
 
 @frozen
 class MemberArguments:
-    """The fixed arguments of a member; `zab.Member` describes them."""
+    """The arguments of `zab.Member` that do not change while it runs.
+
+    `me` is its `server_id`, `environment` its `host`. `zab.Member` describes them all.
+    """
 
     me: ServerId
     ensemble: Ensemble

@@ -77,7 +77,7 @@ class ClientService:
         self.requests_watchdog = requests_watchdog
         """Times the requests that a connection takes in one pass."""
         self.ready = False
-        """True if the state may be read. Equal to `leader.readable`; each request reads it here."""
+        """True if the state may be read: a copy of `leader.readable`, kept here because every request reads it."""
         self.leader = LeaderContact(settings, clock_ms, cut_off_since)
         """The contact with a leader, from the roles and restores that the owner reports."""
         self.connections: dict[Connected, None] = {}

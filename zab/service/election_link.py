@@ -63,7 +63,7 @@ class ElectionLink:
         self._paused_until = -inf
         self._connected_at = 0.0
         self._silent_since = 0.0
-        """The time of the last received bytes."""
+        """The time at which bytes were last received, or at which the connection opened if none were received since."""
 
     # -- sending -----------------------------------------------------------------------------------
 

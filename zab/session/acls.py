@@ -31,5 +31,8 @@ CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
 
 
 def digest_acl(user: str, password: str, permissions: int = Permission.ALL) -> Acl:
-    """Return an ACL that grants permissions to the user with these credentials. It holds only their digest."""
+    """Return an ACL that grants permissions to the user with these credentials. It holds only their digest.
+
+    The digest is SHA-1, the default of servers; it does not match at servers with another digest algorithm.
+    """
     return ((int(permissions), "digest", digest_id(f"{user}:{password}".encode())),)

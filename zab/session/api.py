@@ -56,10 +56,19 @@ Servers = str | Iterable[str] | None
 
 @checks_methods
 class Session(ABC):
-    """A session with the store. It expires if the leader receives nothing from it for `timeout_ms`."""
+    """A session with the store. It expires if the leader receives nothing from it for `timeout_ms`.
+
+    After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any call
+    may raise `Stopped` if a store in this process ends. Over a connection, any change may raise `OutcomeUnknown`,
+    `NotReadOnly` and `Throttled`, and any read `Unreachable` and `Throttled`. A request that is larger than
+    `frame_bytes_max` raises `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type
+    is wrong. The methods name the other errors.
+    """
 
     id: int
+    """The session's id. Over a connection it may change while the session has only met servers without a quorum."""
     timeout_ms: int
+    """The timeout that the server has granted, in milliseconds."""
 
     def __init__(self, state: SessionState, watch_manager: WatchManager, events_max: int) -> None:
         self._state_changes = StateChanges(state)
@@ -88,9 +97,13 @@ class Session(ABC):
 
     @abstractmethod
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
-        """Add an identity to this session; `digest` takes b"user:password".
+        """Add an identity to this session, for the permissions of ACLs.
 
-        If the server rejects the credentials, the session ends with `AuthFailed`.
+        scheme       the scheme of the identity, such as "digest"
+        credentials  the proof, in the scheme's form; for `digest` b"user:password"
+
+        If the server rejects the credentials, the session ends and the call raises `AuthFailed`. Over a connection,
+        more identities than `ClientSettings.auths_max` raise `Overloaded`.
         """
 
     # -- state -----------------------------------------------------------------------------
@@ -146,10 +159,20 @@ class Session(ABC):
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> str:
-        """Create a node, and return its path. A `sequential` node gets a number at the end of its path.
+        """Create a node, and return its path.
 
-        An `ephemeral` node lasts as long as the session, a `container` until its last child is deleted, and a node with
-        `ttl_ms` until it has had no child and no change for that time.
+        data        the content; None and b"" differ
+        ephemeral   delete the node when the session ends
+        sequential  append a number of ten digits to the path: each is greater than those before it under this parent
+        container   let the servers delete the node some time after its last child was deleted
+        ttl_ms      let the servers delete the node when it has had no child and no change for this time
+        acl         the node's permissions: a sequence of (permissions, scheme, identity)
+
+        At most one of `ephemeral`, `container` and `ttl_ms` may be given, and a container cannot be sequential.
+
+        Raise `NodeExists`; `NoNode` if the parent does not exist; `NoChildrenForEphemerals` if the parent is ephemeral;
+        `NoAuth`, `InvalidAcl`, `QuotaExceeded`, `EphemeralOnLocalSession`; and `Unimplemented` if the server has no TTL
+        nodes.
         """
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
@@ -169,7 +192,7 @@ class Session(ABC):
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> tuple[str, Stat]:
-        """Create a node; return its path and its stat. The arguments are those of `create`."""
+        """Create a node; return its path and its stat. Arguments and errors are those of `create`."""
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms, stat=True
         )
@@ -177,23 +200,35 @@ class Session(ABC):
         return created
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
-        """Replace the data of a node; return its new stat. Raises `BadVersion` if the node is not at `version`."""
+        """Replace the data of a node; return its new stat.
+
+        Raise `BadVersion` if the node is not at `version` (-1: any), `NoNode`, `NoAuth` or `QuotaExceeded`.
+        """
         stat: Stat = await self._ask(Op.SET_DATA, (path_of(path), data_of(data), version_of(version)), path)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a node without children. Raises `BadVersion` if the node is not at `version`."""
+        """Delete a node without children.
+
+        Raise `BadVersion` if the node is not at `version` (-1: any), `NotEmpty` if it has children, `NoNode` or
+        `NoAuth`.
+        """
         await self._ask(Op.DELETE, (path_of(path), version_of(version)), path)
 
     async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
-        """Replace the ACL of a node; return its new stat. `version` is compared with the `aversion` of the stat."""
+        """Replace the ACL of a node; return its new stat.
+
+        Raise `BadVersion` if the `aversion` of the node's stat is not `version` (-1: any), `InvalidAcl`, `NoNode` or
+        `NoAuth`.
+        """
         stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), acl_of(acl), version_of(version)), path)
         return stat
 
     async def multi(self, operations: Multi) -> list[str | Stat | None]:
         """Carry out all operations, or none. Return the result of each: the created path, the new stat, or None.
 
-        If an operation fails, raise its error. `index` of the error is the operation's number.
+        If an operation fails, raise its error; nothing was changed. `index` of the error is the operation's number,
+        from 0.
         """
         if not isinstance(operations, Multi):
             raise TypeError(f"multi takes zab.Multi().create(...).set(...), not {type(operations).__name__}")
@@ -209,7 +244,14 @@ class Session(ABC):
     ) -> tuple[bytes | None, Stat]:
         """Change the membership: let some servers join and leave, or name all `members`. Return the same as `config`.
 
-        `version` is the version of the present membership, a hexadecimal number in its text.
+        joining  lines like `server.1=host:2888:3888;2181`, in one text with commas between them, or as several texts
+        leaving  ids of servers, such as "1,2", in the same two forms
+        members  lines of the whole new membership, in place of the other two
+        version  the version that the membership must have: the hexadecimal number in its text; -1: any
+
+        Raise `ReconfigDisabled` if the servers do not let clients change the membership, `NoAuth` without the
+        permission to write `/zookeeper/config`, `BadVersion`, `ReconfigInProgress`, `NewConfigNoQuorum` if the
+        synchronized servers are no quorum of the new membership, and `BadArguments` if the new membership is invalid.
         """
         fields = (_listed(joining), _listed(leaving), _listed(members), config_version_of(version))
         found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
@@ -219,15 +261,19 @@ class Session(ABC):
     # contains the change.
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Return the node's data and its `Stat`: versions, zxids, times. Raise `NoNode` if it does not exist.
+        """Return the node's data and its `Stat`: versions, zxids, times.
 
-        `watch` comes from `async with session.watcher() as watch`: it receives the next change, once.
+        `watch` comes from `async with session.watcher() as watch`: it receives the next change of the data, or the
+        deletion, once. Raise `NoNode` if the node does not exist, `NoAuth`, and `QuotaExceeded` at too many watches.
         """
         found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, path, watch)
         return found
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Return the stat of the node, or None if it does not exist. A `watch` also covers its creation."""
+        """Return the stat of the node, or None if it does not exist.
+
+        A `watch` receives the node's creation, deletion, or next change of its data, once.
+        """
         try:
             stat: Stat = await self._read(Op.EXISTS, path, watch)
         except NoNode:
@@ -235,12 +281,15 @@ class Session(ABC):
         return stat
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Return the names of the children, in no order."""
+        """Return the names of the children, in no order.
+
+        A `watch` receives the next change of this list, or the node's deletion, once. Raise `NoNode` or `NoAuth`.
+        """
         names: list[str] = await self._read(Op.GET_CHILDREN, path, watch)
         return names
 
     async def children_with_stat(self, path: str, watch: Watch | None = None) -> tuple[list[str], Stat]:
-        """Return the names of the children, and the stat of the node."""
+        """Return the names of the children, and the stat of the node. Arguments and errors are those of `children`."""
         found: tuple[list[str], Stat] = await self._read(Op.GET_CHILDREN2, path, watch)
         return found
 
@@ -256,23 +305,30 @@ class Session(ABC):
         return await self._ask(op, (path_of(path), True), path, watch, rooted=rooted)
 
     async def read_many(self, reads: MultiRead) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
-        """Return the result of each read, or the error that it would raise alone. All results are of the same zxid."""
+        """Return the result of each read, or the error that it would raise alone. All results are of the same zxid.
+
+        An error is an item of the list, a `StoreError`, and is not raised. If the results are too large for one reply,
+        the call raises a `StoreError`.
+        """
         if not isinstance(reads, MultiRead):
             raise TypeError(f"read_many takes zab.MultiRead().get(...).children(...), not {type(reads).__name__}")
         return read_by_multi(reads, await self._ask(Op.MULTI_READ, tuple(reads.operations), "reads"))
 
     async def acl(self, path: str) -> tuple[Acl, Stat]:
-        """Return the list of permissions of a node, and its stat."""
+        """Return the ACL of a node, and its stat. Raise `NoNode` or `NoAuth`.
+
+        Digests are masked for a session that may not change the ACL.
+        """
         found: tuple[Acl, Stat] = await self._ask(Op.GET_ACL, (path_of(path),), path)
         return found
 
     async def ephemerals(self, prefix: str = ROOT) -> list[str]:
-        """Return the paths of this session's ephemeral nodes that begin with `prefix`."""
+        """Return the paths of this session's ephemeral nodes that begin with the text `prefix`."""
         paths: list[str] = await self._ask(Op.GET_EPHEMERALS, (path_of(prefix),), prefix)
         return paths
 
     async def count_below(self, path: str) -> int:
-        """Count the nodes of the subtree, without its root."""
+        """Count the nodes of the subtree below `path`, without that node. Raise `NoNode` or `NoAuth`."""
         count: int = await self._ask(Op.GET_ALL_CHILDREN_NUMBER, (path_of(path),), path)
         return count
 
@@ -283,7 +339,7 @@ class Session(ABC):
     async def sync(self, path: str = ROOT) -> None:
         """Wait until this server has every change that was acknowledged to any client before this call.
 
-        Later reads see these changes.
+        Later reads see these changes, at every node: `path` does not limit the call.
         """
         await self._ask(Op.SYNC, (path_of(path),), path)
 
@@ -293,7 +349,8 @@ class Session(ABC):
     async def watcher(self) -> AsyncIterator[Watch]:
         """Open a `Watch` for the `watch=` of reads and for `add_watch`.
 
-        It is one iterator over the events of any number of nodes.
+        It is one iterator over the events of any number of nodes. The end of the block removes its watches at the
+        server.
         """
         self._check()
         watch = Watch(self, self._events_max)
@@ -313,15 +370,21 @@ class Session(ABC):
         Events cover the node (created, deleted, its data set) and its list of children; if `recursive`, every node of
         the subtree, but no lists of children. The node need not exist. An event names what changed and where
         (`event.event`, `event.path`), not the new state: read it with `get` or `children`. Over a connection,
-        `MAYBE_MISSED` reports that the connection was lost and is back. One task may iterate; the iteration ends with
-        the session's error when the session ends.
+        `MAYBE_MISSED` reports that the connection was lost and is back. One task may iterate at a time. The iteration
+        raises the session's error when the session ends, and `EventsLost` after too many unread events.
+
+        The server sends no events of nodes that the session may not read. Raise `QuotaExceeded` at too many watches.
         """
         async with self.watcher() as watch:
             await self.add_watch(path, watch, recursive=recursive)
             yield watch
 
     async def add_watch(self, path: str, watch: Watch, *, recursive: bool = False) -> None:
-        """Add a node to a watch, for as long as the watch lasts. The node need not exist."""
+        """Add a node to a watch, for as long as the watch lasts. The node need not exist.
+
+        `recursive` and the errors are those of `Session.watch`. Raise `LocalProtocolError` if the watch is over or
+        belongs to another session.
+        """
         self._own(watch)
         if why := why_invalid(path_of(path)):
             raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path), why)
@@ -335,12 +398,12 @@ class Session(ABC):
     async def remove_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> None:
         """Remove the watches of the whole session on a path. Every affected `Watch` gets an event.
 
-        Raise `NoWatcher` if there are none.
+        `kind` limits the call to one kind of watches. Raise `NoWatcher` if there are none.
         """
         await self._ask(Op.REMOVE_WATCHES, (path_of(path), _kind_of(kind)), path)
 
     async def has_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> bool:
-        """Return whether the server has a watch on this path for this session."""
+        """Return whether the server has a watch of this kind on this path for this session."""
         try:
             await self._ask(Op.CHECK_WATCHES, (path_of(path), _kind_of(kind)), path)
         except StoreError as error:
@@ -370,7 +433,10 @@ class Session(ABC):
     # -- operations of several requests ------------------------------------------------------------
 
     async def ensure_path(self, path: str, acl: Acl = OPEN) -> None:
-        """Create the node and all missing nodes above it. `acl` applies to those that this call creates."""
+        """Create the node and all missing nodes above it. `acl` applies to those that this call creates.
+
+        Existing nodes are no error. If the call fails, some of the nodes may have been created.
+        """
         await ensure_path(self, path_of(path), acl, self._make_root)
 
     async def _make_root(self, acl: Acl) -> bool:
@@ -378,9 +444,13 @@ class Session(ABC):
         return False
 
     async def delete_tree(self, path: str) -> None:
-        """Delete the node and all nodes below it, including those that are added meanwhile. It need not exist."""
+        """Delete the node and all nodes below it, including those that are added meanwhile. It need not exist.
+
+        Large trees are deleted in several requests: if the call fails, some of the nodes may be gone. Raise
+        `BadArguments` for the root, and `NoAuth`.
+        """
         if path_of(path) == ROOT:
-            raise BadArguments(ErrorCode.BAD_ARGUMENTS, "the root cannot be deleted")
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, path, "the root cannot be deleted")
         await delete_tree(self, path)
 
     async def create_protected(
@@ -393,10 +463,12 @@ class Session(ABC):
         sequential: bool = True,
         acl: Acl = OPEN,
     ) -> str:
-        """Create a node. If the reply is lost, look for the node, and create it again if it is missing.
+        """Create a node, and return its path. If the reply is lost, look for the node, and repeat the create if needed.
 
         The name contains a unique `token`. If none is given, a random one is put in front of the name, as Apache
-        Curator does. With a token of your own you can find the node even after cancelling: `find_token`.
+        Curator does. With a token of your own you can find the node even after cancelling: `find_token`. The node is
+        `ephemeral` and `sequential` by default. The other arguments and the errors are those of `create`, without
+        `OutcomeUnknown`. Raise `LocalProtocolError` if the name does not contain the given token.
         """
         parent, _, name = path_of(path).rpartition("/")
         parent = parent or ROOT
@@ -416,7 +488,10 @@ class Session(ABC):
                     return found
 
     async def find_token(self, parent: str, token: str) -> str | None:
-        """Return the child of `parent` whose name contains `token`, or None. The result reflects all earlier calls."""
+        """Return the path of the child of `parent` whose name contains `token`; None if there is none.
+
+        The result reflects all earlier changes of any client, also those of cancelled calls of this session.
+        """
         await self.sync(parent)
         try:
             names = await self.children(parent)
@@ -444,4 +519,4 @@ def _kind_of(kind: WatchKind) -> int:
     try:
         return int(WatchKind(kind))
     except ValueError:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{kind!r}, which is not a zab.WatchKind") from None
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"kind {kind!r}", "expected a zab.WatchKind") from None

@@ -25,7 +25,7 @@ def path_of(path: str) -> str:
     if not isinstance(path, str):
         raise TypeError(f"a path must be text, not {type(path).__name__}")
     if not is_text(path):
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{as_shown(path)}, which contains a lone surrogate")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path), "it contains a lone surrogate")
     if not path.startswith("/"):
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, repr(path[:SHOWN_MAX]), "a path must begin with /")
     return path
@@ -43,7 +43,7 @@ def ttl_of(ttl_ms: int) -> int:
     if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int):
         raise TypeError(f"ttl_ms must be a whole number of milliseconds, not {type(ttl_ms).__name__}")
     if not -LONG <= ttl_ms < LONG:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"ttl_ms {ttl_ms}, which does not fit into 64 bits")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"ttl_ms {ttl_ms}", "it does not fit into 64 bits")
     return ttl_ms
 
 
@@ -52,7 +52,7 @@ def config_version_of(version: int) -> int:
     if not isinstance(version, int):
         raise TypeError(f"a version must be a number, not {type(version).__name__}")
     if not -LONG <= version < LONG:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 64 bits")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}", "it does not fit into 64 bits")
     return version
 
 
@@ -60,7 +60,7 @@ def version_of(version: int) -> int:
     if not isinstance(version, int):
         raise TypeError(f"a version must be a number, not {type(version).__name__}")
     if not INT_MIN <= version <= INT_MAX:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 32 bits")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}", "it does not fit into 32 bits")
     return version
 
 
@@ -79,7 +79,7 @@ def acl_of(acl: Acl) -> Acl:
     for entry in entries:
         if not is_encodable(entry):
             why = "its permissions do not fit into 32 bits, or its text contains a lone surrogate"
-            raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{entry!r} in a list of permissions: {why}")
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"the ACL entry {entry!r}", why)
     return entries
 
 
@@ -107,7 +107,11 @@ def create_request(
 
 
 class Multi:
-    """Operations that succeed or fail together. Each operation sees the effects of those before it."""
+    """Operations that succeed or fail together, for `Session.multi`. Each one sees the effects of those before it.
+
+    The methods add an operation and return this object, so that calls can be chained. They check their arguments at
+    once: an invalid one raises `BadArguments`, or `TypeError` if its type is wrong.
+    """
 
     def __init__(self) -> None:
         self.operations: list[tuple[int, Fields]] = []
@@ -126,7 +130,7 @@ class Multi:
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> Self:
-        """Add the creation of a node. The arguments are those of `Session.create`."""
+        """Add the creation of a node. The arguments are those of `Session.create`; the result is the path."""
         self.operations.append(
             create_request(
                 path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
@@ -135,23 +139,26 @@ class Multi:
         return self
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Self:
-        """Add the replacement of a node's data."""
+        """Add the replacement of a node's data, if it is at `version` (-1: any). The result is the new `Stat`."""
         self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version_of(version))))
         return self
 
     def delete(self, path: str, version: int = ANY_VERSION) -> Self:
-        """Add the deletion of a node."""
+        """Add the deletion of a node without children, if it is at `version` (-1: any). The result is None."""
         self.operations.append((Op.DELETE, (path_of(path), version_of(version))))
         return self
 
     def check(self, path: str, version: int) -> Self:
-        """Add the condition that a node is at this version."""
+        """Add the condition that a node exists and is at `version` (-1: any). The result is None."""
         self.operations.append((Op.CHECK, (path_of(path), version_of(version))))
         return self
 
 
 class MultiRead:
-    """Reads that are answered together, at one zxid. A read may fail while the others succeed."""
+    """Reads that are answered together, at one zxid, for `Session.read_many`. Each of them may fail alone.
+
+    The methods add a read and return this object, so that calls can be chained.
+    """
 
     def __init__(self) -> None:
         self.operations: list[tuple[int, Fields]] = []
@@ -160,12 +167,12 @@ class MultiRead:
         return len(self.operations)
 
     def get(self, path: str) -> Self:
-        """Add the reading of a node's data."""
+        """Add the reading of a node. The result is its data and its `Stat`."""
         self.operations.append((Op.GET_DATA, (path_of(path), False)))
         return self
 
     def children(self, path: str) -> Self:
-        """Add the listing of a node's children."""
+        """Add the listing of a node's children. The result is their names, in no order."""
         self.operations.append((Op.GET_CHILDREN, (path_of(path), False)))
         return self
 

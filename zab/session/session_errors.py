@@ -13,8 +13,9 @@ from zab.store.paths import ROOT, parent_of, why_invalid
 class StoreError(ZabError):
     """The store refused the operation.
 
-    `code` is the reason, in ZooKeeper's numbers; `path` the node, if there is one; `index` the operation's number in a
-    multi.
+    code   the reason, in ZooKeeper's numbers
+    path   the node that the failed request names, if it names one; else None
+    index  the number of the failed operation of a multi, from 0; None for any other request
     """
 
     path: str | None = None
@@ -42,7 +43,7 @@ class NotEmpty(StoreError):
 
 
 class BadVersion(StoreError):
-    """The node is not at the expected version: another client changed it. Read it again, and decide again."""
+    """The node or the membership is not at the expected version. Read it again, and decide again."""
 
 
 class NoAuth(StoreError):
@@ -54,7 +55,7 @@ class InvalidAcl(StoreError):
 
 
 class NoChildrenForEphemerals(StoreError):
-    """An ephemeral node cannot have children: they would outlive it."""
+    """The parent of the node to be created is ephemeral: its children would outlive it."""
 
 
 class QuotaExceeded(StoreError):

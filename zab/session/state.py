@@ -16,13 +16,17 @@ class SessionState(Enum):
     """The state of a session, as its client knows it."""
 
     CONNECTED = "connected"
+    """The session has a server that follows a leader."""
     READ_ONLY = "read only"
     """The server has no leader. It serves reads, which may be outdated."""
     SUSPENDED = "suspended"
     """The session has no server at the moment. It may have expired: act as if it had."""
     AUTH_FAILED = "authentication failed"
+    """The server has rejected credentials of the session. Final."""
     EXPIRED = "expired"
+    """The session has expired, or was closed by another client. Final."""
     CLOSED = "closed"
+    """The block of the session, or its store in this process, has ended. Final."""
 
     @property
     def final(self) -> bool:

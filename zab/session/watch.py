@@ -30,7 +30,12 @@ class Event(IntEnum):
 
 @frozen
 class WatchEvent:
-    """A change of a watched node. `zxid` is the zxid of the change, or -1 if it is unknown."""
+    """A change of a watched node.
+
+    event  what changed
+    path   the node, as the session names it
+    zxid   the zxid of the change; -1 if it is unknown
+    """
 
     event: Event
     path: str
@@ -38,10 +43,11 @@ class WatchEvent:
 
 
 class Watch:
-    """An async iterator of events, for one task. The events of a node begin after the node was added to the watch.
+    """An async iterator of events, for one task at a time. `len()` is the number of queued events.
 
-    The iterator is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, the
-    iterator ends with the session's error, after the last event.
+    The events of a node begin after the node was added to the watch. The queue is bounded: if more events than that are
+    not read, the iterator raises `EventsLost` after the queued ones. When the session ends, it raises the session's
+    error, after the last event. `Session.watch` and `Session.watcher` make watches.
     """
 
     def __init__(self, owner: object, events_max: int) -> None:
@@ -106,9 +112,11 @@ class Watch:
         return self._events.popleft()
 
     async def take(self) -> list[WatchEvent]:
-        """Wait for at least one event, and return all that are present.
+        """Wait for at least one event, and return all that are queued.
 
-        This is for callers that read the nodes once for several events.
+        This is for callers that read the nodes once for several events. Raise the error that has ended the watch:
+        `EventsLost`, the session's error, or `LocalProtocolError` after the watch's block. Raise
+        `trio.BusyResourceError` if another task waits for this watch.
         """
         await self._wait()
         events = list(self._events)

@@ -140,12 +140,13 @@ class HistoryScan:
             self.damage.append(f"{gap + '; ' if gap else ''}{missing} {show(self.last)}")
             return False
         if self.segments or gap is not None:
-            why = (
-                gap
-                or f"{segment.name}: begins after {show(segment.previous)}, the log before it ends at {show(self.last)}"
+            why = gap or (
+                f"{segment.name}: begins after {show(segment.previous)}, but the log before it ends at "
+                f"{show(self.last)}"
             )
             (self.notes.append if gap is None else self._rotten)(
-                f"{why}; the file is not needed, because the snapshot at {show(self.snapshot)} lies after it"
+                f"{why}; nothing is lost: the snapshot at {show(self.snapshot)} contains everything before "
+                f"{segment.name}, and the earlier log files are not needed"
             )
         self.start = self.last = segment.previous
         self.segments.clear()

@@ -141,7 +141,10 @@ class Storage:
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
-        """Store in the next epochs record that everything up to `zxid` is committed. Any thread."""
+        """Remember that everything up to `zxid` is committed, for the next save of the epochs record.
+
+        May be called from any thread.
+        """
         self._epochs.committed = zxid
 
     @property

@@ -3,8 +3,8 @@
 The leader has checked everything, so nothing is decided here and nothing fails. There are two exceptions:
 
 - A history may be replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then
-  every server keeps a node that it should create, except for the ACL, and skips a change of a missing node (ZooKeeper's
-  fuzzy snapshots).
+  a create of an existing node only replaces its ACL, and updates the parent's `cversion` and `pzxid`; a change of a
+  missing node is skipped. This is ZooKeeper's rule for replaying a log over a fuzzy snapshot.
 - Several transactions may set the secret of the sessions. Only the first has an effect.
 """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 class ExpiryQueue:
     """The expiry times of sessions.
 
-    The leader has a queue of all sessions, and each server has a queue of its local sessions.
+    The leader has a queue of all sessions that the ensemble knows, and each server one of its local sessions.
     """
 
     def __init__(self, tick_ms: int) -> None:

@@ -209,7 +209,7 @@ class ServerWatches:
     # -- registration ------------------------------------------------------------------------------
 
     def has_room(self, watcher: Watcher, more: int = 1) -> bool:
-        """Return True if `more` entries of this watcher are within the limits."""
+        """Return True if the limits have room for this many further entries of the watcher, counted by `weight`."""
         data, child = self._data, self._child
         if self.total_max is not None and data.count + data.long + child.count + child.long + more > self.total_max:
             return False

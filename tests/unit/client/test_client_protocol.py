@@ -181,7 +181,9 @@ def test_no_more_bytes_are_on_their_way_than_may_be() -> None:
 
 def test_oversized_request_is_not_sent() -> None:
     client = connected(frame_bytes_max=100)
-    with pytest.raises(LocalProtocolError, match="set_data /a: a request of 121 bytes; frame_bytes_max is 100"):
+    with pytest.raises(
+        LocalProtocolError, match="set_data /a: the request is too large, 121 bytes: frame_bytes_max is 100"
+    ):
         client.ask(Op.SET_DATA, "/a", bytes(99), -1)
     with pytest.raises(BadArguments, match="the request cannot be encoded"):
         client.ask(Op.SET_DATA, "/a", b"", 1 << 40)

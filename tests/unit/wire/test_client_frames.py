@@ -116,11 +116,19 @@ def test_no_greeting_of_ours(length: str) -> None:
         ConnectionOpening().open(bytes.fromhex(length))
 
 
-@pytest.mark.parametrize("length", ["00000012", "7fffffff", "fffffffe"])
-def test_a_password_that_is_not_there(length: str) -> None:
+@pytest.mark.parametrize(
+    ("length", "why"),
+    [
+        ("00000012", "a password of 18 bytes does not fit into"),
+        ("7fffffff", "a password of 2147483647 bytes does not fit into"),
+        ("fffffffe", "-2 is not a valid length of a password"),
+        ("80000000", "-2147483648 is not a valid length of a password"),
+    ],
+)
+def test_a_password_that_is_not_there(length: str, why: str) -> None:
     frame = bytearray(HELLO)
     frame[4 + 24 : 4 + 28] = bytes.fromhex(length)
-    with pytest.raises(WireError, match="a password of"):
+    with pytest.raises(WireError, match=why):
         ConnectionOpening().open(frame)
 
 

@@ -1,4 +1,4 @@
-"""Progress of commands that may take long: a bar on a terminal, once a command has run for two seconds."""
+"""Progress of commands that may take a long time: a bar on a terminal, once a command has run for two seconds."""
 
 from __future__ import annotations
 

@@ -341,7 +341,10 @@ async def _once(servers: list[tuple[str, str, int]], wants_json: bool, every_s: 
 
 
 async def _wait(servers: list[tuple[str, str, int]], wanted: str, within_s: float, timeout_s: float) -> None:
-    """Wait until the servers are in the wanted state or the time is over. A terminal shows the remaining problems."""
+    """Wait until the servers are in the wanted state, or a better one, but at most `within_s`.
+
+    On a terminal, show the status table meanwhile.
+    """
     enough = next(status for status, word in WORDS.items() if word == wanted)
     console = Console(stderr=True)
     with trio.move_on_after(within_s), Live(console=console, auto_refresh=False, transient=True) as live:

@@ -225,7 +225,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("enforce.auth.schemes", "none", values.text, "schemes, with commas between them; `enforce.auth.enabled` requires an identity of one of them"),
             _read("sessionRequireClientSASLAuth", "false", values.flag_or_yes_no, "serve only clients that logged in by SASL"),
             _read("allowSaslFailedClients", "false", values.flag_or_yes_no, "keep clients whose SASL login failed, without an identity"),
-            _read("ensembleAuthName", "none", values.text, "disconnect clients that name another ensemble by the scheme `ensemble`"),
+            _read("ensembleAuthName", "none", values.text, "this ensemble's names, with commas between them; a client that authenticates with the scheme `ensemble` and any other name is disconnected"),
             _read("X509AuthenticationProvider.superUser", "none", values.text, "the subject of a super user's certificate"),
             _read("secureClientPort", "none", values.port, "the port for clients over TLS, set up by the keys `ssl.*`"),
             _read("secureClientPortAddress", "all interfaces", values.text, "the address of `secureClientPort`"),

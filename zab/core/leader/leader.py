@@ -100,8 +100,8 @@ class Leader:
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
         """Handle a message from a learner, with the handler of the current phase or one that all phases share.
 
-        A message for leaders without such a handler breaks the protocol. Any other message without one is ignored, and
-        so is every message from a server without a link.
+        If neither has a handler, a message of a type that learners send to leaders raises `RemoteProtocolError`, and
+        any other is ignored. Every message from a server without a link is ignored.
         """
         kind = type(message)
         learner = self.learners.get(source)

@@ -216,7 +216,8 @@ class InProcessSession(Session):
         size = len(SHAPES[op].encode(fields)) + HEAD_BYTES
         if size > most:
             raise LocalProtocolError(
-                f"{named(op, what)}: a request of {size} bytes; frame_bytes_max of this store's client ports is {most}"
+                f"{named(op, what)}: the request is too large, {size} bytes: frame_bytes_max is {most}. Send less at "
+                "once, or raise ClientPortSettings.frame_bytes_max"
             )
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:

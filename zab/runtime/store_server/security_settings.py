@@ -36,8 +36,9 @@ class SecuritySettings:
     strip_host, strip_realm   drop this part of a principal `name/host@realm` (`kerberos.removeHostFromPrincipal`, ...)
     x509_super       the subject of the super user's certificate (`X509AuthenticationProvider.superUser`)
     required         requests need an identity of one of these schemes (`enforce.auth.schemes`)
-    ensemble_names   a client that names another ensemble is disconnected (`ensembleAuthName`); None: no client may
-                     name one
+    ensemble_names   the names of this ensemble: a client that authenticates with the scheme `ensemble` and any other
+                     name is disconnected (`ensembleAuthName`). Empty: every name is accepted; None: the scheme is
+                     unknown
     extra_schemes    schemes whose ids are valid in an ACL although no client can prove one here
     providers        user-defined schemes
     """

@@ -556,7 +556,11 @@ class RequestPipeline:
         self._conclude(self._login.sasl(op, xid, body, self._now_ms))
 
     def _take_proofs(self, requests: list[Request]) -> list[Request]:
-        """Take proofs until the client has a required identity, and refuse other requests. Return the rest."""
+        """Take proofs while the client lacks a required identity. Return the requests that are left.
+
+        Any other request is refused, which ends the connection, so nothing is left. A pause after a wrong login stops
+        early: the requests behind that login are left.
+        """
         client = self._client
         for index, (xid, op, body) in enumerate(requests):
             if self._pause or not client.authentication.barred:

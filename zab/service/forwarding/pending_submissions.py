@@ -127,7 +127,7 @@ class PendingSubmissions:
         return count
 
     def _fitting(self, requests: Sequence[bytes]) -> tuple[int, int]:
-        """Return how many of the first requests have room, and their bytes."""
+        """Return how many requests, counted from the first, fit within the limits, and their total size in bytes."""
         count = size = 0
         for request in requests:
             more = size + len(request)

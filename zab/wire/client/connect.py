@@ -77,7 +77,9 @@ def _unpack(layout: Struct, payload: bytes) -> tuple[int, ...]:
 
 
 def _password_and_flag(payload: bytes, start: int, length: int) -> tuple[bytes | None, bool | None]:
-    if not -1 <= length <= len(payload) - start:
+    if length < -1:
+        raise WireError(f"{length} is not a valid length of a password: -1 is the least")
+    if length > len(payload) - start:
         raise WireError(f"a password of {length} bytes does not fit into {len(payload) - start} bytes")
     stop = start + max(length, 0)
     password = None if length == -1 else payload[start:stop]
