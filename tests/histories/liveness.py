@@ -59,19 +59,6 @@ class Server:
     machine: Machine = field(factory=Machine)
     founded: bool = True
     up: bool = True
-    barriers: set[int] = field(factory=set)
-
-
-@define
-class Known:
-    tip: Zxid = HERE
-
-
-@define
-class Ghost:
-    """What is logged, of all that the judge knows."""
-
-    servers: list[Known]
 
 
 class Nemesis:
@@ -99,8 +86,6 @@ class Workload:
 
 
 class World:
-    heals_quorum_first = False
-
     def __init__(self, script: Script, ensemble: Ensemble = ENSEMBLE) -> None:
         self.script = script
         self.settings: Settings = settings_of(script.knobs)
@@ -112,7 +97,6 @@ class World:
         self.servers = [Server(ServerId(sid), Node(ensemble)) for sid in range(len(ensemble.servers) + 1)]
         for sid in ensemble.observers:
             self.servers[sid].node.state = State.OBSERVING
-        self.ghost = Ghost([Known() for _ in self.servers])
         self.servers[0].up = False
         self.servers[THREE].node.state = State.LEADING
         if len(self.servers) > FOUR:
@@ -224,44 +208,6 @@ def _all_serve(world: World) -> None:
         server.node.serving = True
 
 
-def _stuck(world: World) -> None:
-    """The leader has proposed something that does not commit by itself. No write is asked for."""
-    world.ghost.servers[THREE].tip = make(1, 8)
-
-
-def _commits_later(world: World) -> None:
-    _stuck(world)
-    _at(world, 33, lambda: _all_commit(world, make(1, 8)))
-
-
-def _all_commit(world: World, zxid: Zxid) -> None:
-    world.servers[THREE].node.committed = zxid
-    for server in world.servers:
-        server.machine.zxid = zxid
-
-
-def _proposed_elsewhere(world: World) -> None:
-    """A server that does not lead may have what is never committed."""
-    world.ghost.servers[ONE].tip = make(1, 8)
-
-
-def _no_barrier(world: World) -> None:
-    world.servers[ONE].barriers |= {9, 4}
-
-
-def _late_barrier(world: World) -> None:
-    _no_barrier(world)
-    _at(world, 44, lambda: world.servers[ONE].barriers.clear())
-
-
-def _crashed_with_barrier(world: World) -> None:
-    """A server that is not there need not answer."""
-    _no_barrier(world)
-    world.servers[ONE].up = False
-    _at(world, 77, lambda: world.servers[ONE].barriers.clear())
-    _at(world, 77, lambda: setattr(world.servers[ONE], "up", True))
-
-
 def _no_answer(world: World) -> None:
     world.workload.answers_at = LOOKS_MAX
 
@@ -360,12 +306,6 @@ STORIES: Final[dict[str, Story]] = {
     "the others follow another": _others_follow_another,
     "one follows later": _one_follows_later,
     "a quorum goes again": _quorum_goes_again,
-    "a proposal is stuck": _stuck,
-    "a proposal commits later": _commits_later,
-    "a follower has a proposal of its own": _proposed_elsewhere,
-    "a barrier is not answered": _no_barrier,
-    "a barrier is answered later": _late_barrier,
-    "a server crashed with a barrier": _crashed_with_barrier,
     "no answer": _no_answer,
     "a late answer": _late_answer,
     "an answer to something else": _answered_elsewhere,

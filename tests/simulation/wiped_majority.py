@@ -149,7 +149,6 @@ class _Later(Liveness):
     def __init__(self, world: Any) -> None:
         super().__init__(world)
         self.bound_ms += 2 * world.settings.veto_retry_ms + 2 * STUCK_MS
-        self.minority.wanted = False  # a majority has lost its disks: none can be spared
 
 
 class WipedWorld(World):

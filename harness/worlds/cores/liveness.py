@@ -1,8 +1,5 @@
 """After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
 
-Nothing new is written before all that servers had accepted is answered and all proposals are committed: a new write
-could free what is stuck. In a share of the runs a minority is away at first. The others must come so far without it.
-
 The bound is made of the settings: the durations of elections, discovery and synchronization, several times
 over, because the first attempt may still meet the remains of a fault.
 """
@@ -18,11 +15,10 @@ from harness.budgets import Recovery, exceeded
 from harness.checkers.ghost import Violation
 from harness.faults import Write
 from harness.quorums import is_quorum
-from harness.worlds.cores.minority import Minority
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.simulator import Simulator
 from zab.core.messages import State
-from zab.core.zxid import Epoch, ServerId, Zxid, show
+from zab.core.zxid import show
 
 PROMISE = "liveness"
 
@@ -31,7 +27,6 @@ class Stage(Enum):
     """The condition that recovery waits for."""
 
     QUORUM = "a quorum that serves"
-    ANSWERS = "all that was accepted to be answered, and all proposals to commit, without a new write"
     WRITE = "a new write to be acknowledged"
     EQUAL = "all servers to serve, and to be equal, also in their members"
 
@@ -41,8 +36,6 @@ class Liveness:
     """The end of the bound, in microseconds."""
     _wanted: int
     """The number of acknowledged writes, once the new one is among them."""
-    _proposed: tuple[ServerId, Epoch, Zxid]
-    """The leader, its epoch, and the end of what it had proposed when the present wait for commits began."""
     _before: Mapping[str, int]
     """The counters of the run at the last fault."""
 
@@ -51,7 +44,6 @@ class Liveness:
         self.promise = PROMISE
         """The invariant that is violated if the present stage does not end in time."""
         self._stage = Stage.QUORUM
-        self.minority = Minority(world)
         settings = world.settings
         self.bound_ms = (
             4 * (settings.init_ms + settings.sync_ms)
@@ -63,59 +55,33 @@ class Liveness:
             + (world.script.timing.spike_us_max // 50 if world.script.timing.spike_percent else 0)
         )
         self.began = 0
-        self._since = 0
-        """The time at which all servers were healed."""
         self.took_ms = 0
         self.done = False
 
     def begin(self) -> None:
-        world, before = self.world, self.world.spent()
+        world = self.world
         self.began = world.now
+        self._before = world.spent()
+        self._until = world.now + self.bound_ms * 1_000
         world.record(0, "heals", 0, None)
         world.nemesis.rest()
-        if self.minority.wanted:
-            self._revive()
-            self.minority.go(self._load, lambda: self._start(world.spent()))
-        else:
-            self._start(before)
-
-    def _start(self, before: Mapping[str, int]) -> None:
-        """Begin to wait, for all servers but the minority that is away."""
-        world = self.world
-        self._stage = Stage.QUORUM
-        self._since = world.now
-        self._before = before
-        self._until = world.now + self.bound_ms * 1_000
-        self._revive()
+        for server in world.servers[1:]:
+            if server.founded and not server.up:
+                world.revive(server)
         self._look(None, None)
-
-    def _revive(self) -> None:
-        for server in self.world.servers[1:]:
-            if server.founded and not server.up and server.id not in self.minority.servers:
-                self.world.revive(server)
 
     def _look(self, _: object, __: object) -> None:
         world = self.world
         waits_for = self._missing()
-        if waits_for is None and self.minority.servers:
-            before = world.spent()
-            self.minority.return_all()
-            self._start(before)
-            return
         if waits_for is None:
             self.done = True
-            self.took_ms = (world.now - self._since) // 1_000
+            self.took_ms = (world.now - self.began) // 1_000
             self._check_budgets()
             world.stop()
             return
         if world.now >= self._until:
-            away = f" while {sorted(self.minority.servers)} are away" if self.minority.servers else ""
-            raise Violation(self.promise, f"waited {self.bound_ms} ms for {self._stage.value}{away}: {waits_for}")
+            raise Violation(self.promise, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
         world.push(world.now + 10_000, self._look, None, None)
-
-    def _load(self) -> None:
-        """Write, while all servers are healed and the minority is about to go."""
-        self.world.workload.write(Write(0, 1, 0))
 
     def _check_budgets(self) -> None:
         spent = self.world.spent()
@@ -128,25 +94,14 @@ class Liveness:
     def _missing(self) -> str | None:
         """Return the condition that does not hold yet, or None."""
         world = self.world
-        leader = self._leader()
+        leader = world.leader()
         if leader is None or not leader.node.serving:
             return f"no server leads ({self._states()})"
         node = leader.node
-        away = self.minority.servers
-        serving = [
-            server
-            for server in world.running()
-            if server.node.serving and server.node.leader == leader.id and server.id not in away
-        ]
+        serving = [server for server in world.running() if server.node.serving and server.node.leader == leader.id]
         if not is_quorum(node.ensemble, [server.id for server in serving]):
             return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
         if self._stage is Stage.QUORUM:
-            self._stage = Stage.ANSWERS
-            self._proposed = self._proposals(leader)
-        if self._stage is Stage.ANSWERS:
-            unanswered = self._unanswered(leader)
-            if unanswered is not None or away:
-                return unanswered
             self._stage = Stage.WRITE
             self._wanted = world.workload.acknowledged + 1
         if self._stage is Stage.WRITE:
@@ -155,30 +110,6 @@ class Liveness:
                 return unwritten
             self._stage = Stage.EQUAL
         return self._unequal(leader)
-
-    def _leader(self) -> Server | None:
-        """Return the leader, which is not one of the servers that are away."""
-        world, away = self.world, self.minority.servers
-        if not away:
-            leader: Server | None = world.leader()
-            return leader
-        leading = [each for each in world.running() if each.node.state is State.LEADING and each.id not in away]
-        return max(leading, key=lambda each: (each.node.serving, each.node.epoch), default=None)
-
-    def _proposals(self, leader: Server) -> tuple[ServerId, Epoch, Zxid]:
-        return leader.id, leader.node.epoch, self.world.ghost.servers[leader.id].tip
-
-    def _unanswered(self, leader: Server) -> str | None:
-        """Return a proposal of the leader that is not committed, or a request that a server has not answered."""
-        if self._proposed[:2] != (leader.id, leader.node.epoch):
-            self._proposed = self._proposals(leader)
-        tip = self._proposed[2]
-        if leader.node.committed < tip:
-            return f"server {leader.id} has proposed up to {show(tip)}, and committed {show(leader.node.committed)}"
-        for server in self.world.running():
-            if server.barriers and server.id not in self.minority.servers:
-                return f"server {server.id} does not answer barrier {min(server.barriers)} ({self._states()})"
-        return None
 
     def _unwritten(self) -> str | None:
         world = self.world

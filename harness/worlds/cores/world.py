@@ -23,7 +23,6 @@ class World(Simulator):
     nemesis_type = Nemesis
     workload_type = Workload
     liveness_type: ClassVar[Any] = Liveness
-    heals_quorum_first = True
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:

@@ -172,8 +172,6 @@ class Server:
         self.founded = False
         self.life = 0
         self.up = self.paused = self.watched = False
-        self.barriers: set[int] = set()
-        """The barriers that it was asked for and has not answered."""
         self.stood: list[tuple[int, int]] = []
         """Begin and end of each pause, in milliseconds."""
         self._stands_since = 0
@@ -276,7 +274,6 @@ class Server:
         life.crash()
         life.again()
         self.up = self.paused = False
-        self.barriers.clear()
         self.world.still.go_on(self)
         self.life += 1
         self.world.nemesis.power_fails(as_core(self), loss)
@@ -329,10 +326,7 @@ class Server:
         if life is None or life.member.stopped is not None:
             return
 
-        self.barriers.add(token)
-
         def done(_: object, error: Exception | None) -> None:
-            self.barriers.discard(token)
             if error is None and not life.dead:
                 zxid = life.holds.zxid
                 self.world.record(self.id, "answers a barrier", 0, str(token))

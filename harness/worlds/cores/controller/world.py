@@ -45,7 +45,6 @@ class ControllerWorld(ControllerSimulator, StoreWorld):
     broker_type: ClassVar[Any] = Broker
     workload_type: ClassVar[Any] = ControllerWorkload
     liveness_type: ClassVar[Any] = ControllerLiveness
-    heals_quorum_first = False  # the bounds of brokers assume that all servers are back
 
 
 SIMULATOR: Final = ControllerWorld

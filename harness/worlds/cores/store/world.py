@@ -27,7 +27,6 @@ class StoreWorld(StoreSimulator):
     nemesis_type = Nemesis
     workload_type: ClassVar[Any] = StoreWorkload
     liveness_type: ClassVar[Any] = StoreLiveness
-    heals_quorum_first = True
 
 
 SIMULATOR: Final = StoreWorld
