@@ -100,7 +100,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.quotas _refused_at_no_time: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
         "what was refused changes nothing, so at its zxid all is as it was right before"
     ),
-    "checkers.store.silence _asked_before: `written[place][0] <= end` for `written[place][0] < end`": (
+    "checkers.store.silence last_request_before: `written[place][0] <= end` for `written[place][0] < end`": (
         "no write has the zxid of an end"
     ),
     # -- controllers -------------------------------------------------------------------------------------

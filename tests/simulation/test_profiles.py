@@ -47,7 +47,7 @@ FIRST_SEEDS = {
     "flush-told-and-not-done": 1,
     "flushed-though-cut": 433,
     "followers-stop-reaping": 1,
-    "for-ever-in-a-snapshot": 18,
+    "for-ever-in-a-snapshot": 128,
     "former-life-let-in": 3,
     "former-members-commit": 1,
     "gone-before-it-was-used": 1,
