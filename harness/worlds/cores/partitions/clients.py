@@ -30,8 +30,10 @@ POLL_MS: Final = 120
 UNDER_WAY: Final = (1, 3, 5)
 """The largest number of batches in flight, by the number of the producer."""
 ACKS: Final = {"all": -1, "one": 1, "none": 0}
+TWICE_SHARE: Final = 0.4
+"""The share of runs in which idempotent requests arrive twice now and then."""
 TWICE: Final = 0.1
-"""The probability that an idempotent request arrives a second time."""
+"""The probability in such a run that a request arrives a second time."""
 TWICE_US: Final = 1_500_000
 """How late that is at most. Most are earlier: short delays mix requests in flight, long ones span a restart."""
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -93,6 +95,7 @@ class Producer(Party):
         self._broker: Any = None
         self._resting = False
         self._repeats = Random(f"{world.script.seed}/repeats/{number}/{where}")
+        self._twice = TWICE if Random(f"{world.script.seed}/repeats").random() < TWICE_SHARE else 0.0
         self._begin()
 
     def _begin(self) -> None:
@@ -171,7 +174,7 @@ class Producer(Party):
             lambda: broker.produce(ACKS[self.acks], self.timeout_ms, self.where, data, answer),
             lambda: told(ErrorCode.NETWORK_EXCEPTION),
         )
-        if self.numbered and self._repeats.random() < TWICE:
+        if self.numbered and self._repeats.random() < self._twice:
             self.later(int(self._repeats.random() ** 4 * TWICE_US), lambda: self._repeat(broker, batch, data))
         if self.acks != "none":
             self.later(self.timeout_ms * 1_000 + LATE_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
