@@ -143,7 +143,7 @@ async def test_arguments_that_cannot_be(via: SessionKind) -> None:
             await session.get(b"/a")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="a version must be a number"):
             await session.delete("/a", "1")  # type: ignore[arg-type]
-        with pytest.raises(zab.LocalProtocolError, match="a request of"):
+        with pytest.raises(zab.LocalProtocolError, match="the request is too large"):
             await session.create(f"{it.root}/a", bytes(3_000_000))
         with pytest.raises(zab.BadArguments):
             await session.delete_tree("/")
@@ -689,7 +689,7 @@ async def test_acls_too_large_for_a_frame_are_refused_everywhere(name: str, requ
         path = f"{it.root}/a"
         for acl in (((1 << 31, "world", "anyone"),), ((31, LONELY, "x"),), ((31, "digest", f"{LONELY}:b"),)):
             for act in (session.create(path, acl=acl), session.set_acl(it.root or "/", acl)):
-                with pytest.raises(zab.BadArguments, match="in a list of permissions"):
+                with pytest.raises(zab.BadArguments, match="its permissions do not fit into 32 bits"):
                     await act
             with pytest.raises(zab.BadArguments):
                 Multi().create(path, acl=acl)
