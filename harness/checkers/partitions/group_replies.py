@@ -115,7 +115,6 @@ class _Asked:
     group: str
     term: object
     ask: Ask
-    at: int
     refused: str | None
     """Why the request must be refused; None: it need not."""
     granted: bool
@@ -144,16 +143,13 @@ class GroupReplies:
         if name is None or group is None:
             return
         who = ask.who if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
-        is_static = who is not None and who.instance is not None
-        group.static |= is_static
-        refused = granted = None
+        group.static |= who is not None and who.instance is not None
+        refused, granted = None, False
         if who is not None and not group.static and who.member:
-            refused = self._must_refuse(group, who, ask, now)
+            refused = self._must_refuse(group, who, ask)
             granted = who.member in group.members and group.is_stable(now)
             granted = granted and (isinstance(ask, Join) or who.generation == group.generation)
-        self._asked[ticket] = _Asked(
-            name, self._groups[name][0], ask, now, refused, bool(granted), group.leader, group.generation
-        )
+        self._asked[ticket] = _Asked(name, self._groups[name][0], ask, refused, granted, group.leader, group.generation)
         match ask:
             case Join():
                 group.disturbed = True
@@ -163,8 +159,9 @@ class GroupReplies:
                 self._begins(group, ask.who)
             case Sync():
                 self._begins(group, ask.who)
-                if ask.who.member == group.leader and ask.who.generation == group.generation:
-                    group.assignments = group.assignments if group.assignments is not None else dict(ask.assignments)
+                is_from_leader = ask.who.member == group.leader and ask.who.generation == group.generation
+                if is_from_leader and group.assignments is None:
+                    group.assignments = dict(ask.assignments)
             case Heartbeat() | Commit():
                 if (member := group.members.get(ask.who.member)) is not None:
                     member.renewed_max = now
@@ -250,7 +247,7 @@ class GroupReplies:
             self._groups[name] = term, _Group()
         return self._groups[name][1]
 
-    def _must_refuse(self, group: _Group, who: GroupIdentity, ask: Ask, now: int) -> str | None:
+    def _must_refuse(self, group: _Group, who: GroupIdentity, ask: Ask) -> str | None:
         if who.member in group.former:
             return f"{who.member} has left or expired"
         if not isinstance(ask, Join) and who.generation < group.generation:
@@ -260,9 +257,8 @@ class GroupReplies:
         return None
 
     def _judge(self, asked: _Asked, group: _Group, who: GroupIdentity, error: E) -> None:
-        superseded = (
-            {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
-        )  # by another join of the member
+        # A member that joins again supersedes its earlier join, which then gets REBALANCE_IN_PROGRESS.
+        superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
         what = f"{type(asked.ask).__name__} of {who.member} in generation {who.generation} gets {error.name}"
         if asked.refused is not None and error is E.NONE:
             self._violated(FORMER, asked.group, f"{what}, and {asked.refused}")
