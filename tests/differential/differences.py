@@ -92,10 +92,10 @@ DIFFERENCES: Final = (
         (Connect(1), Ask(1, Op.SYNC, b"\xff\xff\xff\xff")),
     ),
     Difference(
-        "Negative counts are no empty lists",
+        "A count below -1 is an error, not an empty list",
         "error=-114",
         "error=-5",
-        "A count below -1 means that the bytes are damaged, and gets the error for damaged bytes.",
+        "It means that the bytes are damaged, and gets the error for damaged bytes.",
         (Connect(1), Ask(1, Op.CREATE, b"\0\0\0\2/a\0\0\0\0\xff\xff\xff\xf0\0\0\0\0")),
     ),
     Difference(
