@@ -13,7 +13,7 @@ from attrs import frozen
 
 from zab.core.zxid import COUNTER_MAX
 
-PROMISE: Final = "a recovery stays within its budget"
+INVARIANT: Final = "a recovery stays within its budget"
 MESSAGES: Final = "messages"
 SYNCS: Final = "syncs"
 COMMITTED: Final = "committed transactions"

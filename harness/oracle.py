@@ -224,7 +224,7 @@ def _without(servers: Sequence[int], server: int) -> tuple[int, ...]:
 class Oracle(Checker):
     """Knows the time; is told what is proposed and committed, and in the end when nobody served."""
 
-    promise = "answers only where it can"
+    invariant = "answers only where it can"
     SERVES: Final = "serves where it must"
 
     def __init__(self, ghost: Ghost, segments: Sequence[Segment], now: Callable[[], int]) -> None:

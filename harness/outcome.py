@@ -36,8 +36,8 @@ class Outcome:
     """The outcome of a run."""
 
     script: Script
-    promise: str | None
-    """The promise that was broken, None when none was."""
+    invariant: str | None
+    """The violated invariant, None if none was."""
     what: str
     at_ms: int
     events: int
@@ -63,7 +63,7 @@ class Outcome:
     records: Records | None = None
     """What the clients of brokers saw; None where there were none."""
     undecided: bool = False
-    """It was given up before it had come to its end, with no promise broken by then. `what` says what was spent."""
+    """It was given up before it had come to its end, before an invariant was violated. `what` says what was spent."""
     explanation: str = ""
     """The history of the clients and the objection of the checker, if a user's own machine violated an invariant."""
     place: str | None = None
@@ -72,4 +72,4 @@ class Outcome:
     @property
     def held(self) -> bool:
         """Undecided is not held."""
-        return self.promise is None and not self.undecided
+        return self.invariant is None and not self.undecided

@@ -208,7 +208,7 @@ def _done(op: int, zxid: int, value: Any) -> Reply:
 
 
 def stat_of(stat: NodeStat) -> Stat:
-    """Without the times, which no promise is about."""
+    """Without the times, which no invariant is about."""
     return Stat(
         stat.czxid,
         stat.mzxid,

@@ -39,7 +39,7 @@ class Hit:
 class Acknowledged(Checker):
     """Record the times at which writes of a list were acknowledged. It never fails."""
 
-    promise = "acknowledged"
+    invariant = "acknowledged"
 
     def __init__(self, ghost: Ghost, now: Callable[[], int]) -> None:
         super().__init__(ghost)

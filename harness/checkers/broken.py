@@ -16,7 +16,7 @@ BROKEN_MAX: Final = 20
 
 @frozen
 class Broken:
-    promise: str
+    invariant: str
     what: str
     evidence: tuple[Any, ...] = ()
     """The events and changes that show it."""
@@ -27,7 +27,7 @@ class Broken:
     zxid: int = 0
 
     def __str__(self) -> str:
-        return f"{self.promise}: {self.what}"
+        return f"{self.invariant}: {self.what}"
 
 
 Case = TypeVar("Case")

@@ -13,7 +13,7 @@ from zab.core.zxid import ServerId, Zxid, show
 class PrefixConsistency(Checker):
     """All committed histories are prefixes of one history, the canon."""
 
-    promise = "prefix consistency"
+    invariant = "prefix consistency"
     by_place = frozenset({"applied"})
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
@@ -44,7 +44,7 @@ class TotalOrder(Checker):
     Checked by neighbours: all servers must deliver b right behind the same a. For all pairs it follows by induction.
     """
 
-    promise = "total order"
+    invariant = "total order"
     by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
@@ -72,7 +72,7 @@ class Agreement(Checker):
     the checker counts for each pair the transactions that one has and the other has not.
     """
 
-    promise = "agreement"
+    invariant = "agreement"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -141,7 +141,7 @@ class Agreement(Checker):
 class Integrity(Checker):
     """Each delivered transaction was proposed by a primary, with the same content."""
 
-    promise = "integrity"
+    invariant = "integrity"
     by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
@@ -166,7 +166,7 @@ class Integrity(Checker):
 class CommittedAndDurable(Checker):
     """A machine applies only what is committed and on its own server's disk, without a gap."""
 
-    promise = "applied only when committed and durable"
+    invariant = "applied only when committed and durable"
 
     def believed(self, who: Known, zxid: Zxid) -> None:
         if zxid not in self.ghost.place:

@@ -15,7 +15,7 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, counter_of, epoch_of, 
 class DurableBeforeAck(Checker):
     """A server reports no more than its disk holds."""
 
-    promise = "durable before acknowledged"
+    invariant = "durable before acknowledged"
 
     def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
         if not self.ghost.holds(who.durable, message.zxid):
@@ -55,7 +55,7 @@ class HistoryBeforeEpoch(Checker):
     without the initial history, so no quorum has adopted the epoch, and none ever will.
     """
 
-    promise = "history before epoch"
+    invariant = "history before epoch"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -94,7 +94,7 @@ class MembersBeforeSnapshot(Checker):
     With the former membership it could help to elect a leader that the present members do not know.
     """
 
-    promise = "the membership is durable before a snapshot"
+    invariant = "the membership is durable before a snapshot"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -120,7 +120,7 @@ class DecidedIsInForce(Checker):
     during synchronization. The new members alone may commit what it acknowledges; a server that has the transaction and
     does not know these members could help to elect a leader that lacks it."""
 
-    promise = "a membership that a server knows to be committed is active"
+    invariant = "a membership that a server knows to be committed is active"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -159,7 +159,7 @@ class ActivatedIsDecided(Checker):
     has its version from an epoch, and one that a server learns during an election, which is newer than its history.
     """
 
-    promise = "an active membership was committed"
+    invariant = "an active membership was committed"
 
     def activated(self, who: Known, ensemble: Ensemble) -> None:
         ghost, version = self.ghost, ensemble.version
@@ -189,7 +189,7 @@ class ReadmittedBySomethingNewer(Checker):
     proposed after its synchronization. A candidate that holds its lost promise cannot lead without such a membership;
     an earlier change under way may have counted the promise. Neither the server itself nor its leader counts it."""
 
-    promise = "a server that lost its promises is readmitted by a newer membership"
+    invariant = "a server that lost its promises is readmitted by a newer membership"
     by_place = frozenset({"appended"})
 
     def __init__(self, ghost: Ghost) -> None:
@@ -264,7 +264,7 @@ class ReadmittedBySomethingNewer(Checker):
 class EpochsAscend(Checker):
     """On stable storage, across restarts: accepted >= current, neither ever falls, and no log is of a later epoch."""
 
-    promise = "epochs ascend"
+    invariant = "epochs ascend"
 
     def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
         if accepted < who.accepted or current < who.current:
@@ -290,7 +290,7 @@ class EpochsAscend(Checker):
 class DurableOnQuorum(Checker):
     """A committed or acknowledged transaction is on the disks of a quorum of every membership concerned."""
 
-    promise = "durable on a quorum"
+    invariant = "durable on a quorum"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -341,7 +341,7 @@ class DurableOnQuorum(Checker):
 class AdoptedByQuorum(Checker):
     """A learner is told that it is up to date only when a quorum has durably adopted the epoch."""
 
-    promise = "UPTODATE is sent only after a quorum acknowledged"
+    invariant = "UPTODATE is sent only after a quorum acknowledged"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

@@ -15,11 +15,11 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, show
 
 
 class Violation(Exception):
-    """An invariant was violated. `promise` is its name."""
+    """An invariant was violated. `invariant` is its name."""
 
-    def __init__(self, promise: str, what: str) -> None:
-        super().__init__(f"{promise}: {what}")
-        self.promise = promise
+    def __init__(self, invariant: str, what: str) -> None:
+        super().__init__(f"{invariant}: {what}")
+        self.invariant = invariant
         self.what = what
 
 

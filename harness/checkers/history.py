@@ -13,7 +13,7 @@ from zab.core.zxid import Epoch, ServerId, Zxid, follows, show
 class SameZxidSameTransaction(Checker):
     """Two logs never hold different transactions under one zxid."""
 
-    promise = "same zxid, same transaction"
+    invariant = "same zxid, same transaction"
     by_place = frozenset({"appended"})
 
     def appended(self, who: Known, batch: Batch) -> None:
@@ -27,7 +27,7 @@ class SameZxidSameTransaction(Checker):
 class LogMatching(Checker):
     """Histories that share a transaction share everything before it: all servers log it behind the same one."""
 
-    promise = "log matching"
+    invariant = "log matching"
     by_place = frozenset({"appended"})
 
     def appended(self, who: Known, batch: Batch) -> None:
@@ -42,7 +42,7 @@ class LogMatching(Checker):
 class Contiguity(Checker):
     """Counters within an epoch are 1, 2, 3, ...; epochs ascend; also in what a restart finds."""
 
-    promise = "contiguity"
+    invariant = "contiguity"
     by_place = frozenset({"appended"})
 
     def appended(self, who: Known, batch: Batch) -> None:
@@ -61,7 +61,7 @@ class CommittedStays(Checker):
     """No truncation and no snapshot from a leader removes a committed transaction, not even for a moment: after a crash
     in that moment no quorum would hold the transaction."""
 
-    promise = "committed transactions stay"
+    invariant = "committed transactions stay"
 
     def truncated(self, who: Known, zxid: Zxid) -> None:
         self._check(who, zxid, "cuts its log at")
@@ -81,7 +81,7 @@ class CommittedStays(Checker):
 class ProcessConsistency(Checker):
     """The log of a synchronized learner is a prefix of its leader's log."""
 
-    promise = "process consistency"
+    invariant = "process consistency"
 
     def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
         self._check(who, to, message.epoch, who.durable)

@@ -18,9 +18,9 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 
 
 class Checker:
-    """Holds one promise. A checker overrides the facts that it needs, and raises through `fail`."""
+    """Holds one invariant. A checker overrides the facts that it needs, and raises through `fail`."""
 
-    promise: str = ""
+    invariant: str = ""
     by_place: frozenset[str] = frozenset()
     """Facts of batches (`appended`, `applied`) that it judges by the batch and by what it comes behind, and by nothing
     else: when a server does what another one has done with the same batch in the same place, it is not asked again."""
@@ -29,7 +29,7 @@ class Checker:
         self.ghost = ghost
 
     def fail(self, what: str) -> None:
-        raise Violation(self.promise, what)
+        raise Violation(self.invariant, what)
 
     # what a primary said, and what went to the disk
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None: ...

@@ -27,7 +27,7 @@ class OneLeaderPerEpoch(Checker):
     server was involved.
     """
 
-    promise = "one leader per epoch"
+    invariant = "one leader per epoch"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -60,7 +60,7 @@ class LeaderCompleteness(Checker):
     adopt the epoch of a candidate that missed them.
     """
 
-    promise = "leader completeness"
+    invariant = "leader completeness"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -93,7 +93,7 @@ class LeaderCompleteness(Checker):
 class RemovedLeaderEnds(Checker):
     """A leader that has committed something under a membership in which it does not vote proposes nothing more."""
 
-    promise = "a removed leader proposes nothing"
+    invariant = "a removed leader proposes nothing"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -118,7 +118,7 @@ class FollowsALeader(Checker):
     follow because others do, none is elected.
     """
 
-    promise = "only a leader is followed"
+    invariant = "only a leader is followed"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -177,7 +177,7 @@ class _Heard:
 class StepDown(Checker):
     """A leader that cannot hear a quorum stops serving in good time."""
 
-    promise = "a leader without a quorum steps down"
+    invariant = "a leader without a quorum steps down"
 
     def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
         ensemble = self.ghost.governing[who.applied]

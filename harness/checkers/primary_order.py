@@ -26,7 +26,7 @@ class LocalPrimaryOrder(Checker):
     Every proposal has a number in its primary's epoch. Delivering 1, 2, 3, ... without a gap is the same for all pairs.
     """
 
-    promise = "local primary order"
+    invariant = "local primary order"
     by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
@@ -61,7 +61,7 @@ class LocalPrimaryOrder(Checker):
 class GlobalPrimaryOrder(Checker):
     """A server delivers in the order of epochs."""
 
-    promise = "global primary order"
+    invariant = "global primary order"
     by_place = frozenset({"applied"})
 
     def applied(self, who: Known, batch: Batch) -> None:
@@ -73,7 +73,7 @@ class PrimaryIntegrity(Checker):
     """A primary that broadcasts has delivered what any server had before it began, and what its followers have
     since."""
 
-    promise = "primary integrity"
+    invariant = "primary integrity"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

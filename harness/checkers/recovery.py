@@ -24,7 +24,7 @@ class RestartIsTheDisk(Checker):
     restored to an earlier state finds that state, and cannot notice it.
     """
 
-    promise = "a restart finds what was durable"
+    invariant = "a restart finds what was durable"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -101,7 +101,7 @@ def _show(found: Found) -> str:
 class KeptSnapshotsServe(Checker):
     """An older snapshot is kept in case the newer one is unreadable: the log must continue it."""
 
-    promise = "the log continues every kept snapshot"
+    invariant = "the log continues every kept snapshot"
 
     def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
         if begins > oldest and not who.impaired:
@@ -115,7 +115,7 @@ class NothingNeedlessStays(Checker):
     server has stored two more itself.
     """
 
-    promise = "files that no kept snapshot needs are deleted"
+    invariant = "files that no kept snapshot needs are deleted"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -153,7 +153,7 @@ _ENTRY: Final = Struct(">QH")
 class MachineIsHistory(Checker):
     """The state at a zxid is what the committed history up to there makes of an empty machine, on every server."""
 
-    promise = "equal states at equal zxids"
+    invariant = "equal states at equal zxids"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

@@ -15,7 +15,7 @@ class BarrierIsLinearizable(Checker):
     A client also knows of a write that any server has applied, because it can read it there.
     """
 
-    promise = "barriers are linearizable"
+    invariant = "barriers are linearizable"
     by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
@@ -46,7 +46,7 @@ class ServingIsCurrent(Checker):
     """A server that begins to serve has applied what its leader called committed: at least the initial history of the
     epoch."""
 
-    promise = "serving servers are current"
+    invariant = "serving servers are current"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -80,7 +80,7 @@ class ServingIsCurrent(Checker):
 class NoCrash(Checker):
     """No legal input from a peer or a disk makes a server fail."""
 
-    promise = "no server fails unexpectedly"
+    invariant = "no server fails unexpectedly"
 
     def failed(self, who: Known, doing: str, error: Exception) -> None:
         self.fail(f"server {who.id} {doing}: {type(error).__name__}: {error}")
@@ -89,7 +89,7 @@ class NoCrash(Checker):
 class HistoriesAgree(Checker):
     """Servers that compare histories that must be equal find them equal."""
 
-    promise = "histories agree"
+    invariant = "histories agree"
 
     def contradicted(self, who: Known, what: str) -> None:
         self.fail(f"server {who.id} {what}")

@@ -91,7 +91,7 @@ def as_json(verdict: Verdict) -> dict[str, object]:
     made: dict[str, object] = {
         "held": verdict.held,
         "undecided": verdict.undecided,
-        "promise": verdict.promise,
+        "invariant": verdict.invariant,
         "what": verdict.what,
         "calls": verdict.store.calls,
         "changes": verdict.store.changes,
@@ -110,7 +110,7 @@ def as_json(verdict: Verdict) -> dict[str, object]:
 
 
 def _broken(each: Broken) -> dict[str, object]:
-    names = ("promise", "what", "at", "session", "call", "zxid")
+    names = ("invariant", "what", "at", "session", "call", "zxid")
     return {name: getattr(each, name) for name in names} | {"evidence": [to_json(record) for record in each.evidence]}
 
 
@@ -147,11 +147,11 @@ def _print_records(verdict: records.Verdict, *, order: bool) -> None:
 def _records_as_json(verdict: records.Verdict) -> dict[str, object]:
     return {
         "held": verdict.held,
-        "promise": verdict.promise,
+        "invariant": verdict.invariant,
         "what": verdict.broken[0].what if verdict.broken else "",
         "counts": asdict(verdict.counts),
         "broken": [
-            {"promise": each.promise, "what": each.what, "evidence": [to_json(event) for event in each.evidence]}
+            {"invariant": each.invariant, "what": each.what, "evidence": [to_json(event) for event in each.evidence]}
             for each in verdict.broken
         ],
         "orders": {partition: list(values) for partition, values in verdict.orders},

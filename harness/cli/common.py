@@ -156,11 +156,11 @@ def verdict(outcome: Outcome) -> str:
     if outcome.undecided:
         return f"UNDECIDED after {outcome.at_ms} ms: {outcome.what}\n{numbers}"
     history = f"\n\n{outcome.explanation}" if outcome.explanation else ""
-    return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{numbers}{history}"
+    return f"VIOLATED after {outcome.at_ms} ms: {outcome.invariant}: {outcome.what}\n{numbers}{history}"
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, object]:
-    names = ("held", "undecided", "promise", "what", "explanation", "at_ms", "events", "committed", "acknowledged")
+    names = ("held", "undecided", "invariant", "what", "explanation", "at_ms", "events", "committed", "acknowledged")
     return {name: getattr(outcome, name) for name in names} | {
         "epochs": outcome.elections,
         "recovered_ms": outcome.recovered_ms,

@@ -104,7 +104,7 @@ def _is_over(began: float, limit: float | None) -> bool:
 
 def _print(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mutant: str | None) -> None:
     for point in failures[:SHOWN_MAX]:
-        print(f"VIOLATED {point.outcome.promise}: {point.outcome.what}")
+        print(f"VIOLATED {point.outcome.invariant}: {point.outcome.what}")
         print(f"  crash of {point.target} before call {point.call}, {point.kind}; what is not synced: {point.loss}")
         print(f"  {replay_line(point.script, mutant=mutant)}")
     if len(failures) > SHOWN_MAX:
@@ -122,7 +122,7 @@ def _as_json(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mu
         "complete": complete,
         "failures": [
             {
-                "invariant": point.outcome.promise,
+                "invariant": point.outcome.invariant,
                 "what": point.outcome.what,
                 "target": point.target,
                 "call": point.call,

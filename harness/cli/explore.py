@@ -120,7 +120,7 @@ def _as_json(found: Found, bounds: Bounds, arguments: Arguments) -> dict[str, ob
     return {
         "held": violation is None,
         "exhausted": found.exhausted,
-        "promise": "" if violation is None else violation.promise,
+        "invariant": "" if violation is None else violation.invariant,
         "what": "" if violation is None else violation.what,
         "steps": list(found.steps),
         "bounds": asdict(bounds),

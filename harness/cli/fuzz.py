@@ -28,7 +28,7 @@ from harness.run.runner import campaign
 from harness.run.tally import Tally, grouped
 from harness.run.worlds import world_for
 from harness.scripts import describe, loads, to_json
-from harness.shrink import same_promise, shrink
+from harness.shrink import same_invariant, shrink
 from zab.cli.kit.failures import Misused
 from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted, noun
@@ -186,7 +186,7 @@ def _run_in_memory(arguments: Arguments, mix: Mix) -> int:
         return VIOLATED if total.undecided or overdue else HELD
     first = total.failures[0]
     world = next(kind.plan.world for kind in mix.kinds if first in kind.total.failures)
-    return show_smaller(arguments, first.script, first.promise, world, arguments.diagram)
+    return show_smaller(arguments, first.script, first.invariant, world, arguments.diagram)
 
 
 def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
@@ -211,7 +211,7 @@ def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
     if pairs := overlap_summary(total.overlaps):
         print(pairs)
     for failure in total.failures:
-        print(f"VIOLATED {failure.promise}: {failure.what}\n  {failure.replay}")
+        print(f"VIOLATED {failure.invariant}: {failure.what}\n  {failure.replay}")
     for each in total.undecided:
         print(f"UNDECIDED {each.what}\n  {each.replay}")
     for point, late in missed:
@@ -260,7 +260,7 @@ def _summary(plan: Plan, total: Tally, took: float) -> str:
 # -- the first failure -----------------------------------------------------------------------------------
 
 
-def show_smaller(arguments: Arguments, script: Script, promise: str, world: str, diagram: Path | None) -> int:
+def show_smaller(arguments: Arguments, script: Script, invariant: str, world: str, diagram: Path | None) -> int:
     """Shrink, keep and draw the first failure. In the world processes this would take hours."""
     wanted = not arguments.no_shrink and not arguments.json
     there = world_for(script.machine, world)
@@ -269,7 +269,7 @@ def show_smaller(arguments: Arguments, script: Script, promise: str, world: str,
 
     def act() -> int:
         run = there.run
-        found = None if arguments.no_shrink else shrink(script, same_promise(run, promise), runs_max=300)
+        found = None if arguments.no_shrink else shrink(script, same_invariant(run, invariant), runs_max=300)
         last = run(script if found is None else found.script, trace=True)
         path = None
         if arguments.keep is not None:
@@ -291,11 +291,11 @@ def show_smaller(arguments: Arguments, script: Script, promise: str, world: str,
 
 @attrs.frozen
 class FailureKind:
-    """The failures of a campaign that break one promise, or that are errors of the harness: their number, and the one
+    """The failures of a campaign that violate one invariant, or that are errors of the harness: their number, and the one
     with the lowest seed."""
 
     outcome: str
-    promise: str | None
+    invariant: str | None
     runs: int
     seed: int
     voters: int
@@ -307,11 +307,11 @@ def failures_by_kind(table: Path) -> list[FailureKind]:
     """Read the rows of a campaign. The kind of the lowest seed is first."""
     import pyarrow.parquet as pq
 
-    columns = ["seed", "voters", "outcome", "promise", "what", "script"]
+    columns = ["seed", "voters", "outcome", "invariant", "what", "script"]
     rows = [row for path in table.glob("*.parquet") for row in pq.read_table(path, columns=columns).to_pylist()]
     failed = [row for row in rows if row["outcome"] in ("violated", "error")]
     failed.sort(key=lambda row: int(row["seed"]))
-    kinds = grouped(failed, lambda row: (row["outcome"], row["promise"]))
+    kinds = grouped(failed, lambda row: (row["outcome"], row["invariant"]))
     return [FailureKind(**row, runs=runs) for row, runs in kinds]
 
 
@@ -359,13 +359,13 @@ def run_stored(arguments: Arguments, plan: Plan) -> int:
             f"zab-harness analyze {made.layout.root}"
         )
         for kind in kinds:
-            broken = kind.outcome.upper() if kind.promise is None else f"VIOLATED {kind.promise}:"
+            broken = kind.outcome.upper() if kind.invariant is None else f"VIOLATED {kind.invariant}:"
             print(f"{broken} {kind.what} ({counted(kind.runs, 'run')})")
             print(f"  {plan.replay_line(kind.seed, kind.voters)}")
     for kind in kinds:
-        if kind.promise is not None:
+        if kind.invariant is not None:
             drawn = arguments.diagram or made.layout.root / "first-failure.html"
-            return show_smaller(arguments, loads(kind.script), kind.promise, plan.world, drawn)
+            return show_smaller(arguments, loads(kind.script), kind.invariant, plan.world, drawn)
     return VIOLATED if done.violated or done.undecided or done.errors else HELD
 
 

@@ -75,4 +75,4 @@ def mutants(arguments: Arguments) -> int:
 
 def _line(verdict: Verdict) -> str:
     spent = f"{verdict.mutant:<32} {verdict.runs:>6} runs {verdict.core_seconds:>7.2f} s  "
-    return spent + (f"noticed: {verdict.promise}" if verdict.killed else f"NOT NOTICED {verdict.what}")
+    return spent + (f"noticed: {verdict.invariant}" if verdict.killed else f"NOT NOTICED {verdict.what}")

@@ -27,7 +27,7 @@ from harness.outcome import Outcome
 from harness.run.regressions import Regression, code_version, store
 from harness.run.replay_line import replay_line
 from harness.scripts import describe, dumps
-from harness.shrink import Shrunk, same_promise
+from harness.shrink import Shrunk, same_invariant
 from harness.shrink import shrink as smallest
 from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted
@@ -62,13 +62,13 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
         check_recorded(there)
     script = there.playable(script).script
     outcome = there.run(script)
-    if outcome.promise is None:
+    if outcome.invariant is None:
         print(verdict(outcome))
         return HELD if outcome.held else VIOLATED
     with Progress(arguments.runs, "scripts tried") as progress:
         found = smallest(
             outcome.script,
-            same_promise(there.run, outcome.promise, progress.step),
+            same_invariant(there.run, outcome.invariant, progress.step),
             runs_max=arguments.runs,
             seconds_max=inf if arguments.seconds is None else arguments.seconds,
         )
@@ -97,7 +97,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
         print()
     print(verdict(last))
     if last.held:
-        print(f"this world does not repeat itself: before, {outcome.promise} was broken: {outcome.what}")
+        print(f"this world does not repeat itself: before, {outcome.invariant} was broken: {outcome.what}")
     print(in_words(script, found))
     print(line)
     return VIOLATED
@@ -124,8 +124,8 @@ def in_words(script: Script, found: Shrunk) -> str:
 
 
 def keep_script(folder: Path, outcome: Outcome, world: str, mutant: str | None) -> Path:
-    assert outcome.promise is not None
+    assert outcome.invariant is not None
     today = dt.date.today().isoformat()
     return store(
-        folder, Regression(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what)
+        folder, Regression(outcome.invariant, outcome.script, mutant, world, today, code_version(), outcome.what)
     )

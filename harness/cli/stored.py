@@ -136,7 +136,7 @@ def summary(made: Analysis) -> str:
             f"{row['runs_per_core_minute']:,.0f} a core-minute"
         )
     for row in made.tables["verdicts"]:
-        lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['promise'] or ''}".rstrip())
+        lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['invariant'] or ''}".rstrip())
     for row in made.tables["given_up"]:
         lines.append(f"UNDECIDED {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
     twice = made.tables["again"]
@@ -149,7 +149,7 @@ def summary(made: Analysis) -> str:
         lines.append(f"put aside: {row['count']:,} of {row['source']}: {row['reason']}")
     for row in made.tables["clusters"]:
         lines.append(
-            f"VIOLATED {row['promise']} in {row['failures']:,} {noun(row['failures'], 'run')}; "
+            f"VIOLATED {row['invariant']} in {row['failures']:,} {noun(row['failures'], 'run')}; "
             f"needed for it: {row['slice']}"
         )
         lines.append(f"  {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")

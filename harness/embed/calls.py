@@ -51,8 +51,8 @@ class Call:
 class Objection(Violation):
     """A violation that is about certain calls."""
 
-    def __init__(self, promise: str, what: str, *calls: Call) -> None:
-        super().__init__(promise, what)
+    def __init__(self, invariant: str, what: str, *calls: Call) -> None:
+        super().__init__(invariant, what)
         self.calls = calls
 
 

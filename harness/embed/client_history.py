@@ -123,7 +123,7 @@ def _lines(found: Sequence[Happening], violation: Violation, committed: Sequence
     if after:
         yield f"    ... {counted(after, 'later event')} left out"
     yield ""
-    yield f"Checker: {violation.promise}"
+    yield f"Checker: {violation.invariant}"
     objected = {call.number for call in violation.calls} if isinstance(violation, Objection) else set()
     yield from _order(committed, objected)
     yield f"  after {end / 1_000:.1f} ms: {violation.what}"

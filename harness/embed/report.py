@@ -17,9 +17,9 @@ SCRIPT_LINES_MAX: Final = 40
 
 @frozen
 class Failure:
-    """The runs that broke one promise, and the smallest script that breaks it."""
+    """The runs that violated one invariant, and the smallest script that breaks it."""
 
-    promise: str
+    invariant: str
     what: str
     script: Script | None
     """None if no fault is needed."""
@@ -55,7 +55,7 @@ class Report:
     """The acknowledged requests of all runs."""
     seconds: float
     failures: tuple[Failure, ...] = ()
-    """One for each broken promise, in the order of their first runs."""
+    """One for each violated invariant, in the order of their first runs."""
     notes: tuple[str, ...] = ()
     undecided: tuple[Undecided, ...] = ()
 
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def held(self) -> bool:
-        """True if every run ended and kept every promise."""
+        """True if every run ended and satisfied every invariant."""
         return not self.failures and not self.undecided
 
     def check(self) -> Report:
@@ -98,7 +98,7 @@ class Report:
         for place, failure in enumerate(self.failures):
             if place:
                 yield ""
-            yield f"{self.machine} VIOLATED: {failure.promise}"
+            yield f"{self.machine} VIOLATED: {failure.invariant}"
             yield f"  {failure.what}"
             yield f"({numbers if failure.runs == 1 else f'{failure.runs} of {numbers}'})"
             yield from _how_to_see(failure)

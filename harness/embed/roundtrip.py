@@ -53,13 +53,13 @@ class Alone(Violation):
     """A violation that needs no ensemble, with the fewest steps that show it."""
 
     def __init__(self, violation: Violation, steps: Sequence[str]) -> None:
-        super().__init__(violation.promise, violation.what)
+        super().__init__(violation.invariant, violation.what)
         self.explanation = "\n".join(
             [
                 "History: one process, no faults. Two machines apply the same, a third one is restored from snapshots.",
                 *(f"    {step}" for step in steps[-STEPS_SHOWN:]),
                 "",
-                f"Checker: {violation.promise}",
+                f"Checker: {violation.invariant}",
                 f"  {violation.what}",
             ]
         )
@@ -88,7 +88,7 @@ def check(make: Make, draw: Draw, state: State, seed: str) -> Life:
 
 
 def _smallest(make: Make, state: State, steps: Sequence[Step], violation: Violation, machines: _Machines) -> Alone:
-    """Take steps out while the same promise is violated. A machine that depends on chance may not repeat it."""
+    """Take steps out while the same invariant is violated. A machine that depends on chance may not repeat it."""
     until = time.monotonic() + SHRINK_SECONDS_MAX
     last = Alone(violation, machines.told)
 
@@ -103,7 +103,7 @@ def _smallest(make: Make, state: State, steps: Sequence[Step], violation: Violat
                     again.snapshot(step.snapshot)
             again.end()
         except Violation as found:
-            if found.promise == violation.promise:
+            if found.invariant == violation.invariant:
                 last = Alone(found, again.told)
                 return True
         return False
@@ -163,10 +163,10 @@ class _Machines:
         _compare(self._state, self.original, self._twin, "two machines that were told the same differ")
 
 
-def _compare(state: State, one: Machine, other: Machine, what: str, promise: str = SAME_STATE) -> None:
+def _compare(state: State, one: Machine, other: Machine, what: str, invariant: str = SAME_STATE) -> None:
     mine, theirs = state(one), state(other)
     if not same(mine, theirs):
-        raise difference(what, mine, theirs, promise)
+        raise difference(what, mine, theirs, invariant)
 
 
 def _apply(machine: Machine, zxid: Zxid, txn: bytes) -> object:

@@ -32,7 +32,7 @@ from harness.run.runner import spread
 from harness.run.tally import grouped
 from harness.script.names import is_users
 from harness.scripts import dumps
-from harness.shrink import same_promise, shrink
+from harness.shrink import same_invariant, shrink
 
 
 @frozen
@@ -43,7 +43,7 @@ class _Ran:
     script: Script
     acknowledged: int
     undecided: bool
-    promise: str | None
+    invariant: str | None
     what: str
     explanation: str
 
@@ -109,7 +109,7 @@ def campaign(
     diagram     a file, as HTML: the picture of the smallest run of the first failure; of others beside it
     shrink_runs, shrink_seconds  the most that is spent to make a failure small
     jobs        the number of processes; the report is the same for any number
-    stop_after  end after this number of failing runs; 0: after all runs. Failures are grouped by the broken promise
+    stop_after  end after this number of failing runs; 0: after all runs. Failures are grouped by the violated invariant
 
     A wrong argument is a `TypeError` or a `ValueError` that names it, before anything runs. Ctrl-C prints the report of
     the runs so far; while a failure is made small, it ends that search with the smallest script so far.
@@ -141,7 +141,7 @@ def campaign(
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
         explanation = violation.explanation if isinstance(violation, roundtrip.Alone) else ""
-        alone = Failure(violation.promise, violation.what, None, None, explanation=explanation)
+        alone = Failure(violation.invariant, violation.what, None, None, explanation=explanation)
         return Report(name, 0, 0, time.monotonic() - began, (alone,), tuple(notes))
     ran: list[_Ran] = []
     failed = 0
@@ -150,7 +150,7 @@ def campaign(
             for done in results:
                 ran.append(done)
                 _progress(began, f"{len(ran)} of {len(scripts)} runs")
-                failed += done.promise is not None
+                failed += done.invariant is not None
                 if stop_after and failed >= stop_after:
                     break
     except KeyboardInterrupt:
@@ -178,7 +178,7 @@ def replay(
 ) -> Report:
     """Run one script again, and report on it. The arguments are those of `campaign`.
 
-    The script is not made smaller. `diagram` is drawn also if every promise holds.
+    The script is not made smaller. `diagram` is drawn also if every invariant holds.
     """
     if os.environ.get(CHILD):
         raise Called
@@ -235,11 +235,11 @@ def _report(name: str, ran: Sequence[_Ran], failures: Sequence[Failure], notes: 
 
 
 def _failures(ran: Sequence[_Ran]) -> list[Failure]:
-    """Return a failure for each broken promise, with the script of its first run."""
-    failed = [each for each in ran if each.promise is not None]
+    """Return a failure for each violated invariant, with the script of its first run."""
+    failed = [each for each in ran if each.invariant is not None]
     return [
-        Failure(one.promise or "", one.what, one.script, one.number, runs, explanation=one.explanation)
-        for one, runs in grouped(failed, lambda each: each.promise)
+        Failure(one.invariant or "", one.what, one.script, one.number, runs, explanation=one.explanation)
+        for one, runs in grouped(failed, lambda each: each.invariant)
     ]
 
 
@@ -254,7 +254,7 @@ def _ran(system: SystemUnderTest, numbered: Numbered) -> _Ran:
 
 
 def _as_ran(number: int, outcome: Outcome) -> _Ran:
-    names = ("acknowledged", "undecided", "promise", "what", "explanation")
+    names = ("acknowledged", "undecided", "invariant", "what", "explanation")
     return _Ran(number, outcome.script, *(getattr(outcome, name) for name in names))
 
 
@@ -275,12 +275,12 @@ def _made_small(failure: Failure, system: SystemUnderTest, runs_max: int, second
         tried += 1
         _progress(began, f"making the failure small, {tried} tries")
         outcome = run(script, system=system)
-        if outcome.promise == failure.promise:
+        if outcome.invariant == failure.invariant:
             last[script] = outcome
         return outcome
 
     assert failure.script is not None
-    found = shrink(failure.script, same_promise(play, failure.promise), runs_max=runs_max, seconds_max=seconds_max)
+    found = shrink(failure.script, same_invariant(play, failure.invariant), runs_max=runs_max, seconds_max=seconds_max)
     outcome = last.get(found.script)
     if outcome is None:
         return evolve(failure, shrunk=True)
@@ -300,7 +300,7 @@ def _stored(failure: Failure, given: _Given, name: str, keep: str | Path | None,
 def _draw(path: Path, outcome: Outcome, name: str, line: str) -> None:
     assert outcome.trace is not None
     lines = story(outcome, read(outcome.trace, outcome.script.servers))
-    title = f"{name} holds" if outcome.held else f"{name}: {outcome.promise or 'not decided'}"
+    title = f"{name} holds" if outcome.held else f"{name}: {outcome.invariant or 'not decided'}"
     path.write_text(page(outcome, line, title=title, story=tuple(each.strip() for each in lines)))
 
 

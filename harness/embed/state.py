@@ -46,8 +46,8 @@ def check_state(state: object) -> State:
     return copied
 
 
-def difference(what: str, one: object, other: object, promise: str = SAME_STATE) -> Violation:
-    return Violation(promise, f"{what}: {_shown(one)} and {_shown(other)}. If these are the same state, give state=")
+def difference(what: str, one: object, other: object, invariant: str = SAME_STATE) -> Violation:
+    return Violation(invariant, f"{what}: {_shown(one)} and {_shown(other)}. If these are the same state, give state=")
 
 
 def _shown(state: object) -> str:

@@ -200,9 +200,9 @@ class EmbedWorld(World):
             except Violation as violation:
                 self.violation = violation
         outcome = super().outcome()
-        if outcome.promise is None:
+        if outcome.invariant is None:
             return outcome
-        broken = self.violation or Violation(outcome.promise, outcome.what)
+        broken = self.violation or Violation(outcome.invariant, outcome.what)
         return evolve(outcome, script=self._requests.listed(), explanation=self._explanation(broken))
 
     def _explanation(self, violation: Violation) -> str:

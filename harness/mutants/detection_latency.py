@@ -23,7 +23,7 @@ class DetectionLatency:
     runs: int
     refinement: int | None = None
     invariants: int | None = None
-    promise: str | None = None
+    invariant: str | None = None
     """The invariant of the other checkers that was violated."""
     what: str = ""
     """The violation of the specification."""
@@ -34,7 +34,7 @@ class DetectionLatency:
         sooner = self.refinement is not None and (self.invariants is None or self.refinement < self.invariants)
         word = "earlier" if sooner else "as early" if self.refinement == self.invariants else "later or not"
         one, other = ("-" if events is None else events for events in (self.refinement, self.invariants))
-        return f"{self.mutant:<34} {one:>8} {other:>8}  {word:<12}  {self.promise or 'held'}"
+        return f"{self.mutant:<34} {one:>8} {other:>8}  {word:<12}  {self.invariant or 'held'}"
 
 
 def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> DetectionLatency:
@@ -52,13 +52,13 @@ def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> Detec
                 one = run(script, checkers=[Refinement])
             with watchdog():
                 other = run(script, checkers=INVARIANTS)
-            noticed = one.promise == Refinement.promise
+            noticed = one.invariant == Refinement.invariant
             return DetectionLatency(
                 mutant.name,
                 runs,
                 one.events if noticed else None,
                 None if other.held else other.events,
-                other.promise,
+                other.invariant,
                 one.what if noticed else "",
             )
     return DetectionLatency(mutant.name, runs)

@@ -21,7 +21,7 @@ from harness.run.plan import Plan
 from harness.run.runner import timed
 from harness.run.tally import tally
 from harness.scripts import describe, to_json
-from harness.shrink import same_promise, shrink
+from harness.shrink import same_invariant, shrink
 from harness.watchdog import SECONDS, watchdog
 from harness.worlds import world
 from harness.worlds.cores.world import run
@@ -33,10 +33,10 @@ DRIVERS_S: Final = 60.0
 
 @frozen
 class Verdict:
-    """The result of a hunt. `promise` names the checker that noticed the bug; None if none did within the budget."""
+    """The result of a hunt. `invariant` names the checker that noticed the bug; None if none did within the budget."""
 
     mutant: str
-    promise: str | None
+    invariant: str | None
     what: str
     runs: int
     core_seconds: float
@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def killed(self) -> bool:
-        return self.promise is not None
+        return self.invariant is not None
 
     def as_json(self) -> dict[str, object]:
         mutant = BY_NAME[self.mutant]
@@ -56,7 +56,7 @@ class Verdict:
             "bug": mutant.bug,
             "world": mutant.world,
             "machine": mutant.machine,
-            "promise": self.promise,
+            "invariant": self.invariant,
             "what": self.what,
             "runs": self.runs,
             "core_seconds": self.core_seconds,
@@ -85,34 +85,34 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
             try:
                 outcome, took = timed(run, script, seconds=limit)
             except Exception as error:  # a bug may also break the simulator
-                return Verdict(mutant.name, NoCrash.promise, repr(error), runs, time.process_time() - began, script)
-            if outcome.promise is not None:
+                return Verdict(mutant.name, NoCrash.invariant, repr(error), runs, time.process_time() - began, script)
+            if outcome.invariant is not None:
                 spent = time.process_time() - began
-                return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)
+                return Verdict(mutant.name, outcome.invariant, outcome.what, runs, spent, script)
             mix.add(choice, tally(choice.plan, choice.number, outcome, took))
         return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
 
 
 def examined(verdict: Verdict, *, shrink_runs: int) -> Verdict:
     """Add the other checkers that notice the bug, and a shrunk script; 0: do not shrink."""
-    script, promise = verdict.script, verdict.promise
-    if script is None or promise is None:
+    script, invariant = verdict.script, verdict.invariant
+    if script is None or invariant is None:
         return verdict
     mutant = BY_NAME[verdict.mutant]
     with planted(mutant.edits):
-        others = _others(script, promise) if mutant.world == "cores" else []
-        fails = same_promise(world(mutant.world).run, promise)
+        others = _others(script, invariant) if mutant.world == "cores" else []
+        fails = same_invariant(world(mutant.world).run, invariant)
         shrunk = shrink(script, fails, runs_max=shrink_runs).script if shrink_runs else None
     return evolve(verdict, others=tuple(others), shrunk=shrunk)
 
 
-def _others(script: Script, promise: str) -> list[str]:
+def _others(script: Script, invariant: str) -> list[str]:
     """Leave out one checker after the other. The checkers of the store's history come last."""
-    found = [promise]
+    found = [invariant]
     left = list(ALL)
     outcome = None
     while len(found) <= OTHERS_MAX:
-        fewer = [checker for checker in left if checker.promise != found[-1]]
+        fewer = [checker for checker in left if checker.invariant != found[-1]]
         if len(fewer) == len(left):
             break
         left = fewer
@@ -121,15 +121,15 @@ def _others(script: Script, promise: str) -> list[str]:
                 outcome = run(script, checkers=left)
         except Exception:  # the simulator fails at what the bug has made, if no checker stops the run before
             return found[1:]
-        if outcome.promise is None or outcome.promise in found:
+        if outcome.invariant is None or outcome.invariant in found:
             break
-        found.append(outcome.promise)
+        found.append(outcome.invariant)
     else:
         return found[1:]
     if script.machine == "store":
         history = (outcome or run(script)).history
         broken = judge(history).store.broken if history is not None else ()
-        found += dict.fromkeys(each.promise for each in broken if each.promise not in found)
+        found += dict.fromkeys(each.invariant for each in broken if each.invariant not in found)
     return found[1 : OTHERS_MAX + 1]
 
 
@@ -156,7 +156,7 @@ def table(results: Sequence[Verdict]) -> str:
         mutant = BY_NAME[each.mutant]
         lines.append(
             f"| `{each.mutant}` | {mutant.bug} | {mutant.world}, {mutant.machine} | "
-            f"{each.promise or '**not noticed**'} | {'; '.join(each.others)} | {each.runs} | {each.core_seconds:.1f} |"
+            f"{each.invariant or '**not noticed**'} | {'; '.join(each.others)} | {each.runs} | {each.core_seconds:.1f} |"
         )
     lines += ["", "| Not to be planted | Why |", "|---|---|"]
     lines += [f"| `{name}` | {why} |" for name, why in IMPOSSIBLE.items()]

@@ -34,7 +34,7 @@ _COUNTED: Final = {name: name for name in ("sync diff", "sync trunc", "sync snap
 class Probes(Checker):
     """It never fails."""
 
-    promise = "coverage probes"
+    invariant = "coverage probes"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

@@ -26,7 +26,7 @@ def story(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
             f" the {outcome.acknowledged} writes that were acknowledged is among them"
         )
     else:
-        which = "not decided" if outcome.undecided else f"broken: {outcome.promise}"
+        which = "not decided" if outcome.undecided else f"broken: {outcome.invariant}"
         lines.append(f"{outcome.at_ms:>6} ms  {which}: {outcome.what}")
     return tuple(lines)
 

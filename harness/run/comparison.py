@@ -25,18 +25,18 @@ class Comparison:
 
     @property
     def agree(self) -> bool:
-        return len({outcome.promise for _, outcome in self.outcomes}) == 1
+        return len({outcome.invariant for _, outcome in self.outcomes}) == 1
 
     def differences(self) -> Iterator[str]:
         """Describe each world that differs from the first one."""
         (name, first), *others = self.outcomes
         for other, outcome in others:
-            if outcome.promise != first.promise:
+            if outcome.invariant != first.invariant:
                 yield f"{name}: {_verdict(first)}; {other}: {_verdict(outcome)}"
 
 
 def _verdict(outcome: Outcome) -> str:
-    return "held" if outcome.held else f"{outcome.promise or 'undecided'}: {outcome.what}"
+    return "held" if outcome.held else f"{outcome.invariant or 'undecided'}: {outcome.what}"
 
 
 def compare(

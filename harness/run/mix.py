@@ -142,7 +142,7 @@ class Mix:
         machine = kind.plan.machine
         probes = self._new((machine, name) for name in result.counts if name.startswith(PREFIX))
         pairs = self._new((machine, *pair) for pair in sorted(result.overlaps))
-        failures = self._new((machine, "failure", each.promise) for each in result.failures)
+        failures = self._new((machine, "failure", each.invariant) for each in result.failures)
         kind.probes += probes
         kind.pairs += pairs
         repeated = len(result.failures) - failures

@@ -34,7 +34,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 class Regression:
     """A failing script: the invariant that it violated, the mutant that was planted then, the day, and the code."""
 
-    promise: str
+    invariant: str
     script: Script
     mutant: str | None = None
     world: str = WORLDS[0]
@@ -44,7 +44,7 @@ class Regression:
 
     @property
     def name(self) -> str:
-        slug = re.sub(r"[^a-z0-9]+", "-", self.promise.lower()).strip("-")
+        slug = re.sub(r"[^a-z0-9]+", "-", self.invariant.lower()).strip("-")
         mark = blake2b(terse(self.script).encode(), digest_size=3).hexdigest()
         return ".".join(part for part in (slug, self.mutant, mark, "json") if part)
 
@@ -63,7 +63,7 @@ def loads(text: str) -> Regression:
     except json.JSONDecodeError as error:
         raise ScriptError(f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
     if not _is_regression(data):
-        raise ScriptError('kept: expected an object with a "script" and the "promise" that it broke')
+        raise ScriptError('kept: expected an object with a "script" and the "invariant" that it violated')
     names = [attribute.name for attribute in attrs.fields(Regression)]
     unknown = sorted(set(data) - set(names))
     if unknown:
@@ -77,7 +77,7 @@ def loads(text: str) -> Regression:
 
 
 def _is_regression(data: object) -> bool:
-    return isinstance(data, dict) and "script" in data and "promise" in data
+    return isinstance(data, dict) and "script" in data and "invariant" in data
 
 
 def script_in(text: str) -> Script:
@@ -103,15 +103,15 @@ def objection(path: Path) -> str | None:
     outcome = _run(stored, None)
     if not outcome.held:
         line = replay_line(stored.script, world=stored.world, file=path)
-        return f"{path.name} fails again: {outcome.promise}: {outcome.what}\n  {line}"
+        return f"{path.name} fails again: {outcome.invariant}: {outcome.what}\n  {line}"
     if stored.mutant is None:
         return None
     outcome = _run(stored, stored.mutant)
-    if outcome.promise == stored.promise:
+    if outcome.invariant == stored.invariant:
         return None
     line = replay_line(stored.script, world=stored.world, mutant=stored.mutant, file=path)
-    instead = "nothing is noticed" if outcome.held else f"{outcome.promise} is"
-    return f"{path.name}: with {stored.mutant} put back, {stored.promise!r} was broken; now {instead}\n  {line}"
+    instead = "nothing is noticed" if outcome.held else f"{outcome.invariant} is"
+    return f"{path.name}: with {stored.mutant} put back, {stored.invariant!r} was broken; now {instead}\n  {line}"
 
 
 def _run(stored: Regression, mutant: str | None) -> Outcome:

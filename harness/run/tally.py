@@ -20,7 +20,7 @@ class Failure:
 
     number: int
     script: Script
-    promise: str
+    invariant: str
     what: str
     at_ms: int
     replay: str
@@ -72,8 +72,8 @@ def tally(plan: Plan, number: int, outcome: Outcome, core_seconds: float) -> Tal
     script = outcome.script
     replay = plan.replay_line(script.seed, script.voters)
     failures: tuple[Failure, ...] = ()
-    if outcome.promise is not None:
-        failures = (Failure(number, script, outcome.promise, outcome.what, outcome.at_ms, replay),)
+    if outcome.invariant is not None:
+        failures = (Failure(number, script, outcome.invariant, outcome.what, outcome.at_ms, replay),)
     undecided: tuple[Undecided, ...] = ()
     if outcome.undecided:
         undecided = (Undecided(number, script.seed, script.voters, outcome.what, replay),)

@@ -13,7 +13,7 @@ No step relies on another: the last one tests the very script that is returned.
 """
 
 from harness.shrink.proof import Proof, ddmin
-from harness.shrink.shrink import Shrunk, same_promise, shrink
+from harness.shrink.shrink import Shrunk, same_invariant, shrink
 from harness.shrink.trials import Broke, Moment
 
-__all__ = ["Broke", "Moment", "Proof", "Shrunk", "ddmin", "same_promise", "shrink"]
+__all__ = ["Broke", "Moment", "Proof", "Shrunk", "ddmin", "same_invariant", "shrink"]

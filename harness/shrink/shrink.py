@@ -29,21 +29,21 @@ class Shrunk:
         return sum(self.runs_by_step.values())
 
 
-def same_promise(
-    run: Callable[[Script], Outcome], promise: str | None, seen: Callable[[], None] = lambda: None
+def same_invariant(
+    run: Callable[[Script], Outcome], invariant: str | None, seen: Callable[[], None] = lambda: None
 ) -> Broke:
-    """Return a test for the same failure: the same promise is broken, whatever the message."""
+    """Return a test for the same failure: the same invariant is violated, whatever the message."""
 
     def broke(script: Script) -> Moment | None:
         seen()
         outcome = run(script)
-        return Moment(outcome.at_ms) if outcome.promise == promise else None
+        return Moment(outcome.at_ms) if outcome.invariant == invariant else None
 
     return broke
 
 
 def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX, seconds_max: float = inf) -> Shrunk:
-    """Return the smallest script found that breaks the promise, as the given one does.
+    """Return the smallest script found that violates the invariant, as the given one does.
 
     The search ends after so many runs or seconds, or at Ctrl-C.
     """
@@ -72,7 +72,7 @@ def _delta(script: Script, trials: Trials) -> Script:
 
 
 def _ended(script: Script, trials: Trials) -> Script:
-    """Cut the script at the moment at which it broke the promise, if it still breaks it."""
+    """Cut the script at the moment at which it violated the invariant, if the shorter script still violates it."""
     at_ms = trials.broke(script)
     if at_ms is None or at_ms + 1 >= script.length_ms:
         return script
@@ -81,7 +81,7 @@ def _ended(script: Script, trials: Trials) -> Script:
 
 
 def _cut(script: Script, trials: Trials) -> Script:
-    """Cut the end of the script. A promise that breaks only after the healing does not show when: search by halves."""
+    """Cut the end of the script. An invariant that is violated only after the healing does not show when: search by halves."""
     trials.step = "cut"
     shorter = _ended(script, trials)
     if shorter != script:

@@ -16,7 +16,7 @@ Item: TypeAlias = Fault | Op
 Moment = NewType("Moment", int)
 """A time in ms, of its own type, because a bool says that it broke and not when."""
 Broke: TypeAlias = Callable[[Script], Moment | None]
-"""Runs a script, and returns when it broke the promise in question, or None if it did not."""
+"""Runs a script, and returns when it violated the invariant in question, or None if it did not."""
 
 
 def items_of(script: Script) -> list[Item]:
@@ -57,7 +57,7 @@ class Trials:
         return self.interrupted or spent >= self._runs_max or time.monotonic() >= self._until
 
     def broke(self, script: Script) -> Moment | None:
-        """Return when it broke the promise; None also for a script that may not be tried any more."""
+        """Return when it violated the invariant; None also for a script that may not be tried any more."""
         key = repr(script)
         if key not in self._known:
             if self.over:

@@ -77,7 +77,7 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     seen = recheck.recheck(loaded.histories, "index", as_clients_saw_it, tasks=tasks)
     verdicts = acts.unionByName(seen).cache()
     tables["verdicts"] = _rows(
-        verdicts.groupBy("verdict", "promise").agg(
+        verdicts.groupBy("verdict", "invariant").agg(
             F.count("*").alias("histories"), F.sum("steps").alias("steps"), F.sum("core_seconds").alias("core_seconds")
         )
     )

@@ -85,10 +85,10 @@ def compare(before: Analysis, after: Analysis) -> Difference:
 
 
 def _same(one: Row, other: Row) -> bool:
-    """Two clusters of one promise that need the same, or that say the same: what is needed for a failure is found with
+    """Two clusters of one invariant that need the same, or that say the same: what is needed for a failure is found with
     one of its seeds, and another seed may need something else for the same bug.
     """
-    return bool(one["promise"] == other["promise"] and (one["slice"] == other["slice"] or _says(one) & _says(other)))
+    return bool(one["invariant"] == other["invariant"] and (one["slice"] == other["slice"] or _says(one) & _says(other)))
 
 
 def _says(row: Row) -> set[str]:
@@ -146,7 +146,7 @@ def text(made: Difference) -> str:
             was = 0 if title == "NEW" else row.get("failures_before", row["failures"])
             now = 0 if title == "gone" else row["failures"]
             many = f"in {was} -> {counted(now, 'run')}"
-            lines.append(f"{title}: {row['promise']} ({many}, e.g. seed {row['seed']}; needs {row['slice']})")
+            lines.append(f"{title}: {row['invariant']} ({many}, e.g. seed {row['seed']}; needs {row['slice']})")
     if any(made.undecided):
         lines.append("UNDECIDED: {} -> {}".format(*made.undecided))
     for which, names in (("second", made.situations_new), ("first", made.situations_gone)):

@@ -33,7 +33,7 @@ _ABOUT: Final = {
 """The sections that are folded, each with what it shows."""
 LIKELIER: Final = (
     "Which fault makes which failure likelier. Lines are 95 % intervals of each pair by itself. Red is what is chance "
-    "with less than 5 %, by Holm's correction for all pairs of a fault and a promise: even one red line that is chance "
+    "with less than 5 %, by Holm's correction for all pairs of a fault and an invariant: even one red line that is chance "
     "is in fewer than one report of twenty"
 )
 
@@ -175,7 +175,7 @@ def _failures(made: Analysis, folder: Path) -> str:
         links = " ".join(_seed(seed, folder) for seed in row["seeds"])
         rerun = made.plan.replay_line(row["seed"], row["voters"])
         lines.append(
-            f'<tr><td class="n">{row["failures"]:,}</td><td><strong>{escape(row["promise"])}</strong><br>'
+            f'<tr><td class="n">{row["failures"]:,}</td><td><strong>{escape(row["invariant"])}</strong><br>'
             f"{escape(row['what'][:400])}<br><code>{escape(rerun)}</code></td>"
             f"<td>{escape(row['slice'])}</td><td>{links}</td></tr>"
         )
@@ -310,7 +310,7 @@ def _work(made: Analysis) -> str:
         ),
         table(
             made.tables["verdicts"],
-            {"verdict": "verdict", "promise": "promise", "histories": "histories", "core_seconds": "core seconds"},
+            {"verdict": "verdict", "invariant": "invariant", "histories": "histories", "core_seconds": "core seconds"},
             "Stored histories, judged again",
         ),
     )

@@ -169,7 +169,7 @@ def odds(rows: Rows, most: int = 24) -> str:
             axes.plot([row["odds_ratio"]], [y], "o", color=colour, markersize=5)
         axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
-        axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['promise']} ({_of(row)})" for row in rows])
+        axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['invariant']} ({_of(row)})" for row in rows])
         words = f"red: hardly chance, among {pairs} {noun(pairs, 'pair')} (Holm)"
         axes.set_xlabel(f"odds of this failure with the fault, over those without it; {words}", loc="right")
     return made.svg

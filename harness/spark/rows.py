@@ -25,7 +25,7 @@ Row = dict[str, Any]
 MEASURED: Final = ("result_hash", "core_seconds", "trace_hash", "stored", "script")
 """The columns in which equal runs may differ."""
 _SAME: Final = (
-    "promise", "what", "at_ms", "strikes", "outages", "recoveries", "recovered_ms", "events", "simulated_ms",
+    "invariant", "what", "at_ms", "strikes", "outages", "recoveries", "recovered_ms", "events", "simulated_ms",
     "committed", "acknowledged", "elections", "messages",
 )  # fmt: skip
 """The columns that are attributes of the outcome."""

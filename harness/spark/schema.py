@@ -39,7 +39,7 @@ class RunRow:
     voters: Small
     observers: Small
     outcome: str
-    promise: str | None = None
+    invariant: str | None = None
     """The invariant that was violated."""
     what: str = ""
     """The violation, the error, or the cost of an undecided run."""

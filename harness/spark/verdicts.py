@@ -23,7 +23,7 @@ Budget = int
 class Said:
     verdict: str
     """held, violated or undecided"""
-    promise: str | None
+    invariant: str | None
     what: str
     steps: int
 
@@ -90,7 +90,7 @@ def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Said:
             steps += searched
         case None:
             pass
-    return Said("held" if verdict.held else "violated", verdict.promise, verdict.what, steps)
+    return Said("held" if verdict.held else "violated", verdict.invariant, verdict.what, steps)
 
 
 def _broken(row: Row, what: str, steps: int) -> Said:

@@ -55,7 +55,7 @@ class Budget:
     def look(self, events: int, now: int) -> None:
         if events >= LOOK_EVERY and now - self._looked_at < STUCK_US:
             took_ms = (now - self._looked_at) / 1_000
-            raise Violation(NoCrash.promise, f"{LOOK_EVERY} events within {took_ms:g} ms, and no end")
+            raise Violation(NoCrash.invariant, f"{LOOK_EVERY} events within {took_ms:g} ms, and no end")
         if events >= self._most:
             raise TooLong(f"{events} events in {now // 1_000} ms of virtual time are as many as a run may have")
         self._looked_at = now
@@ -142,7 +142,7 @@ def unexpected(error: BaseException) -> Violation:
     """Return the violation of a run that an exception ended, of the product or of the harness."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error if isinstance(error, Violation) else Violation(NoCrash.promise, described(error))
+    return error if isinstance(error, Violation) else Violation(NoCrash.invariant, described(error))
 
 
 def founders_of(script: Script) -> Ensemble:
@@ -247,7 +247,7 @@ class Common(ABC, Generic[S]):
         counts = self.counts | came_to(self._probes, self.counts, history)
         return Outcome(
             script=self.script,
-            promise=None if broken is None else broken.promise,
+            invariant=None if broken is None else broken.invariant,
             what=self.undecided if broken is None else broken.what,
             undecided=broken is None and bool(self.undecided),
             at_ms=self.now_ms,

@@ -138,7 +138,7 @@ def waited(tell: Story, script: Script, ensemble: Ensemble) -> object:
     """All that comes of it: who was asked for what, when it was looked again, and how it ended."""
     world = World(script, ensemble)
     liveness = Liveness(cast(Any, world))
-    said: list[object] = [liveness.bound_ms, liveness.began, liveness.took_ms, liveness.done, liveness.promise]
+    said: list[object] = [liveness.bound_ms, liveness.began, liveness.took_ms, liveness.done, liveness.invariant]
     tell(world)
     try:
         liveness.begin()
@@ -148,7 +148,7 @@ def waited(tell: Story, script: Script, ensemble: Ensemble) -> object:
             world.now, _, act = heappop(world.heap)
             act(None, None)
     except Violation as violation:
-        said.append((violation.promise, violation.what))
+        said.append((violation.invariant, violation.what))
     said += [world.now, world.pushed, world.over, liveness.began, liveness.took_ms, liveness.done]
     return said, world.told
 

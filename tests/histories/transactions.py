@@ -40,7 +40,7 @@ class Told:
         return journal
 
     def said(self) -> object:
-        return [(each.promise, each.what) for each in judge(self.journal)]
+        return [(each.invariant, each.what) for each in judge(self.journal)]
 
 
 STORIES: Final[dict[str, Told]] = {}

@@ -142,8 +142,8 @@ def test_of_a_broken_promise_the_causes_are_shown_and_the_rest_on_demand(tmp_pat
         document.body.dataset.seen = led + " " + inView();
         """,
     )
-    assert outcome.promise is not None
-    assert f"Broken: {outcome.promise}" in document
+    assert outcome.invariant is not None
+    assert f"Broken: {outcome.invariant}" in document
     assert "the promise is broken here" in document
     found = re.search(r'data-seen="(\d+) (\d+)"', document)
     assert found is not None

@@ -51,7 +51,7 @@ def spark() -> Iterator[Any]:
 def run_of(seed: int, **other: Any) -> Row:
     """A run of three servers that held, unless something else is said."""
     row: Row = dict.fromkeys((column.name for column in RUNS.columns), 0)
-    row |= {"seed": seed, "world": "cores", "machine": "list", "voters": 3, "outcome": "held", "promise": None}
+    row |= {"seed": seed, "world": "cores", "machine": "list", "voters": 3, "outcome": "held", "invariant": None}
     row |= {"what": "", "faults": {}, "strikes": [], "outages": [], "recoveries": [], "counts": {}}
     row |= {"behaviour": "a", "script": None}
     row |= {"result_hash": f"r{seed}", "trace_hash": None, "core_seconds": 0.5}
@@ -59,7 +59,7 @@ def run_of(seed: int, **other: Any) -> Row:
 
 
 def broken(seed: int, **other: Any) -> Row:
-    return run_of(seed, **{"outcome": "violated", "promise": "agreement", "script": "{}", **other})
+    return run_of(seed, **{"outcome": "violated", "invariant": "agreement", "script": "{}", **other})
 
 
 def strike(kind: str, phase: str = "broadcast", times: int = 1) -> Row:
@@ -215,7 +215,7 @@ def test_client_histories_are_judged_from_stored_rows(spark: Any) -> None:
     made = recheck.recheck(frame(spark, rows, HISTORIES), "index", as_clients_saw_it, rounds=1, tasks=2)
     by_seed = {row["seed"]: row for row in told(made)}
     assert [by_seed[seed]["verdict"] for seed in (1, 2, 3)] == ["held", "violated", "undecided"]
-    assert by_seed[2]["promise"]
+    assert by_seed[2]["invariant"]
     assert by_seed[3]["what"].startswith("no history: ")
 
 
@@ -324,19 +324,19 @@ def test_failures_that_need_the_same_are_one(spark: Any) -> None:
         broken(1, what="server 1 applies 1/2 after [3, 4]"),
         broken(2, what="server 2 applies 7/9 after [5]"),
         broken(3, what="nobody leads"),
-        broken(4, promise="liveness", what="nobody leads"),
+        broken(4, invariant="liveness", what="nobody leads"),
         run_of(5, outcome="error", what="Wrong: line 7", script="{}"),
         run_of(6),
     ]
     groups = clusters.groups(frame(spark, rows)).cache()
-    assert {(row["promise"], row["failures"]) for row in told(groups)} == {
+    assert {(row["invariant"], row["failures"]) for row in told(groups)} == {
         ("agreement", 2),
         ("agreement", 1),
         ("liveness", 1),
         ("error", 1),
     }
     slices = spark.createDataFrame([(1, "Crash, Write", "{}", 9), (3, "Crash, Write", "{}", 9)], clusters.SLICES.ddl)
-    made = {(row["promise"], row["slice"]): row for row in told(clusters.clusters(groups, slices))}
+    made = {(row["invariant"], row["slice"]): row for row in told(clusters.clusters(groups, slices))}
     assert made[("agreement", "Crash, Write")]["seeds"] == [1, 2, 3]
     assert made[("agreement", "Crash, Write")]["failures"] == 3
     assert made[("liveness", "not made smaller: nobody leads")]["failures"] == 1
@@ -362,13 +362,13 @@ def test_shrunk_failure_still_fails_and_is_drawn(tmp_path: Path) -> None:
     name = "M12"
     found = hunt(BY_NAME[name])
     assert found.script is not None
-    row = {"seed": 7, "promise": found.promise, "script": json.dumps(to_json(found.script))}
+    row = {"seed": 7, "invariant": found.invariant, "script": json.dumps(to_json(found.script))}
     made = clusters.smaller(row, "cores", name, 60, tmp_path / "diagrams")
     small = loads(made["small"])
     assert 0 < len(small.faults) + len(small.ops) < len(found.script.faults) + len(found.script.ops)
     assert made["slice"] != clusters.NOTHING
     with planted(BY_NAME[name].edits):
-        assert world("cores").run(small).promise == found.promise
+        assert world("cores").run(small).invariant == found.invariant
     assert "zab-harness replay" in (tmp_path / "diagrams/7.html").read_text()
 
 

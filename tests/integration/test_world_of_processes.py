@@ -111,7 +111,7 @@ def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_ru
     finally:
         places.close()
     outcome: Outcome = outcome_of(world)
-    assert outcome.promise == NO_DEATH
+    assert outcome.invariant == NO_DEATH
     assert "server 1 ended with -9" in outcome.what
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
@@ -168,5 +168,5 @@ def test_a_known_bug_in_real_servers_is_noticed(tmp_path: Path, capsys: pytest.C
     bug = ["--mutant", "commit-without-quorum"]
     assert main(["replay", "--world", "processes", "--json", "--script", str(file), *bug]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert told["promise"] in (DURABLE, "liveness")
+    assert told["invariant"] in (DURABLE, "liveness")
     shutil.rmtree(told["what"].rpartition(" ")[2])

@@ -29,7 +29,7 @@ def test_no_promise_is_broken(voters: int, runs: int) -> None:
     if total.failures:
         failure = total.failures[0]
         pytest.fail(
-            f"{failure.promise}: {failure.what}\n\n{describe(failure.script)}\n\n"
+            f"{failure.invariant}: {failure.what}\n\n{describe(failure.script)}\n\n"
             f"zab-harness replay --seed {failure.script.seed} --servers {voters}"
         )
     assert total.runs == runs

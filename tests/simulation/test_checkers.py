@@ -21,7 +21,7 @@ def test_it_objects(told: Told) -> None:
     step = None if told.step is None else f"takes the step {told.step.name}, which needs that "
     with pytest.raises(Violation, match=step) as caught:
         told.tell(Story(told.checker), True)
-    assert caught.value.promise == told.checker.promise
+    assert caught.value.invariant == told.checker.invariant
 
 
 @pytest.mark.parametrize("told", STORIES.values(), ids=IDS)
@@ -34,8 +34,8 @@ def test_every_checker_has_a_story() -> None:
 
 
 def test_every_promise_has_one_name() -> None:
-    assert len({checker.promise for checker in ALL}) == len(ALL)
-    assert all(checker.promise for checker in ALL)
+    assert len({checker.invariant for checker in ALL}) == len(ALL)
+    assert all(checker.invariant for checker in ALL)
 
 
 def test_a_checker_is_asked_only_for_what_it_wants() -> None:

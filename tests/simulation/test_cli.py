@@ -81,7 +81,7 @@ def test_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutants", "M06b", "M27", "--json"]) == 0
     verdicts = json.loads(capsys.readouterr().out)
     assert [verdict["mutant"] for verdict in verdicts] == ["M06b", "M27"]
-    assert all(verdict["promise"] for verdict in verdicts)
+    assert all(verdict["invariant"] for verdict in verdicts)
     assert main(["mutants", "M06b", "--seconds", "0"]) == 1, "one that nobody noticed"
     assert "NOT NOTICED" in capsys.readouterr().out
 

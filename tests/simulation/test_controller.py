@@ -44,7 +44,7 @@ def script(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> Script:
 
 
 def held(outcome: Outcome) -> dict[str, int]:
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     return dict(outcome.counts)
 
 
@@ -181,13 +181,13 @@ def test_mutant_is_detected_when_old_commands_wait() -> None:
     told = script(*OLD_COMMANDS, brokers=4, length_ms=4_000)
     held(run(told))
     with planted(BY_NAME["old-controller-obeyed"].edits):
-        assert run(told).promise == "a broker ignores commands of an older controller"
+        assert run(told).invariant == "a broker ignores commands of an older controller"
 
 
 def test_mutant_is_detected_when_only_the_order_changes() -> None:
     told = script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3))
     with planted(BY_NAME["move-of-order-never-ends"].edits):
-        assert run(told).promise == "everything that was begun completes"
+        assert run(told).invariant == "everything that was begun completes"
 
 
 # -- a run is a function of its script -------------------------------------------------------------------
@@ -248,7 +248,7 @@ RULES = (Registered(10, 1, 1, 7, 1), Reigns(20, 1, 7, 1))
 
 def verdict(changes: tuple[Change, ...], facts: tuple[Fact, ...] = RULES) -> str:
     broken = judged(History(changes=changes), facts)
-    return "" if broken is None else broken.promise
+    return "" if broken is None else broken.invariant
 
 
 def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, session: int = 7) -> Change:
@@ -259,7 +259,7 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
 
 
 @pytest.mark.parametrize(
-    ("promise", "changes", "facts"),
+    ("invariant", "changes", "facts"),
     [
         ("", (state(4, 1, [1, 2], 0), state(5, 2, [2], 1)), ()),
         ("one controller per epoch", (change(4, znodes.CONTROLLER_EPOCH, b"3", version=2),), ()),
@@ -330,8 +330,8 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
         ),
     ],
 )  # fmt: skip
-def test_violations_are_named(promise: str, changes: tuple[Change, ...], facts: tuple[Fact, ...]) -> None:
-    assert verdict((*ONE, *changes), (*RULES, *facts)) == promise
+def test_violations_are_named(invariant: str, changes: tuple[Change, ...], facts: tuple[Fact, ...]) -> None:
+    assert verdict((*ONE, *changes), (*RULES, *facts)) == invariant
 
 
 def test_command_of_an_older_controller_is_a_violation() -> None:

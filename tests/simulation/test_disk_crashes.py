@@ -69,7 +69,7 @@ def test_planted_bug_shows_at_some_call(mutant: str, machine: str, target: int) 
 
 def test_script_that_fails_without_a_crash_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     script = short_script(SEED, "list", faults=0, ops=3, length_ms=200)
-    failed = evolve(run(script), promise="a promise", what="what broke it", counts=())
+    failed = evolve(run(script), invariant="a promise", what="what broke it", counts=())
 
     def run_that_fails(script: Script, *, trace: bool = False) -> Outcome:
         return failed

@@ -45,7 +45,7 @@ def test_where_the_page_is_can_be_had_as_json(
     assert main([*words, "--json", "--output", str(tmp_path / "a.html")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert Path(told["page"]).read_text().startswith("<!doctype html>")
-    assert (told["held"], told["world"], told["promise"]) == (True, "cores", None)
+    assert (told["held"], told["world"], told["invariant"]) == (True, "cores", None)
 
 
 @pytest.mark.parametrize("seed", range(8))

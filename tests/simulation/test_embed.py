@@ -130,7 +130,7 @@ def test_a_snapshot_that_changes_while_it_is_written() -> None:
     )
     report = harness.campaign(TakesItsTime, model=Ledger, script=script, shrink_runs=1)
     assert report.failure is not None
-    assert report.failure.promise in ("the same everywhere", "what the model says")
+    assert report.failure.invariant in ("the same everywhere", "what the model says")
     assert "The smallest script that shows it:" in str(report)
     assert harness.campaign(Bank, model=Ledger, script=script).held
 
@@ -158,7 +158,7 @@ def test_diverging_state_is_found_between_the_servers_of_a_run(
     monkeypatch.setattr(roundtrip, "_compare", lambda *_: None)
     report = harness.campaign(lambda: machine(), model=Ledger, runs=3, shrink_runs=1)
     assert report.failure is not None
-    assert report.failure.promise == "the same transactions make the same state"
+    assert report.failure.invariant == "the same transactions make the same state"
     assert report.failure.script is not None
 
 
@@ -256,14 +256,14 @@ def test_failures_are_grouped_by_promise(monkeypatch: pytest.MonkeyPatch) -> Non
     def broken(script: Script, **given: Any) -> Outcome:
         outcome = run(script, **given)
         return attrs.evolve(
-            outcome, promise=None if script.seed == 2 else f"promise {script.seed % 2}", what="it broke"
+            outcome, invariant=None if script.seed == 2 else f"promise {script.seed % 2}", what="it broke"
         )
 
     monkeypatch.setattr("harness.embed.runs.run", broken)
     report = harness.campaign(
         Bank, model=Ledger, runs=5, servers=(3,), operations=5, length_ms=300, shrink_runs=1, stop_after=0
     )
-    assert [(each.promise, each.seed, each.runs) for each in report.failures] == [
+    assert [(each.invariant, each.seed, each.runs) for each in report.failures] == [
         ("promise 0", 0, 2),
         ("promise 1", 1, 2),
     ]
@@ -350,10 +350,10 @@ def test_script_with_listed_requests_is_the_same_run() -> None:
         system = system_of(Overdraws, "m:Overdraws", model=Ledger, requests=None, state=None)
         drawn = script_from_seed(seed, observers=0, faults=4, ops=30, length_ms=1_000, machine="m:Overdraws")
         first = run(drawn, system)
-        assert first.promise is not None
+        assert first.invariant is not None
         assert not any(isinstance(op, Write) for op in first.script.ops)
         again = run(first.script, system)
-        assert (again.promise, again.what, again.at_ms) == (first.promise, first.what, first.at_ms)
+        assert (again.invariant, again.what, again.at_ms) == (first.invariant, first.what, first.at_ms)
         assert again.script == first.script
         assert again.explanation == first.explanation
 

@@ -157,7 +157,7 @@ def test_bounded_search_stops_and_reports_that_it_is_not_exhausted(bounds: Bound
 
 
 @pytest.mark.parametrize(
-    ("name", "promise", "shortest", "longest", "bounds"),
+    ("name", "invariant", "shortest", "longest", "bounds"),
     [
         ("M01a", "one leader per epoch", 18, 22, Bounds(transactions=0, crashes=1, leaders=2)),
         ("M06b", "durable before acknowledged", 9, 13, ONE_EPOCH),
@@ -170,13 +170,13 @@ def test_bounded_search_stops_and_reports_that_it_is_not_exhausted(bounds: Bound
     ],
 )
 def test_planted_bug_is_found_by_a_short_counterexample(
-    name: str, promise: str, shortest: int, longest: int, bounds: Bounds
+    name: str, invariant: str, shortest: int, longest: int, bounds: Bounds
 ) -> None:
     with planted(BY_NAME[name].edits):
         model = Model(bounds)
         found = Search(model).run()
         assert found.violation is not None
-        assert found.violation.promise == promise
+        assert found.violation.invariant == invariant
         assert shortest <= len(found.steps) <= longest
         assert tuple(replay(model, found.labels)) == found.steps
 

@@ -274,4 +274,4 @@ def never_answers(stable: Coordinator) -> None:
 def test_wrong_reply_violates(stable: Coordinator, wrong: Callable[[Coordinator], None], invariant: str) -> None:
     with pytest.raises(Violation) as raised:
         wrong(stable)
-    assert raised.value.promise == invariant
+    assert raised.value.invariant == invariant

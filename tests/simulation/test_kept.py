@@ -36,7 +36,7 @@ def test_a_failure_is_kept_and_its_file_replays_it(tmp_path: Path, capsys: pytes
     (path,) = tmp_path.iterdir()
     stored = regressions.loads(path.read_text())
     assert stored.mutant == FORGETS
-    assert stored.promise in out
+    assert stored.invariant in out
     assert stored.found
     assert stored.code
     line = out.splitlines()[-1]
@@ -66,7 +66,7 @@ def test_a_file_that_fails_names_itself_and_the_line_that_shows_it(tmp_path: Pat
 def test_a_promise_that_is_broken_without_any_bug_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(7, length_ms=500)
     path = regressions.store(tmp_path, Regression("liveness", script))
-    broken = evolve(run(script), promise="liveness", what="nobody leads")
+    broken = evolve(run(script), invariant="liveness", what="nobody leads")
     monkeypatch.setattr(regressions, "_run", lambda _, __: broken)
     assert regressions.objection(path) == (
         f"{path.name} fails again: liveness: nobody leads\n  zab-harness replay --script {path}"

@@ -155,7 +155,7 @@ def test_a_core_that_goes_round_and_round_is_noticed() -> None:
     stuck = mutant("stuck", "", (where, piece, f"{piece}while True:\n    pass\n"))
     with planted(stuck.edits), watchdog(0.3):
         outcome = run(script_from_seed(1))
-    assert outcome.promise == "no server fails unexpectedly"
+    assert outcome.invariant == "no server fails unexpectedly"
 
 
 def test_shipped_code_knows_nothing_of_mutants() -> None:

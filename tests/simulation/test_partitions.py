@@ -53,7 +53,7 @@ def played(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> tuple[Partitio
 
 
 def held(outcome: Outcome) -> dict[str, int]:
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     return dict(outcome.counts)
 
 
@@ -84,7 +84,7 @@ def test_a_late_repeat_after_a_restart_is_recognized_or_noticed(monkeypatch: pyt
     assert counts["batches repeated"] >= 1
     monkeypatch.setattr(ProducerStateManager, "check", _forgets_the_oldest)
     outcome = PartitionsWorld(script(*ops, brokers=1)).run()
-    assert outcome.promise == REPLIES, outcome.what
+    assert outcome.invariant == REPLIES, outcome.what
 
 
 def _forgets_the_oldest(self: ProducerStateManager, header: Header) -> object:

@@ -38,7 +38,7 @@ def played(*ops: Op, length_ms: int = 2_500) -> tuple[PartitionsWorld, dict[str,
     script = Script(1, voters=1, machine="partitions", brokers=3, ops=ops, length_ms=length_ms)
     made = PartitionsWorld(evolve(script, knobs=evolve(script.knobs, segment_bytes=400)))
     outcome = made.run()
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     return made, dict(outcome.counts)
 
 
@@ -129,7 +129,7 @@ def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | 
         teller.commits(Commit(who, {where: OffsetAndMetadata(offset)}), lambda _: None)(
             Committed({where: ErrorCode.NONE})
         )
-    return with_members(held, world.tapes, lambda group: group in doubtful).promise
+    return with_members(held, world.tapes, lambda group: group in doubtful).invariant
 
 
 def test_what_members_are_told_is_judged_as_everywhere() -> None:

@@ -26,7 +26,7 @@ def test_healthy_servers_hold(profile: Profile) -> None:
         check(script)
         assert loads(dumps(script)) == script
         outcome = run(world("cores").playable(script).script)
-        assert (outcome.promise, outcome.what) == (None, "")
+        assert (outcome.invariant, outcome.what) == (None, "")
 
 
 SEEDS = range(60)
@@ -77,7 +77,7 @@ def test_a_bug_is_noticed_where_its_profile_leads(name: str) -> None:
         assert any(
             world(mutant.world)
             .run(profile.script(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine))
-            .promise
+            .invariant
             for seed in (first, *(seed for seed in SEEDS if seed != first))
         )
 

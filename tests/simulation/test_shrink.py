@@ -12,7 +12,7 @@ from harness.draw import script_from_seed
 from harness.faults import Crash, Script, Write
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
-from harness.shrink import Moment, Proof, ddmin, same_promise, shrink
+from harness.shrink import Moment, Proof, ddmin, same_invariant, shrink
 from harness.shrink.plainer import REGULAR
 from harness.shrink.trials import items_of, made_of
 from harness.worlds.cores.world import run
@@ -86,14 +86,14 @@ def test_a_real_failure_keeps_failing_in_the_same_way_and_nothing_in_it_can_be_m
     with planted(BY_NAME[name].edits):
         seed = next(seed for seed in range(100) if not run(script_from_seed(seed)).held)
         script = script_from_seed(seed)
-        promise = run(script).promise
-        small = shrink(script, same_promise(run, promise))
-        assert run(small.script).promise == promise
+        invariant = run(script).invariant
+        small = shrink(script, same_invariant(run, invariant))
+        assert run(small.script).invariant == invariant
         assert small.proof.whole
         assert small.proof.needed == tuple(items_of(small.script))
         for gone in small.proof.needed:
             less = made_of(small.script, [item for item in items_of(small.script) if item is not gone])
-            assert run(less).promise != promise, f"{gone} can be missed"
+            assert run(less).invariant != invariant, f"{gone} can be missed"
     assert run(small.script).held, "without the bug there is nothing to see"
 
 

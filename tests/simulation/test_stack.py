@@ -95,7 +95,7 @@ def test_another_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_it_holds(seed: int) -> None:
     outcome = run(script_from_seed(seed, voters=3 + 2 * (seed % 2)))
-    assert (outcome.promise, outcome.what) == (None, "")
+    assert (outcome.invariant, outcome.what) == (None, "")
     assert outcome.acknowledged
 
 
@@ -115,16 +115,16 @@ def test_everybody_crashes_and_what_was_acknowledged_is_still_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edits", "promise"),
+    ("edits", "invariant"),
     [
         pytest.param((SAVED_AT_ONCE,), "durable before acknowledged", id="driver-says-saved-at-once"),
         pytest.param(BY_NAME["commit-without-quorum"].edits, "durable on a quorum", id="commit-without-quorum"),
         pytest.param(BY_NAME["M27"].edits, "applied only when committed and durable", id="apply-before-durable"),
     ],
 )
-def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], promise: str) -> None:
+def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], invariant: str) -> None:
     with planted(edits):
-        assert run(script_from_seed(0)).promise == promise
+        assert run(script_from_seed(0)).invariant == invariant
     assert run(script_from_seed(0)).held
 
 
@@ -139,7 +139,7 @@ def test_every_kind_of_fault_that_it_can_do_strikes_and_the_runs_hold() -> None:
     struck = set()
     for script in (*every_kind(), Script(1, length_ms=1_500, faults=(Split(500), OneWay(1_000)))):
         outcome = run(script)
-        assert (outcome.promise, outcome.what) == (None, "")
+        assert (outcome.invariant, outcome.what) == (None, "")
         struck |= {name for name, _ in outcome.counts if name.startswith("hit ")}
     wanted = {kind for kind in FAULTS if issubclass(kind, CAN)}
     assert {f"hit {kind.__name__}" for kind in wanted} - struck == set()
@@ -153,7 +153,7 @@ def test_who_is_told_to_end_writes_what_it_was_handed_and_leaves_nothing_open() 
         3, length_ms=3_000, ops=tuple(Write(at, 3, 20) for at in range(300, 2_900, 20)), faults=tuple(faults)
     )
     outcome = run(script)
-    assert (outcome.promise, outcome.what) == (None, "")
+    assert (outcome.invariant, outcome.what) == (None, "")
     assert dict(outcome.counts)["restart"] >= 6
     assert "crash" not in dict(outcome.counts)
 
@@ -162,7 +162,7 @@ def test_who_hangs_when_it_is_told_to_end_is_noticed() -> None:
     stays = Edit("zab.runtime.member_runtime:MemberRuntime._close_disk", "self._storage.close()", "raise SystemError")
     script = Script(3, length_ms=1_000, faults=(Restart(500, 30, 1),))
     with planted((stays,)):
-        assert run(script).promise is not None
+        assert run(script).invariant is not None
     assert run(script).held
 
 
@@ -170,7 +170,7 @@ def test_who_hangs_when_it_is_told_to_end_is_noticed() -> None:
 def test_an_aimed_fault_comes_at_its_moment(moment: str) -> None:
     ops = tuple(Write(at, 1, 10) for at in range(300, 1_400, 50))
     outcome = run(Script(1, length_ms=1_500, ops=ops, faults=(When(600, 100, moment=moment),)), trace=True)
-    assert (outcome.promise, outcome.what) == (None, "")
+    assert (outcome.invariant, outcome.what) == (None, "")
     assert dict(outcome.counts)["crash"] == 1
     assert outcome.trace is not None
     comes = next(act for act in outcome.trace.acts if act[2] == "comes to")
@@ -204,12 +204,12 @@ def test_requests_of_several_members_in_their_orders() -> None:
         requests.applied(Zxid(zxid), payload(origin, number))
 
 
-@pytest.mark.parametrize(("number", "promise"), [(3, ONCE), (2, ORDER)])
-def test_twice_and_out_of_order_are_noticed(number: int, promise: str) -> None:
+@pytest.mark.parametrize(("number", "invariant"), [(3, ONCE), (2, ORDER)])
+def test_twice_and_out_of_order_are_noticed(number: int, invariant: str) -> None:
     requests = Requests()
     requests.applied(Zxid(1), payload(b"a", 1))
     requests.applied(Zxid(2), payload(b"a", 3))
-    with pytest.raises(Violation, match=promise):
+    with pytest.raises(Violation, match=invariant):
         requests.applied(Zxid(3), payload(b"a", number))
 
 
@@ -223,4 +223,4 @@ def test_a_server_without_a_history_is_asked_for_a_snapshot() -> None:
         ops=(Write(219, 1, 0), Snapshot(407, 5)),
         faults=(LoseDisk(262, 89, LEADER), LoseDisk(388, 1, LEADER)),
     )
-    assert run(script).promise is None
+    assert run(script).invariant is None

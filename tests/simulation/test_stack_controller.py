@@ -31,7 +31,7 @@ def script(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> Script:
 
 
 def held(outcome: Outcome) -> dict[str, int]:
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     return dict(outcome.counts)
 
 

@@ -40,7 +40,7 @@ def ask(at: int, *steps: Step, client: int = 1) -> Ask:
 
 
 def seen(outcome: Outcome) -> History:
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     assert outcome.history is not None
     return outcome.history
 
@@ -119,7 +119,7 @@ def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None
     assert "expired" not in [event.state for event in history.events if isinstance(event, Became)]
     with planted(BY_NAME["ends-what-it-slept-through"].edits):
         outcome = run(played)
-    assert outcome.promise == "a silent session expires after its timeout"
+    assert outcome.invariant == "a silent session expires after its timeout"
     assert "stood still for 240 ms" in outcome.what
 
 
@@ -148,9 +148,9 @@ def test_what_is_limited_is_judged() -> None:
     history = seen(run(limited()))
     assert "QUOTA_EXCEEDED" in [event.reply.error for event in history.events if isinstance(event, Told)]
     with planted(BY_NAME["one-beyond-the-limit"].edits):
-        assert run(limited()).promise == LIMITED
+        assert run(limited()).invariant == LIMITED
     with planted(BY_NAME["what-ends-is-counted-on"].edits):
-        assert run(limited()).promise == COUNTED
+        assert run(limited()).invariant == COUNTED
 
 
 def test_reader_of_many_nodes_over_a_slow_network_is_in_time() -> None:

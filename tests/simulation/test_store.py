@@ -34,7 +34,7 @@ def store_script(seed: int) -> Script:
 
 
 def told(outcome: Outcome) -> History:
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     assert outcome.history is not None
     return outcome.history
 
@@ -227,7 +227,7 @@ def noticed() -> str:
     for seed in range(30):
         outcome = run(store_script(seed))
         if not outcome.held:
-            return f"{outcome.promise}: {outcome.what}"
+            return f"{outcome.invariant}: {outcome.what}"
     return "nothing"
 
 
@@ -284,11 +284,11 @@ def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_client_changes_the_membership_and_each_answer_is_right() -> None:
     outcome = run(BY_NAME["rejoin-in-reconfig"].script(0, voters=3, machine="store"))
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
     assert dict(outcome.counts)["changed by a client"] > 0
 
 
 def test_server_that_shows_an_old_membership_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConfigNode, "on_membership", lambda *_: False)
     outcome = run(BY_NAME["rejoin-in-reconfig"].script(0, voters=3, machine="store"))
-    assert outcome.promise in (CONFIGURED, RECONFIGURED)
+    assert outcome.invariant in (CONFIGURED, RECONFIGURED)

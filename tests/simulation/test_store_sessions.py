@@ -9,7 +9,7 @@ from harness.checkers.store.sessions import LIVES
 from harness.faults import Ask, Connect, Crash, Knobs, Script, Step, Vanish
 from harness.history import Became
 from harness.outcome import Outcome
-from harness.worlds.cores.liveness import PROMISE as LIVENESS
+from harness.worlds.cores.liveness import INVARIANT as LIVENESS
 from harness.worlds.cores.store.machine import LEFT, SimulatedStore
 from harness.worlds.cores.world import run
 from zab.service.connection.request_pipeline import PipelinePause, RequestPipeline
@@ -38,7 +38,7 @@ def test_session_of_read_only_server_is_over_when_there_is_a_leader(seed: int) -
 
 def test_session_of_read_only_server_that_outlives_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalSessions, "clear", lambda sessions: None)
-    assert returns_to_read_only_server(7, 600).promise == LIVES
+    assert returns_to_read_only_server(7, 600).invariant == LIVES
 
 
 def burst_of_listings() -> Outcome:
@@ -62,7 +62,7 @@ def test_burst_of_listings_that_stays_held_is_noticed(monkeypatch: pytest.Monkey
             proceed(pipeline)
 
     monkeypatch.setattr(RequestPipeline, "_proceed", forgetful)
-    assert burst_of_listings().promise == LIVENESS
+    assert burst_of_listings().invariant == LIVENESS
 
 
 def create_session(store: SimulatedStore, zxid: int) -> bytes:
@@ -76,7 +76,7 @@ def test_node_that_no_transaction_put_is_noticed_at_the_next_request() -> None:
     store._records["/a"] = 1, None
     with pytest.raises(Violation) as violation:
         create_session(store, 2)
-    assert violation.value.promise == LEFT
+    assert violation.value.invariant == LEFT
 
 
 def test_node_that_is_left_when_everything_is_applied_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_node_that_is_left_when_everything_is_applied_is_noticed(monkeypatch: py
     store._outstanding.order.append((1, "/a"))
     with pytest.raises(Violation) as violation:
         store.apply(1, txn)
-    assert violation.value.promise == LEFT
+    assert violation.value.invariant == LEFT

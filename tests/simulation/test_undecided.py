@@ -42,7 +42,7 @@ def test_a_run_that_takes_too_many_events_is_undecided(
     outcome = cores.run(script_from_seed(42))
     assert outcome.undecided
     assert not outcome.held
-    assert outcome.promise is None
+    assert outcome.invariant is None
     assert "500 events in " in outcome.what
     assert run_row(outcome, world="cores", core_seconds=0.0)["outcome"] == "undecided"
     assert main(["run", "--seed", "42"]) == 1
@@ -86,10 +86,10 @@ def test_a_budget_bounds_the_cheap_way_too() -> None:
 
 def test_what_clients_saw_comes_before_that_nothing_comes_to_rest() -> None:
     held = cores.run(Script(7, length_ms=300))
-    restless = evolve(held, promise="liveness", what="client 1 watches /a, and its server does not know")
+    restless = evolve(held, invariant="liveness", what="client 1 watches /a, and its server does not know")
     broken = Kept((Broken("no event is missed", "the event CREATED /a did not come", at=1),), 1, 1)
     named = with_cause(restless, broken)
-    assert named.promise == "no event is missed"
+    assert named.invariant == "no event is missed"
     assert named.what == f"{broken.what}; and then liveness: {restless.what}"
     assert with_cause(restless, Kept((), 1, 1)) == restless
 
@@ -198,7 +198,7 @@ def test_a_server_that_stumbles_over_a_client_is_noticed() -> None:
     assert stack.run(script).held
     with planted([stumbles]):
         outcome = stack.run(script)
-    assert outcome.promise == "no server fails unexpectedly"
+    assert outcome.invariant == "no server fails unexpectedly"
     assert "client_failed" in outcome.what
 
 

@@ -38,7 +38,7 @@ Ledger: TypeAlias = "list[tuple[Zxid, bytes]]"
 class KeepsHistory(Checker):
     """Knows what each server was handed for its log, and how far it knows that to be committed."""
 
-    promise = "committed history is kept until an operator decides"
+    invariant = "committed history is kept until an operator decides"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

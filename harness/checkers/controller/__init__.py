@@ -1,6 +1,6 @@
-"""What a controller and its brokers promise, and whether they kept it: from what was committed, asked and obeyed.
+"""Invariants of a controller and its brokers, checked by what was committed, asked and obeyed.
 
-Each promise is a function over a `Case` and says where it was broken. That everything comes to its end after the last
+Each invariant is a function over a `Case` and says where it was violated. That everything comes to its end after the last
 fault is judged while the run lasts (`settled`), because somebody must wait for it.
 """
 
@@ -33,7 +33,7 @@ def judged(history: History, facts: Sequence[Fact]) -> Broken | None:
     """The first that was broken, in the order of `ALL`. Of nodes that nobody can read nothing else can be said."""
     try:
         case = Case.of(history, facts)
-        return next((broken for promise in ALL for broken in promise(case)), None)
+        return next((broken for invariant in ALL for broken in invariant(case)), None)
     except DamagedNode as damaged:
         return Broken(READABLE, str(damaged))
 

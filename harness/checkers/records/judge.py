@@ -62,8 +62,8 @@ class Verdict:
         return not self.broken
 
     @property
-    def promise(self) -> str | None:
-        return self.broken[0].promise if self.broken else None
+    def invariant(self) -> str | None:
+        return self.broken[0].invariant if self.broken else None
 
     def __str__(self) -> str:
         if self.broken:

@@ -166,7 +166,7 @@ def _behind(case: Case, sent: Sent, marks: _Watermarks) -> Iterator[Broken]:
         return
     own = marks.own.get((sent.client, sent.partition), NONE)
     anybody = marks.before(sent)
-    for promise, known in ((UPWARDS, own), (IN_TIME, anybody)):
+    for invariant, known in ((UPWARDS, own), (IN_TIME, anybody)):
         if known.offset >= place.record.offset:
             value, evidence = _of(case, sent.partition, known)
             if value == sent.value:
@@ -175,7 +175,7 @@ def _behind(case: Case, sent: Sent, marks: _Watermarks) -> Iterator[Broken]:
                 f"client {sent.client} sent {sent.value!r} to {sent.partition} at {sent.at}, when "
                 f"{known.words(value)}; it stands at {place.record.offset}"
             )
-            yield Broken(promise, what, proof(*evidence, sent, *place.evidence(case)))
+            yield Broken(invariant, what, proof(*evidence, sent, *place.evidence(case)))
             return
 
 

@@ -1,11 +1,11 @@
-"""The promises of the store to its clients, checked by the clients' histories and the committed changes.
+"""Invariants of the store as its clients see it, checked by the clients' histories and the committed changes.
 
     verdict = judge(history)
     if not verdict.held:
         print(verdict)
 
-`check` judges the promises alone, `judge` linearizability as well. Each promise is a function over a `Case`, and says
-where it was broken, for whom, and what should have been.
+`check` judges the invariants alone, `judge` linearizability as well. Each invariant is a function over a `Case`, and reports
+where it was violated, for whom, and what should have been.
 """
 
 from __future__ import annotations

@@ -234,20 +234,20 @@ def shown_by(event: Event) -> int:
 # -- violations ------------------------------------------------------------------------------------------
 
 
-def by_call(promise: str, call: Call, what: str, *also: Event | Change, zxid: int = 0) -> Broken:
+def by_call(invariant: str, call: Call, what: str, *also: Event | Change, zxid: int = 0) -> Broken:
     told = call.told
     evidence = (call.asked, *(() if told is None else (told,)), *also)
     at = call.asked.at if told is None else told.at
     session, number = call.asked.session, call.asked.call
-    return Broken(promise, f"{call.who}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
+    return Broken(invariant, f"{call.who}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
 
 
-def by_event(promise: str, event: Event, what: str, *evidence: Event | Change, zxid: int = 0) -> Broken:
+def by_event(invariant: str, event: Event, what: str, *evidence: Event | Change, zxid: int = 0) -> Broken:
     """`evidence`: the event alone, if nothing else is said."""
     what = f"client {event.client}, session {event.session:#x}: {what}"
     call = event.call if isinstance(event, Told) else 0
-    return Broken(promise, what, evidence or (event,), event.at, event.session, call, zxid)
+    return Broken(invariant, what, evidence or (event,), event.at, event.session, call, zxid)
 
 
-def by_change(promise: str, change: Change, what: str, *before: Change, session: int = 0) -> Broken:
-    return Broken(promise, what, (*before, change), 0, session or change.session, 0, change.zxid)
+def by_change(invariant: str, change: Change, what: str, *before: Change, session: int = 0) -> Broken:
+    return Broken(invariant, what, (*before, change), 0, session or change.session, 0, change.zxid)

@@ -13,7 +13,7 @@ from harness.checkers.store.case import Call, Case, by_call, parts_of, shown_by
 from harness.checkers.store.model import UNKNOWN, Node, granted, of_the_system
 from harness.history import Change, Fired, Reply, Request, Told
 
-PROMISE: Final = "a read shows the state of its zxid"
+INVARIANT: Final = "a read shows the state of its zxid"
 ATOMIC: Final = "no read sees a part of a multi"
 OPEN, ANYBODY = "open", "anybody"
 READS: Final = ("get", "exists", "children", "getacl")
@@ -26,7 +26,7 @@ def check(case: Case) -> Iterator[Broken]:
             continue
         if call.reply.zxid > last:
             what = f"it was answered from zxid {call.reply.zxid:#x}, and nothing beyond {last:#x} was committed"
-            yield by_call(PROMISE, call, what)
+            yield by_call(INVARIANT, call, what)
             continue
         if call.write:
             continue
@@ -34,7 +34,7 @@ def check(case: Case) -> Iterator[Broken]:
         replies = call.reply.parts if call.request.op == "multi" else (call.reply,)
         if len(requests) != len(replies):
             if not call.reply.error:
-                yield by_call(PROMISE, call, f"{len(requests)} reads have {len(replies)} answers")
+                yield by_call(INVARIANT, call, f"{len(requests)} reads have {len(replies)} answers")
             continue
         for request, reply in zip(requests, replies, strict=True):
             if request.op in READS and reply.error in ("", "NO_NODE", "NO_AUTH") and not of_the_system(request.path):
@@ -53,7 +53,7 @@ def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[i
     nodes = [replay.node(path, floor), *(node for since, node in replay.lives(path) if since > floor)]
     wrongs = [difference(request, reply, node) for node in nodes]
     if all(wrongs):
-        yield by_call(PROMISE, call, f"at no zxid from {floor:#x} on it could be answered so: {wrongs[0]}")
+        yield by_call(INVARIANT, call, f"at no zxid from {floor:#x} on it could be answered so: {wrongs[0]}")
 
 
 def _floors(case: Case) -> dict[int, int]:
@@ -117,4 +117,4 @@ def _explained(case: Case, call: Call, request: Request, reply: Reply, wrong: st
             what += f"; its answer is {age}, from zxid {made:#x}"
             evidence += case.changes_at(made)
             break
-    return by_call(PROMISE, call, what, *evidence)
+    return by_call(INVARIANT, call, what, *evidence)

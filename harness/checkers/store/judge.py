@@ -1,6 +1,6 @@
-"""The verdict on a history of the store: every promise by itself, and then linearizability.
+"""The verdict on a history of the store: every invariant by itself, and then linearizability.
 
-The checkers of single promises say in words what was wrong for which client. If none objects, `harness.checkers.linear`
+The checkers of single invariants say in words what was wrong for which client. If none objects, `harness.checkers.linear`
 decides whether there is one order in which every operation took effect at one instant between call and reply, with a
 proof.
 """
@@ -45,7 +45,7 @@ ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
 
 @frozen
 class Kept:
-    """The broken promises, each with its first violations."""
+    """The violated invariants, each with its first violations."""
 
     broken: tuple[Broken, ...]
     calls: int
@@ -56,8 +56,8 @@ class Kept:
         return not self.broken
 
     @property
-    def promise(self) -> str | None:
-        return self.broken[0].promise if self.broken else None
+    def invariant(self) -> str | None:
+        return self.broken[0].invariant if self.broken else None
 
     @property
     def what(self) -> str:
@@ -65,7 +65,7 @@ class Kept:
 
     def __str__(self) -> str:
         if self.held:
-            return f"every promise was kept, for {counted(self.calls, 'call')} and {counted(self.changes, 'change')}"
+            return f"every invariant holds, for {counted(self.calls, 'call')} and {counted(self.changes, 'change')}"
         return "\n".join(str(each) for each in self.broken)
 
 
@@ -80,7 +80,7 @@ LINEARIZABLE = "writes and synced reads are linearizable"
 class Verdict:
     store: Kept
     linear: linear.Verdict | None
-    """None: a promise was broken before it came to that."""
+    """None: an invariant was violated before it came to that."""
 
     @property
     def held(self) -> bool:
@@ -92,9 +92,9 @@ class Verdict:
         return isinstance(self.linear, linear.Undecided)
 
     @property
-    def promise(self) -> str | None:
+    def invariant(self) -> str | None:
         """The first that was broken, or could not be judged."""
-        return self.store.promise if not self.store.held else None if self.held else LINEARIZABLE
+        return self.store.invariant if not self.store.held else None if self.held else LINEARIZABLE
 
     @property
     def what(self) -> str:
@@ -108,8 +108,8 @@ class Verdict:
 
 def judge(history: History, budget: int = BUDGET) -> Verdict:
     case = Case.of(history)
-    promises = kept(case)
-    if not promises.held:
-        return Verdict(promises, None)
+    invariants = kept(case)
+    if not invariants.held:
+        return Verdict(invariants, None)
     made = operations(case)
-    return Verdict(promises, linear.check(made, Znodes.of(made.operations), budget))
+    return Verdict(invariants, linear.check(made, Znodes.of(made.operations), budget))

@@ -295,8 +295,8 @@ def _words(due: Due) -> str:
     return f"the event {event} {path}" + (f" of zxid {zxid:#x}" if zxid > 0 else ", for a change while it was away")
 
 
-def _broken(promise: str, event: Fired | Told, what: str, zxid: int, *changes: Change) -> Broken:
-    return by_event(promise, event, what, event, *changes, zxid=max(zxid, 0))
+def _broken(invariant: str, event: Fired | Told, what: str, zxid: int, *changes: Change) -> Broken:
+    return by_event(invariant, event, what, event, *changes, zxid=max(zxid, 0))
 
 
 def _registered(state: State, request: Request, reply: Reply) -> Iterator[State]:

@@ -223,7 +223,7 @@ function draw() {
   parts.push(names);
   if (right >= data.end) {
     const x = across(data.end), kind = data.held ? " held" : "";
-    parts.push(line(x, TOP - 30, x, height - 6, `end${kind}`), `<text class="verdict${kind}" x="${x - 4}" y="${TOP - 28}" text-anchor="end" ${tip(data.what || "the end: every promise was kept", ms(data.end))}>${data.held ? "the end" : "the promise is broken here"}</text>`);
+    parts.push(line(x, TOP - 30, x, height - 6, `end${kind}`), `<text class="verdict${kind}" x="${x - 4}" y="${TOP - 28}" text-anchor="end" ${tip(data.what || "the end: every invariant holds", ms(data.end))}>${data.held ? "the end" : "the invariant is violated here"}</text>`);
   }
   const lanes = data.lanes.map(([name], lane) => middles[lane] === null ? "" : `<text class="name" x="10" y="${middles[lane] + 5}">${escape(name)}</text>`);
   stage.innerHTML = `<svg width="${width}" height="${height}" role="img" aria-label="space-time diagram"><defs><clipPath id="inside"><rect x="${GUTTER - 4}" y="0" width="${width}" height="${height}"/></clipPath></defs><g clip-path="url(#inside)">${parts.join("")}</g><g class="names">${lanes.join("")}</g></svg>`;

@@ -23,8 +23,8 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...
     assert outcome.trace is not None, "only a run with its acts can be drawn"
     picture = read(outcome.trace, outcome.script.servers)
     found = frozenset(range(len(picture.events))) if outcome.held else causes(picture, outcome.what)
-    broken = "Not decided" if outcome.undecided else f"Broken: {outcome.promise}"
-    heading = title or ("Every promise was kept" if outcome.held else broken)
+    broken = "Not decided" if outcome.undecided else f"Broken: {outcome.invariant}"
+    heading = title or ("Every invariant holds" if outcome.held else broken)
     said = outcome.what if not outcome.held else _held(outcome)
     parts = {
         "TITLE": html.escape(heading),

@@ -23,7 +23,7 @@ from harness.run.replay_line import replay_line
 from harness.run.runner import timed, with_bug
 from harness.run.worlds import world_for
 from harness.scripts import loads, to_json
-from harness.shrink import same_promise, shrink
+from harness.shrink import same_invariant, shrink
 from harness.spark.layout import appearing
 from harness.spark.schema import Small, Table, columns_of
 from harness.spark.shapes import shape
@@ -47,9 +47,9 @@ SLICES: Final = Table("slices", columns_of(SliceRow))
 
 def groups(runs: DataFrame) -> DataFrame:
     """Return a row for each group; errors of the harness are grouped likewise."""
-    promise = F.coalesce("promise", F.col("outcome"))
-    failed = runs.where("outcome IN ('violated', 'error')").withColumn("promise", promise)
-    return failed.groupBy("promise", F.udf(shape, useArrow=False)("what").alias("says")).agg(
+    invariant = F.coalesce("invariant", F.col("outcome"))
+    failed = runs.where("outcome IN ('violated', 'error')").withColumn("invariant", invariant)
+    return failed.groupBy("invariant", F.udf(shape, useArrow=False)("what").alias("says")).agg(
         F.count("*").alias("failures"),
         F.min("seed").alias("seed"),
         F.slice(F.sort_array(F.collect_set("seed")), 1, SEEDS).alias("seeds"),
@@ -64,10 +64,10 @@ def slices(
 ) -> DataFrame:
     """Make one failure of each of the `most` greatest groups smaller. What is left of it is drawn into `diagrams`."""
     chosen = (
-        groups.where("promise != 'error'")
+        groups.where("invariant != 'error'")
         .withColumn("_nth", F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(F.desc("failures"), "seed")))
         .where(F.col("_nth") <= most)
-        .select("seed", "promise", "script")
+        .select("seed", "invariant", "script")
     )
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
@@ -86,7 +86,7 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
         return timed(there.run, script, seconds=SECONDS)[0]
 
     with with_bug(mutant):
-        found = shrink(script, same_promise(run, row["promise"]), runs_max=tries)
+        found = shrink(script, same_invariant(run, row["invariant"]), runs_max=tries)
         if diagrams is not None and there.recorded:
             _draw(diagrams / f"{row['seed']}.html", there.run(found.script, trace=True), where, mutant)
     needed = sorted({type(item).__name__ for item in (*found.script.faults, *found.script.ops)})
@@ -110,7 +110,7 @@ def clusters(groups: DataFrame, slices: DataFrame) -> DataFrame:
     key = F.coalesce("slice", F.concat(F.lit("not made smaller: "), "says"))
     return (
         known.withColumn("slice", key)
-        .groupBy("promise", "slice")
+        .groupBy("invariant", "slice")
         .agg(
             F.sum("failures").alias("failures"),
             F.slice(F.sort_array(F.flatten(F.collect_list("seeds"))), 1, SEEDS).alias("seeds"),
@@ -120,5 +120,5 @@ def clusters(groups: DataFrame, slices: DataFrame) -> DataFrame:
             F.min_by("small", "seed").alias("small"),
             F.sort_array(F.collect_set("says")).alias("says"),
         )
-        .orderBy(F.desc("failures"), "promise", "slice")
+        .orderBy(F.desc("failures"), "invariant", "slice")
     )

@@ -14,16 +14,16 @@ from harness.spark.chance import Z
 
 def odds(runs: DataFrame) -> DataFrame:
     struck = F.array_distinct(F.transform("strikes", lambda each: each["kind"]))
-    flat = runs.select("seed", "promise", struck.alias("kinds"))
-    each = flat.select("seed", "promise", F.explode("kinds").alias("kind"))
+    flat = runs.select("seed", "invariant", struck.alias("kinds"))
+    each = flat.select("seed", "invariant", F.explode("kinds").alias("kind"))
     total = flat.agg(F.count("*").alias("all"))
-    failed = flat.where("promise IS NOT NULL").groupBy("promise").agg(F.count("*").alias("failed"))
+    failed = flat.where("invariant IS NOT NULL").groupBy("invariant").agg(F.count("*").alias("failed"))
     met = each.groupBy("kind").agg(F.count("*").alias("met"))
-    both = each.where("promise IS NOT NULL").groupBy("kind", "promise").agg(F.count("*").alias("both"))
+    both = each.where("invariant IS NOT NULL").groupBy("kind", "invariant").agg(F.count("*").alias("both"))
     table = (
         failed.crossJoin(met)
         .crossJoin(total)
-        .join(both, ["kind", "promise"], "left")
+        .join(both, ["kind", "invariant"], "left")
         .withColumn("both", F.coalesce("both", F.lit(0)))
         .withColumn("a", F.col("both") + 0.5)
         .withColumn("b", F.col("met") - F.col("both") + 0.5)
@@ -33,11 +33,11 @@ def odds(runs: DataFrame) -> DataFrame:
     ratio = F.log(F.col("a") * F.col("d") / (F.col("b") * F.col("c")))
     error = Z * F.sqrt(1 / F.col("a") + 1 / F.col("b") + 1 / F.col("c") + 1 / F.col("d"))
     return table.select(
-        "promise",
+        "invariant",
         "kind",
         F.col("both").alias("failed_with"),
         (F.col("failed") - F.col("both")).alias("failed_without"),
         F.exp(ratio).alias("odds_ratio"),
         F.exp(ratio - error).alias("low"),
         F.exp(ratio + error).alias("high"),
-    ).orderBy("promise", F.desc("odds_ratio"), "kind")
+    ).orderBy("invariant", F.desc("odds_ratio"), "kind")

@@ -31,7 +31,7 @@ ROUNDS: Final = 6
 class VerdictRow:
     seed: int
     verdict: str
-    promise: str | None
+    invariant: str | None
     what: str
     steps: int
     budget: int
@@ -88,7 +88,7 @@ def _round(
                 {
                     "seed": seed,
                     "verdict": said.verdict,
-                    "promise": said.promise,
+                    "invariant": said.invariant,
                     "what": said.what,
                     "steps": said.steps,
                     "budget": budget,

@@ -30,9 +30,9 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
     ends["transactions, positions seen"] = len(journal.looks)
     made = evolve(outcome, counts=tuple(sorted((dict(outcome.counts) | ends).items())))
     broken = next(transactions.judge(journal), None)
-    if broken is None or outcome.promise not in (None, LIVENESS):
+    if broken is None or outcome.invariant not in (None, LIVENESS):
         return made
-    return evolve(made, promise=broken.promise, what=broken.what, undecided=False)
+    return evolve(made, invariant=broken.invariant, what=broken.what, undecided=False)
 
 
 def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicPartition] = ()) -> Outcome:
@@ -52,9 +52,9 @@ def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicParti
         history=None,
         records=history,
     )
-    if verdict.held or outcome.promise not in (None, LIVENESS):
+    if verdict.held or outcome.invariant not in (None, LIVENESS):
         return made
-    return evolve(made, promise=verdict.promise, what=verdict.broken[0].what, undecided=False)
+    return evolve(made, invariant=verdict.invariant, what=verdict.broken[0].what, undecided=False)
 
 
 @frozen

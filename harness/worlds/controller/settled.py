@@ -81,4 +81,4 @@ def with_controllers_judged(outcome: Outcome, facts: Sequence[Fact]) -> Outcome:
         return outcome
     assert outcome.history is not None
     broken = judged(outcome.history, tuple(facts))
-    return outcome if broken is None else evolve(outcome, promise=broken.promise, what=broken.what)
+    return outcome if broken is None else evolve(outcome, invariant=broken.invariant, what=broken.what)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from harness.budgets import PROMISE as BUDGETS
+from harness.budgets import INVARIANT as BUDGETS
 from harness.budgets import Recovery, exceeded
 from harness.checkers.ghost import Violation
 from harness.faults import Write
@@ -20,7 +20,7 @@ from harness.worlds.cores.simulator import Simulator
 from zab.core.messages import State
 from zab.core.zxid import show
 
-PROMISE = "liveness"
+INVARIANT = "liveness"
 
 
 class Stage(Enum):
@@ -41,7 +41,7 @@ class Liveness:
 
     def __init__(self, world: Simulator) -> None:
         self.world: Any = world
-        self.promise = PROMISE
+        self.invariant = INVARIANT
         """The invariant that is violated if the present stage does not end in time."""
         self._stage = Stage.QUORUM
         settings = world.settings
@@ -80,7 +80,7 @@ class Liveness:
             world.stop()
             return
         if world.now >= self._until:
-            raise Violation(self.promise, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
+            raise Violation(self.invariant, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
         world.push(world.now + 10_000, self._look, None, None)
 
     def _check_budgets(self) -> None:

@@ -98,7 +98,7 @@ class Simulator(Common[Any]):
                 except Crashed as crash:
                     self.crashed(crash)
         except RunAway as away:
-            self.violated(Violation(NoCrash.promise, str(away)))
+            self.violated(Violation(NoCrash.invariant, str(away)))
         except TooLong as spent:
             self.gave_up(spent)
         except Violation as violation:

@@ -72,7 +72,7 @@ class Cluster:
         self.network = options.network or Fabric(Random(f"network/{script.seed}"))
         self.trace = Trace() if options.trace else None
         self.counts: dict[str, int] = {}
-        self.promise: str | None = None
+        self.invariant: str | None = None
         self.what = ""
         self.broken_at_ms = 0
         self.epochs: set[int] = set()
@@ -121,11 +121,11 @@ class Cluster:
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    def broken(self, promise: str, what: str) -> None:
+    def broken(self, invariant: str, what: str) -> None:
         """Report a violation. The first one counts, and ends the run."""
-        if self.promise is None:
-            self.promise, self.what, self.broken_at_ms = promise, what, self.now() // 1_000
-            self.record(0, "violation", 0, f"{promise}: {what}")
+        if self.invariant is None:
+            self.invariant, self.what, self.broken_at_ms = invariant, what, self.now() // 1_000
+            self.record(0, "violation", 0, f"{invariant}: {what}")
             self._scope.cancel()
 
     async def until(self, holds: Callable[[], bool]) -> None:

@@ -209,8 +209,8 @@ def fight(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda wor
         addresses.close()
     outcome, figures = outcome_of(world, clients=False), world.figures
     figures.seconds = time.monotonic() - began
-    if outcome.promise is not None:
-        figures.wrong.append(f"{outcome.promise}: {outcome.what}")
+    if outcome.invariant is not None:
+        figures.wrong.append(f"{outcome.invariant}: {outcome.what}")
     assert outcome.history is not None
     history = [
         (change.zxid, change.data.decode())

@@ -26,7 +26,7 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     for server in world.processes():
         for line in server.tracebacks[:1]:
             world.broken(NO_TRACEBACK, f"{server}: {line}")
-    if world.promise is None:
+    if world.invariant is None:
         _judge(world, lefts, canon, history, clients=clients)
     if not canon.whole:
         world.counted(WITHOUT_BEGINNING)
@@ -35,9 +35,9 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     script = world.script
     return Outcome(
         script=script,
-        promise=world.promise,
+        invariant=world.invariant,
         what=world.what,
-        at_ms=world.broken_at_ms if world.promise is not None else world.now_ms_at_end,
+        at_ms=world.broken_at_ms if world.invariant is not None else world.now_ms_at_end,
         events=len(events) + sum(world.counts.values()),
         simulated_ms=world.now_ms_at_end,
         committed=len(canon.entries),
@@ -82,11 +82,11 @@ def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: Histor
         case = Case.of(history)
         verdict = kept(case)
         if not verdict.held:
-            world.broken(str(verdict.promise), verdict.what)
+            world.broken(str(verdict.invariant), verdict.what)
         for wrong in quotas.check(case):
-            world.broken(wrong.promise, wrong.what)
+            world.broken(wrong.invariant, wrong.what)
         for early in ended_early(history, world.scale):
-            world.broken(early.promise, early.what)
+            world.broken(early.invariant, early.what)
 
 
 def _acknowledged(history: History) -> list[tuple[Asked, Told]]:

@@ -173,7 +173,7 @@ class Simulation(Common[Any]):
             server = self.servers[fields["server"]]
             if server.up:
                 what = f"server {server.id} says {event}: {fields.get('why', '')}"
-                self.violated(Violation(NoCrash.promise, what))
+                self.violated(Violation(NoCrash.invariant, what))
 
     def stop(self) -> None:
         if not self.over:

@@ -122,7 +122,7 @@ Tell = Callable[[Tale, bool], None]
 @frozen
 class Told:
     name: str
-    promise: str
+    invariant: str
     tell: Tell
 
     def tale(self, bad: bool) -> Tale:
@@ -134,10 +134,10 @@ class Told:
 STORIES: Final[dict[str, Told]] = {}
 
 
-def breaks(promise: str) -> Callable[[Tell], Tell]:
+def breaks(invariant: str) -> Callable[[Tell], Tell]:
     def told(tell: Tell) -> Tell:
         assert tell.__name__ not in STORIES
-        STORIES[tell.__name__] = Told(tell.__name__, promise, tell)
+        STORIES[tell.__name__] = Told(tell.__name__, invariant, tell)
         return tell
 
     return told
@@ -150,4 +150,4 @@ def said(history: History, facts: Sequence[Fact]) -> object:
     except DamagedNode:
         return judged(history, facts)
     read = [(write, write.state, write.state_before, write.decides) for write in case.writes]
-    return judged(history, facts), [broken for promise in ALL for broken in promise(case)], read
+    return judged(history, facts), [broken for invariant in ALL for broken in invariant(case)], read

@@ -69,7 +69,7 @@ Tell: TypeAlias = Callable[[Tale, bool], None]
 class Told:
     name: str
     tell: Tell
-    promise: str = TIMELY
+    invariant: str = TIMELY
 
     def said(self, bad: bool) -> list[str]:
         """As words: no two violations are the same."""

@@ -70,7 +70,7 @@ Tell: TypeAlias = Callable[[Room, Who, bool], None]
 @frozen
 class Told:
     name: str
-    promise: str
+    invariant: str
     tell: Tell
     outside: bool
     """It is wrong for everybody, not only for those who see how far a leader had come."""
@@ -96,9 +96,9 @@ class Told:
 STORIES: Final[dict[str, Told]] = {}
 
 
-def told(promise: str, *, outside: bool = False) -> Callable[[Tell], Tell]:
+def told(invariant: str, *, outside: bool = False) -> Callable[[Tell], Tell]:
     def keep(tell: Tell) -> Tell:
-        STORIES[tell.__name__] = Told(tell.__name__, promise, tell, outside)
+        STORIES[tell.__name__] = Told(tell.__name__, invariant, tell, outside)
         return tell
 
     return keep

@@ -25,7 +25,7 @@ class Told:
     name: str
     tell: Tell
     scale: float
-    promise: str = SILENT
+    invariant: str = SILENT
 
     def said(self, bad: bool) -> list[Broken]:
         tale = Tale()

@@ -39,12 +39,12 @@ class Cleaned:
         keeper.replicas.truths[key] = Truth(key, committed=before[: self.committed], fork=self.fork)
         shelf = Shelf(records=records(self.after), closed=self.closed)
         member.disk.logs.logs[self.where.topic, self.where.partition] = shelf
-        promise = what = ""
+        invariant = what = ""
         try:
             keeper.logs.cleaned(tale.onlooked(ONE), self.where)
         except Violation as violation:
-            promise, what = violation.promise, violation.what
-        return promise, what, (copy.records, tale.world.counts)
+            invariant, what = violation.invariant, violation.what
+        return invariant, what, (copy.records, tale.world.counts)
 
 
 STORIES: Final[dict[str, Cleaned]] = {

@@ -499,22 +499,22 @@ class Told:
         try:
             self.tell(tale, so)
         except Violation as violation:
-            return violation.promise, str(violation), tuple(tale.world.counts)
+            return violation.invariant, str(violation), tuple(tale.world.counts)
         return "", "", tuple(tale.world.counts)
 
 
 STORIES: Final[dict[str, Told]] = {}
 
 
-def breaks(promise: str) -> Callable[[Tell], Tell]:
-    return lambda tell: _kept(tell, promise, "")
+def breaks(invariant: str) -> Callable[[Tell], Tell]:
+    return lambda tell: _kept(tell, invariant, "")
 
 
 def reaches(point: str) -> Callable[[Tell], Tell]:
     return lambda tell: _kept(tell, "", point)
 
 
-def _kept(tell: Tell, promise: str, point: str) -> Tell:
+def _kept(tell: Tell, invariant: str, point: str) -> Tell:
     assert tell.__name__ not in STORIES
-    STORIES[tell.__name__] = Told(tell.__name__, promise, point, tell)
+    STORIES[tell.__name__] = Told(tell.__name__, invariant, point, tell)
     return tell

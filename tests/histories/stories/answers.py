@@ -23,14 +23,14 @@ def a_read_sees_what_its_own_session_wrote(t: Tale) -> None:
     t.exists(ann, "/x", there=False)
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_sees_what_nobody_wrote(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.get(ann, "/x", b"2")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_sees_what_was_overwritten(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
@@ -38,7 +38,7 @@ def a_read_sees_what_was_overwritten(t: Tale) -> None:
     t.get(ann, "/x", b"1")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_sees_what_is_gone(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
@@ -46,21 +46,21 @@ def a_read_sees_what_is_gone(t: Tale) -> None:
     t.exists(ann, "/x", there=True)
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_does_not_see_what_is_there(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.exists(ann, "/x", there=False)
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_child_is_not_seen(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.children(ann, "/", "zookeeper")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_state_that_nobody_committed_is_seen(t: Tale) -> None:
     t.exists(t.client(1), "/x", there=False, zxid=9)
 
@@ -82,7 +82,7 @@ def a_write_is_told_a_wrongstat(t: Tale) -> None:
     t.set(ann, "/x", b"22", 1, stat=stat(czxid, t.zxid + 1, 2, 2))
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_is_told_a_wrongstat(t: Tale) -> None:
     ann = t.client(1)
     czxid = t.create(ann, "/x", b"1")
@@ -100,7 +100,7 @@ def reads_whose_zxid_is_not_known(t: Tale) -> None:
     t.get(bob, "/x", b"2", zxid=0)
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_whose_zxid_is_not_known_is_older_than_what_was_seen(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2, server=2)
     t.create(ann, "/x", b"1")
@@ -109,7 +109,7 @@ def a_read_whose_zxid_is_not_known_is_older_than_what_was_seen(t: Tale) -> None:
     t.get(bob, "/x", b"1", zxid=0)
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_whose_zxid_is_not_known_sees_what_never_was(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
@@ -149,7 +149,7 @@ def several_reads_at_once(t: Tale) -> None:
     t.tell(call, Reply(zxid=t.zxid, parts=(Reply(data=b"1"), Reply("NO_NODE"))))
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def one_of_several_reads_is_wrong(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
@@ -157,7 +157,7 @@ def one_of_several_reads_is_wrong(t: Tale) -> None:
     t.tell(call, Reply(zxid=t.zxid, parts=(Reply(data=b"1"), Reply(data=b"2"))))
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def one_of_several_reads_is_not_answered(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")

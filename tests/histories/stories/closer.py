@@ -96,7 +96,7 @@ def what_is_not_there_is_set_and_shown(t: Tale) -> None:
     t.set(t.client(1), "/none", b"1", 1, stat=stat(2, 2, 1, 1))
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_sees_what_another_node_was_in_the_midst_of_a_multi(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -108,7 +108,7 @@ def a_read_sees_what_another_node_was_in_the_midst_of_a_multi(t: Tale) -> None:
     t.get(ann, "/x", b"1")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_sees_what_a_multi_made_and_is_long_past(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
@@ -120,7 +120,7 @@ def a_read_sees_what_a_multi_made_and_is_long_past(t: Tale) -> None:
     t.get(ann, "/x", b"2")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def a_read_sees_what_it_was_at_no_time_and_not_in_the_midst_of_a_multi(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x")

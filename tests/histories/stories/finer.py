@@ -48,7 +48,7 @@ def a_child_of_what_becomes_ephemeral_in_the_same_multi(t: Tale) -> None:
     t.refuse(ann, Request("multi", parts=parts), "", "NO_CHILDREN_FOR_EPHEMERALS")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def what_a_read_sees_was_there_twice(t: Tale) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
@@ -66,7 +66,7 @@ def null_is_not_empty(t: Tale) -> None:
     t.get(ann, "/x", None)
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def null_is_read_as_empty(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", None))

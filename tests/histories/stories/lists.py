@@ -69,21 +69,21 @@ def a_list_is_in_force_for_what_comes_behind_it(t: Tale) -> None:
     t.tell(t.ask(bob, Request("getacl", "/x")), Reply("NO_AUTH", t.zxid))
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def it_was_read_by_whom_the_list_forbids_it(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.children(bob, "/x")
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def it_was_not_shown_to_whom_the_list_allows_it(t: Tale) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.tell(t.ask(ann, Request("get", "/x", user="u1")), Reply("NO_AUTH", t.zxid))
 
 
-@bad(image.PROMISE)
+@bad(image.INVARIANT)
 def another_list_is_shown_than_stands_there(t: Tale) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")

@@ -27,8 +27,8 @@ def good(tell: Tell) -> Tell:
     return _told(tell, "")
 
 
-def bad(promise: str) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(tell, promise)
+def bad(invariant: str) -> Callable[[Tell], Tell]:
+    return lambda tell: _told(tell, invariant)
 
 
 def _told(tell: Tell, broken: str) -> Tell:

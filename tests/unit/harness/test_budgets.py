@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.budgets import COMMITTED, MESSAGES, PROMISE, SHUT_DOWN, SYNCS, Recovery, exceeded
+from harness.budgets import COMMITTED, MESSAGES, INVARIANT, SHUT_DOWN, SYNCS, Recovery, exceeded
 from harness.draw import script_from_seed
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
@@ -62,5 +62,5 @@ def test_repeated_elections_after_the_last_fault_break_the_promise(seed: int) ->
     assert run(script).held
     with planted(BY_NAME["looking-server-disturbs"].edits):
         outcome = run(script)
-    assert outcome.promise == PROMISE
+    assert outcome.invariant == INVARIANT
     assert "servers that found a leader" in outcome.what

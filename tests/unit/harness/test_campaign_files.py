@@ -152,7 +152,7 @@ def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path:
     made = begun(tmp_path, 5, mutant="commit-without-quorum", sample=0)
     assert made.run(here).violated == 5
     for row in rows(made.layout, "runs"):
-        assert row["promise"]
+        assert row["invariant"]
         assert loads(row["script"]).seed == row["seed"]
         last = [event for event in rows(made.layout, "events") if event["seed"] == row["seed"]][-1]
         assert (last["verb"], row["stored"] > 10) == ("violation", True)
@@ -235,7 +235,7 @@ def test_kept_campaign_stops_after_failures_and_lists_each_kind(
         outcome = run(script, trace=trace)
         if script.seed == 4:
             raise Wrong("this is not how it should be")
-        return evolve(outcome, promise=f"promise {script.seed % 2}", what=f"seed {script.seed}")
+        return evolve(outcome, invariant=f"promise {script.seed % 2}", what=f"seed {script.seed}")
 
     monkeypatch.setattr(chunk_module, "world_for", lambda *_: evolve(world("cores"), run=broken))
     monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
@@ -251,7 +251,7 @@ def test_kept_campaign_stops_after_failures_and_lists_each_kind(
     assert "ERROR Wrong in " in printed
     assert main([*command, "--json"]) == 1
     kinds = json.loads(capsys.readouterr().out)["failures"]
-    assert [(kind["promise"], kind["runs"], kind["seed"]) for kind in kinds] == [
+    assert [(kind["invariant"], kind["runs"], kind["seed"]) for kind in kinds] == [
         ("promise 0", 2, 0), ("promise 1", 3, 1), (None, 1, 4),
     ]  # fmt: skip
 

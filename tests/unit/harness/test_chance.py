@@ -26,7 +26,7 @@ def test_holm_by_hand() -> None:
 
 def pair(kind: str, ratio: float, low: float, high: float) -> dict[str, object]:
     """Of one promise."""
-    made = {"promise": "agreement", "kind": kind, "failed_with": 3, "failed_without": 0}
+    made = {"invariant": "agreement", "kind": kind, "failed_with": 3, "failed_without": 0}
     return {**made, "odds_ratio": ratio, "low": low, "high": high}
 
 

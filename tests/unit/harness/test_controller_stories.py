@@ -14,7 +14,7 @@ def test_a_story_is_judged_as_it_should_be(told: Told) -> None:
     for bad in (False, True):
         tale = told.tale(bad)
         broken = judged(History(tuple(tale.events), tuple(tale.changes)), tale.facts)
-        assert (None if broken is None else broken.promise) == (told.promise if bad else None), broken
+        assert (None if broken is None else broken.invariant) == (told.invariant if bad else None), broken
 
 
 HARMLESS = {"nothing", "another version is told", "a follower knows another version"}

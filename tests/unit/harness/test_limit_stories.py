@@ -11,19 +11,19 @@ from tests.histories.limits import passing, room, silence
 def test_a_story_of_room(story: room.Told) -> None:
     assert story.said(False) == []
     assert story.said_outside(False) == []
-    assert story.promise in [each.promise for each in story.said(True)]
+    assert story.invariant in [each.invariant for each in story.said(True)]
     if story.outside:
-        assert story.promise in [each.promise for each in story.said_outside(True)]
+        assert story.invariant in [each.invariant for each in story.said_outside(True)]
 
 
 @pytest.mark.parametrize("story", silence.STORIES.values(), ids=silence.STORIES)
 def test_a_story_of_silence(story: silence.Told) -> None:
     assert story.said(False) == []
-    assert {each.promise for each in story.said(True)} == {story.promise}
+    assert {each.invariant for each in story.said(True)} == {story.invariant}
 
 
 @pytest.mark.parametrize("story", passing.STORIES.values(), ids=passing.STORIES)
 def test_a_story_of_what_goes_by_itself(story: passing.Told) -> None:
     assert story.said(False) == []
     (said,) = story.said(True)
-    assert said.startswith(f"{story.promise}: ")
+    assert said.startswith(f"{story.invariant}: ")

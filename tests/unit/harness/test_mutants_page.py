@@ -29,18 +29,18 @@ def test_the_page_has_a_row_for_each_group_of_checkers() -> None:
 def test_what_is_told_of_a_bug(tmp_path: Path) -> None:
     found = examined(hunt(BY_NAME["multi-half-applied"], runs_max=40), shrink_runs=30)
     missed = hunt(BY_NAME["M20"], runs_max=1)
-    assert found.promise == "a multi is atomic"
+    assert found.invariant == "a multi is atomic"
     assert found.shrunk is not None
     assert found.script is not None
     assert len(found.shrunk.ops) < len(found.script.ops)
     write(tmp_path, [found, missed])
     assert {path.name for path in tmp_path.iterdir()} == {"mutants.json", "mutants.md", "multi-half-applied.txt"}
     stored = json.loads((tmp_path / "mutants.json").read_text())
-    assert [each["promise"] for each in stored] == [found.promise, None]
+    assert [each["invariant"] for each in stored] == [found.invariant, None]
     assert "**not noticed**" in table([missed])
 
 
 def test_who_else_notices() -> None:
     found = examined(hunt(BY_NAME["M04"], runs_max=40), shrink_runs=0)
     assert found.others
-    assert found.promise not in found.others
+    assert found.invariant not in found.others

@@ -135,7 +135,7 @@ def test_what_begins_where_nothing_can_be_decided_is_not_decided_there() -> None
     told.proposes(110)
     with pytest.raises(Violation, match="commits 1/1, which was proposed behind 100 ms") as caught:
         told.commits(190)
-    assert caught.value.promise == "answers only where it can"
+    assert caught.value.invariant == "answers only where it can"
 
 
 def test_not_to_serve_is_wrong_where_it_lasts_longer_than_the_bound() -> None:
@@ -144,7 +144,7 @@ def test_not_to_serve_is_wrong_where_it_lasts_longer_than_the_bound() -> None:
     assert oracle.unserved([(100, 300), (400, 900)], 200) is None
     broken = oracle.unserved([(100, 301)], 200)
     assert broken is not None
-    assert broken.promise == "serves where it must"
+    assert broken.invariant == "serves where it must"
     assert "from 100 to 301 ms no server serves" in broken.what
 
 
@@ -163,7 +163,7 @@ def test_a_server_that_commits_alone_is_noticed() -> None:
     alone = mutant("alone", "", ("zab.core.leader.commit_accounting:CommitAccounting.reached", *edit))
     with planted(alone.edits):
         outcome = run(ALONE, checkers=[])
-    assert outcome.promise == "answers only where it can"
+    assert outcome.invariant == "answers only where it can"
 
 
 CALM = Script(5, length_ms=20_000, faults=(Crash(2_000, 17_000, 3),))
@@ -177,4 +177,4 @@ def test_an_ensemble_that_does_not_come_back_is_noticed(name: str) -> None:
     stubborn = mutant(name, "", (where, "if not self._role.quorums.has(infos):", "if len(infos) < 2:"))
     with planted(stubborn.edits):
         outcome = run(CALM, checkers=[])
-    assert outcome.promise == "serves where it must"
+    assert outcome.invariant == "serves where it must"

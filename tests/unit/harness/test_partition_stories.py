@@ -11,8 +11,8 @@ from tests.histories.partitions import STORIES, Told, cleaning, settled, shares
 @pytest.mark.parametrize("told", STORIES.values(), ids=STORIES)
 def test_a_story_is_judged_as_it_should_be(told: Told) -> None:
     for so in (False, True):
-        promise, what, counts = told.said(so)
-        assert promise == (told.breaks if so else ""), what
+        invariant, what, counts = told.said(so)
+        assert invariant == (told.breaks if so else ""), what
         if told.reaches:
             assert (told.reaches in counts) is so, counts
 
@@ -37,8 +37,8 @@ def test_a_share_is_of_its_generation(deals: tuple[shares.Deal, ...], gift: shar
 
 @pytest.mark.parametrize("story", cleaning.STORIES.values(), ids=cleaning.STORIES)
 def test_what_a_cleaner_may_take(story: cleaning.Cleaned) -> None:
-    promise, what, _ = story.said()
-    assert promise == story.breaks, what
+    invariant, what, _ = story.said()
+    assert invariant == story.breaks, what
 
 
 def test_where_nothing_is_known_nothing_is_missed() -> None:

@@ -293,14 +293,14 @@ def told(world: World, zxid: int) -> None:
 def test_an_acknowledged_write_that_no_server_has_is_noticed(ran: World) -> None:
     told(ran, left_behind(ran.servers[1].data).last + 1)
     outcome = outcome_of(ran)
-    assert outcome.promise == DURABLE
+    assert outcome.invariant == DURABLE
     assert "no server has it" in outcome.what
     assert outcome.committed > 0
 
 
 def test_a_traceback_in_a_log_is_noticed(ran: World) -> None:
     ran.servers[1].tracebacks.append("Traceback (most recent call last):")
-    assert outcome_of(ran).promise == NO_TRACEBACK
+    assert outcome_of(ran).invariant == NO_TRACEBACK
 
 
 def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
@@ -308,7 +308,7 @@ def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
     data = bytearray(log.read_bytes())
     data[8] ^= 1
     log.write_bytes(data)
-    assert outcome_of(ran).promise == EQUAL
+    assert outcome_of(ran).invariant == EQUAL
 
 
 def test_where_nothing_is_wrong_nothing_is_found(ran: World) -> None:

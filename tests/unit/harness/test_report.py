@@ -30,7 +30,7 @@ PLAN = {
     "mutant": None,
 }
 CLUSTER = {
-    "promise": "agreement",
+    "invariant": "agreement",
     "slice": "Crash, Write",
     "failures": 3,
     "seeds": [4, 7, 9],
@@ -70,7 +70,7 @@ def analysis(**changed: Any) -> Analysis:
         "messages": [{"voters": 3, "messages": 9, "per_operation": 1.0, "per_transaction": 1.0}],
         "probes": [{"name": "sync diff", "times": 4, "runs": 4, "first_seed": 1}],
         "verbs": [],
-        "verdicts": [{"verdict": "held", "promise": None, "histories": 5, "steps": 9, "core_seconds": 0.1}],
+        "verdicts": [{"verdict": "held", "invariant": None, "histories": 5, "steps": 9, "core_seconds": 0.1}],
         "undecided": [],
         "given_up": [],
         "again": [{"seed": 1, "voters": 3, "same": True}],
@@ -89,7 +89,7 @@ def analysis(**changed: Any) -> Analysis:
         ],
         "odds": [
             {
-                "promise": "agreement",
+                "invariant": "agreement",
                 "kind": "Crash",
                 "failed_with": 3,
                 "failed_without": 0,
@@ -211,7 +211,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "NEW: agreement (in 0 -> 3 runs" in capsys.readouterr().out
     assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["gone"][0]["promise"] == "agreement"
+    assert json.loads(capsys.readouterr().out)["gone"][0]["invariant"] == "agreement"
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
     assert "no such directory" in capsys.readouterr().err
     (tmp_path / "b/campaign=x/analysis/analysis.json").unlink()
@@ -240,7 +240,7 @@ def test_one_bug_under_other_seeds_is_still_there() -> None:
     found = compare(analysis(), analysis(clusters=[another]))
     assert [row["seed"] for row in found.new] == [77]
     assert [row["seed"] for row in found.gone] == [4]
-    broken_otherwise = compare(analysis(), analysis(clusters=[{**CLUSTER, "promise": "liveness"}]))
+    broken_otherwise = compare(analysis(), analysis(clusters=[{**CLUSTER, "invariant": "liveness"}]))
     assert len(broken_otherwise.new) == len(broken_otherwise.gone) == 1
 
 

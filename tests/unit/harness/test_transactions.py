@@ -14,7 +14,7 @@ from tests.histories.transactions import STORIES, Told
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_a_story_is_judged_as_it_should_be(story: Told) -> None:
-    assert {each.promise for each in judge(story.journal)} == set(story.broken)
+    assert {each.invariant for each in judge(story.journal)} == set(story.broken)
 
 
 def test_what_was_aborted_is_left_out_up_to_its_end() -> None:

@@ -51,7 +51,7 @@ def test_one_order_for_all_is_in_order(lines: tuple[str, ...]) -> None:
 )
 def test_two_orders_are_found_and_named(lines: tuple[str, ...], what: str) -> None:
     said = delivered_in_order(acts(*lines), BUDGET)
-    assert (said.verdict, said.promise, said.what) == ("violated", ORDER, what)
+    assert (said.verdict, said.invariant, said.what) == ("violated", ORDER, what)
 
 
 def test_what_costs_more_than_its_budget_is_undecided_and_what_is_no_zxid_too() -> None:

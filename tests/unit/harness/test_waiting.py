@@ -41,7 +41,7 @@ def is_wrong(made: Broker) -> bool:
     try:
         check_waiting(made)
     except Violation as violation:
-        return violation.promise == WAITS
+        return violation.invariant == WAITS
     return False
 
 

@@ -51,8 +51,8 @@ def test_the_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str])
     assert {line.split()[0] for line in lines if line.strip()} >= KINDS
 
 
-def outcome(script: Script, promise: str | None) -> Outcome:
-    return Outcome(script, promise, "it was not", 0, 0, 0, 0, 0, 0, 0, ())
+def outcome(script: Script, invariant: str | None) -> Outcome:
+    return Outcome(script, invariant, "it was not", 0, 0, 0, 0, 0, 0, 0, ())
 
 
 def pretended(name: str) -> World:

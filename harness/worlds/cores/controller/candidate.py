@@ -234,10 +234,10 @@ class Candidate:
         if self.world.trace is not None:
             self.world.record(0, f"controller {self.broker.id}", 0, f"{message.event} {dict(message.fields)}")
         if message.event in ("illegal_transition", "damaged"):
-            self.world.violated(Violation(NoCrash.promise, f"controller {self.broker.id}: {message}"))
+            self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id}: {message}"))
 
     def _fell(self, error: Exception) -> None:
-        self.world.violated(Violation(NoCrash.promise, f"controller {self.broker.id} fell over {error!r}"))
+        self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id} fell over {error!r}"))
 
 
 class CommandConnection:

@@ -9,7 +9,7 @@ from harness.worlds.controller.settled import ROUNDS_MS, unhinder, unsettled
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.controller.workload import ControllerWorkload
-from harness.worlds.cores.liveness import PROMISE
+from harness.worlds.cores.liveness import INVARIANT
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.liveness import StoreLiveness
 from harness.worlds.cores.store.world import StoreWorld
@@ -29,9 +29,9 @@ class ControllerLiveness(StoreLiveness):
         machine: Any = leader.machine
         missing = self._unsettled(machine.store.tree.nodes)
         if missing is not None:
-            self.promise, what = missing
+            self.invariant, what = missing
             return what
-        self.promise = PROMISE
+        self.invariant = INVARIANT
         return super()._unequal(leader)
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -175,12 +175,12 @@ def with_members(outcome: Outcome, tapes: Mapping[str, Recorder], doubtful: Call
 
     A violation during the run is reported first.
     """
-    if outcome.promise is not None:
+    if outcome.invariant is not None:
         return outcome
     for group, tape in tapes.items():
         if doubtful(group):
             continue
         case = prepared(tape.history())
         for broken in chain(members.owned(case), members.onwards(case)):
-            return evolve(outcome, promise=broken.promise, what=broken.what, undecided=False)
+            return evolve(outcome, invariant=broken.invariant, what=broken.what, undecided=False)
     return outcome

@@ -51,7 +51,7 @@ def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:
 class StoreIsHistory(Checker):
     """The state at a zxid is what the committed history up to there makes of an empty store, on every server."""
 
-    promise = MachineIsHistory.promise
+    invariant = MachineIsHistory.invariant
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -86,8 +86,8 @@ def exactly_once(ghost: Ghost) -> None:
         origin, number = payload[:ORIGIN_BYTES], int.from_bytes(payload[ORIGIN_BYTES:TAG_BYTES], "big")
         before, zxid = last.get(origin, (0, Zxid(0)))
         if number <= before:
-            promise = ONCE if number == before else ORDER
-            raise Violation(promise, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}")
+            invariant = ONCE if number == before else ORDER
+            raise Violation(invariant, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}")
         last[origin] = number, batch.first
 
 

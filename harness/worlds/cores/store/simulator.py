@@ -16,7 +16,7 @@ from harness.checkers.store.judge import Kept, kept
 from harness.faults import ClockDrift, ClockFreeze, Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
-from harness.worlds.cores.liveness import PROMISE
+from harness.worlds.cores.liveness import INVARIANT
 from harness.worlds.cores.simulator import Simulator
 from harness.worlds.cores.store.checks import StoreIsHistory, committed
 from zab.core.zxid import ServerId, Zxid
@@ -65,7 +65,7 @@ class StoreSimulator(Simulator):
         A client without progress may be a mere symptom, so an invariant that clients saw violated is reported first.
         """
         outcome = super().outcome()
-        if outcome.promise not in (None, PROMISE):
+        if outcome.invariant not in (None, INVARIANT):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
         case = Case.of(outcome.history)
@@ -78,7 +78,7 @@ class StoreSimulator(Simulator):
 
 
 def with_cause(outcome: Outcome, kept: Kept) -> Outcome:
-    if kept.promise is None:
+    if kept.invariant is None:
         return outcome
-    symptom = "" if outcome.promise is None else f"; and then {outcome.promise}: {outcome.what}"
-    return evolve(outcome, promise=kept.promise, what=f"{kept.what}{symptom}", undecided=False)
+    symptom = "" if outcome.invariant is None else f"; and then {outcome.invariant}: {outcome.what}"
+    return evolve(outcome, invariant=kept.invariant, what=f"{kept.what}{symptom}", undecided=False)

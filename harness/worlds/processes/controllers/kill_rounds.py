@@ -223,8 +223,8 @@ def fight(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> 
     finally:
         addresses.close()
     figures, outcome = world.figures, outcome_of(world, clients=False)
-    if outcome.promise is not None and not figures.wrong:
-        figures.wrong = f"{outcome.promise}: {outcome.what}"
+    if outcome.invariant is not None and not figures.wrong:
+        figures.wrong = f"{outcome.invariant}: {outcome.what}"
     if not figures.wrong:
         shutil.rmtree(folder)
     return figures

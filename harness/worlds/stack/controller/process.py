@@ -142,7 +142,7 @@ class BrokerProcess:
                     await life.run()
             except Exception as error:
                 if not life.killed and not self.excuses(error):
-                    self.world.violated(Violation(NoCrash.promise, f"broker {self.id} fell over {error!r}"))
+                    self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} fell over {error!r}"))
             self._take_away(life)
 
     def _take_away(self, life: Life) -> None:

@@ -16,7 +16,7 @@ from harness.outcome import Outcome
 from harness.worlds.controller.administration import topic_ids
 from harness.worlds.controller.settled import ROUNDS_MS, acting_controller, unhinder, unsettled, with_controllers_judged
 from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
-from harness.worlds.cores.liveness import PROMISE, Liveness
+from harness.worlds.cores.liveness import INVARIANT, Liveness
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.controller.broker import Broker
 from harness.worlds.stack.controller.process import BrokerProcess, BrokersWorld, Life
@@ -93,9 +93,9 @@ class ControllerLiveness(StoreLiveness):
         replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
         missing = unsettled(holds.store.tree.nodes, replicas, world.script.brokers)
         if missing is not None:
-            self.promise, what = missing
+            self.invariant, what = missing
             return what
-        self.promise = PROMISE
+        self.invariant = INVARIANT
         return super()._unequal(leader)
 
 
@@ -137,11 +137,11 @@ class ControllerWorld(BrokersWorld):
         """Record the notes of controllers, and report what should not be."""
         words = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
-            self.violated(Violation(NoCrash.promise, f"{words}: {record.exc_info[1]!r}"))
+            self.violated(Violation(NoCrash.invariant, f"{words}: {record.exc_info[1]!r}"))
         if record.msg != "%s %s" or not isinstance(record.args, tuple):
             return
         event = str(record.args[0])
         self.counted(f"controller {event}")
         self.record(0, "controller", 0, words)
         if event in WRONG:
-            self.violated(Violation(NoCrash.promise, f"a controller notes: {words}"))
+            self.violated(Violation(NoCrash.invariant, f"a controller notes: {words}"))

@@ -122,7 +122,7 @@ class Client:
         try:
             await session.connector.run()
         except Exception as error:
-            self.world.violated(Violation(NoCrash.promise, f"client {self.id} fell over {error!r}"))
+            self.world.violated(Violation(NoCrash.invariant, f"client {self.id} fell over {error!r}"))
 
     # -- what the script says --------------------------------------------------------------------------
 

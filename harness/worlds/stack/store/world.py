@@ -17,7 +17,7 @@ from harness.faults import Script
 from harness.history import Event, History, Jump, Request
 from harness.outcome import Outcome
 from harness.script.workload import has_lists
-from harness.worlds.cores.liveness import PROMISE, Liveness
+from harness.worlds.cores.liveness import INVARIANT, Liveness
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.store.checks import committed, exactly_once, owned, same_counts, same_lists
 from harness.worlds.cores.store.client_service import TICKS_MAX
@@ -195,7 +195,7 @@ class StoreWorld(World):
     def outcome(self) -> Outcome:
         """Judge the history of the clients at the end, as in the simulator of cores."""
         outcome = evolve(super().outcome(), acknowledged=self.recorder.acknowledged)
-        if outcome.promise not in (None, PROMISE):
+        if outcome.invariant not in (None, INVARIANT):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
         case = Case.of(outcome.history)

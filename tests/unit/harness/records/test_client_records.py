@@ -49,7 +49,7 @@ def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
     if not story.broken:
         assert verdict.held, str(verdict)
     else:
-        assert story.broken in [each.promise for each in verdict.broken], str(verdict)
+        assert story.broken in [each.invariant for each in verdict.broken], str(verdict)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -105,17 +105,17 @@ def test_what_is_shown_as_evidence_proves_it_and_no_less_would() -> None:
     findings = 0
     for history, finding in every_finding():
         evidence = finding.evidence
-        assert finding.promise in promises_broken(evidence, history), str(finding)
+        assert finding.invariant in invariants_broken(evidence, history), str(finding)
         for number in range(len(evidence)):
             less = (*evidence[:number], *evidence[number + 1 :])
-            assert finding.promise not in promises_broken(less, history), f"{finding}, without {evidence[number]}"
+            assert finding.invariant not in invariants_broken(less, history), f"{finding}, without {evidence[number]}"
         findings += 1
     assert findings > 100
 
 
-def promises_broken(events: tuple[Event, ...], history: History) -> list[str]:
+def invariants_broken(events: tuple[Event, ...], history: History) -> list[str]:
     try:
-        return [each.promise for each in judge(History(events, history.complete)).broken]
+        return [each.invariant for each in judge(History(events, history.complete)).broken]
     except HistoryError:
         return []
 
@@ -156,7 +156,7 @@ def test_of_no_well_formed_history_do_checkers_and_verifier_say_otherwise(first:
 def test_of_wild_histories_some_are_legal_and_each_promise_about_logs_is_broken_in_some() -> None:
     verdicts = [judge(wild(seed)) for seed in range(1_000)]
     assert sum(verdict.held for verdict in verdicts) > 100
-    promises = {each.promise for verdict in verdicts for each in verdict.broken}
+    promises = {each.invariant for verdict in verdicts for each in verdict.broken}
     of_logs = (lost, polls, values)
     assert promises == {
         held for each in of_logs for name, held in vars(each).items() if name.isupper() and isinstance(held, str)
@@ -257,7 +257,7 @@ def test_the_command_names_what_is_broken_and_shows_why(tmp_path: Path, capsys: 
     assert '{"kind": "Acked", "at": 40, "client": 1, "call": 2, "offset": 1}' in said
     assert checked(tmp_path, history, "--json") == 1
     told = json.loads(capsys.readouterr().out)
-    assert (told["held"], told["promise"], len(told["broken"][0]["evidence"])) == (False, lost.KEPT, 3)
+    assert (told["held"], told["invariant"], len(told["broken"][0]["evidence"])) == (False, lost.KEPT, 3)
 
 
 def test_the_command_shows_the_order_that_proves_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,7 @@ def test_a_synced_read_that_is_stale_is_not_linearizable_with_a_core() -> None:
     verdict = judge(tale(b"1", 0))
     assert verdict.store.held  # for a read that was not synced it would be right
     assert not verdict.held
-    assert verdict.promise == LINEARIZABLE
+    assert verdict.invariant == LINEARIZABLE
     assert isinstance(verdict.linear, linear.Illegal)
     assert {op.id for op in verdict.linear.core} == {1, 2, 4}
 
@@ -97,7 +97,7 @@ def away(watches: tuple[tuple[str, str], ...] | None) -> History:
 
 @pytest.mark.parametrize("watches", [None, (("exist", "/x"),)])
 def test_who_is_back_is_told_of_what_it_watches_still(watches: tuple[tuple[str, str], ...] | None) -> None:
-    assert judge(away(watches)).promise == "no watch event is missing or late"
+    assert judge(away(watches)).invariant == "no watch event is missing or late"
     assert loads(dumps(away(watches))) == away(watches)
 
 
@@ -136,7 +136,7 @@ def test_the_command_says_what_was_broken(tmp_path: Path, capsys: pytest.Capture
     assert "another's" in out
     assert main(["check", str(file), "--json"]) == 1
     made = json.loads(capsys.readouterr().out)
-    assert made["promise"] == "a read shows the state of its zxid"
+    assert made["invariant"] == "a read shows the state of its zxid"
     assert made["broken"][0]["evidence"][0]["kind"] == "Asked"
 
 

@@ -31,7 +31,7 @@ def said(
     events: tuple[Event, ...] = (Asked(10, 1, ME, 1, 1, request), Told(20, 1, ME, 1, reply))
     last = changes[-1].zxid - (1 if more and more[-1].zxid == reply.zxid else 0)
     found = list(quotas.check(Case.of(History(events, tuple(changes))), {reply.zxid: last if seen is None else seen}))
-    return [f"{each.promise}: {each.what.partition(': ')[2]}" for each in found]
+    return [f"{each.invariant}: {each.what.partition(': ')[2]}" for each in found]
 
 
 def said_of_outside(request: Request, reply: Reply, *more: Change, begin: list[Change] | None = None) -> list[str]:

@@ -10,7 +10,7 @@ OPENED, CLOSED = Change(1, 5, "open"), Change(9, 5, "close")
 
 
 def broken(events: tuple[Event, ...], *changes: Change) -> list[str]:
-    return [each.promise for each in lives(Case.of(History(events, changes)))]
+    return [each.invariant for each in lives(Case.of(History(events, changes)))]
 
 
 def told_expired(at: int, server: int = 1, served: str = "") -> tuple[Became, Became]:

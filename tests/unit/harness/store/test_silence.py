@@ -28,7 +28,7 @@ def judged(*events: Event, scale: float = 1.0, closed: bool = True, witness: tup
     changes = (Change(1, 7, "open"), Change(9, 7, "close")) if closed else (Change(1, 7, "open"),)
     events = (*written(*witness), *events)
     found = list(ended_early(History(events, changes), scale))
-    assert all(each.promise == SILENT for each in found)
+    assert all(each.invariant == SILENT for each in found)
     return [each.what for each in found]
 
 

@@ -14,7 +14,7 @@ def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
     if not story.broken:
         assert verdict.held, str(verdict)
     else:
-        promises = [each.promise for each in verdict.store.broken] or [str(verdict.promise)]
+        promises = [each.invariant for each in verdict.store.broken] or [str(verdict.invariant)]
         assert story.broken in promises, str(verdict)
 
 
