@@ -45,7 +45,7 @@ def run(runs: int) -> None:
             "transactions": sum(outcome.committed for outcome in outcomes),
             "elections": sum(outcome.elections for outcome in outcomes),
             "events per cpu s": sum(outcome.events for outcome in outcomes) / took,
-            "violations": sum(not outcome.held for outcome in outcomes),
+            "violations": sum(not outcome.valid for outcome in outcomes),
         }
         rows.append(row)
         result[name] = row

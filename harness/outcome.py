@@ -62,7 +62,7 @@ class Outcome:
     """What the clients of the store saw; None where there were none."""
     records: Records | None = None
     """What the clients of brokers saw; None where there were none."""
-    undecided: bool = False
+    unknown: bool = False
     """It was given up before it had come to its end, before an invariant was violated. `what` says what was spent."""
     explanation: str = ""
     """The history of the clients and the objection of the checker, if a user's own machine violated an invariant."""
@@ -70,6 +70,6 @@ class Outcome:
     """Where logs and data of the run are kept, when something is to be looked at."""
 
     @property
-    def held(self) -> bool:
+    def valid(self) -> bool:
         """Undecided is not held."""
-        return self.invariant is None and not self.undecided
+        return self.invariant is None and not self.unknown

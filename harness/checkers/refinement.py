@@ -32,7 +32,7 @@ _LEADS: Final = Role.LEADING
 
 
 class Refinement(Checker):
-    promise = "refinement"
+    invariant = "refinement"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)

@@ -19,7 +19,7 @@ _EXTRA_OF: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0 valid, 1 invalid or undecided, 2 wrong usage."""
+    """Run a command and return its exit status: 0 valid, 1 invalid or unknown, 2 wrong usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(given)

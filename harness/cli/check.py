@@ -9,14 +9,14 @@ from attrs import asdict
 
 from harness.checkers import records
 from harness.checkers.linear import HistoryError as BadOperations
-from harness.checkers.linear import Illegal, Legal, Undecided
+from harness.checkers.linear import Illegal, Legal, Unknown
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.records.as_json import is_of_brokers
 from harness.checkers.store import Broken, Verdict, judge
 from harness.cli import options
 from harness.cli.common import HISTORY_BYTES_MAX, text_of
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.history import History
 from harness.history_json import loads
 from harness.json_lines import HistoryError, to_json
@@ -29,7 +29,7 @@ from zab.cli.kit.verb_group import Arguments
     options.argument("file", type=options.FILE),
     options.option(
         "--budget",
-        "The most steps of the search for a legal order. A history that needs more is undecided: exit status 1.",
+        "The most steps of the search for a legal order. A history that needs more is unknown: exit status 1.",
         options.POSITIVE,
         BUDGET,
         metavar="STEPS",
@@ -45,7 +45,7 @@ def check(arguments: Arguments) -> int:
     must read it so.
 
     The file has one line for each event at a client, and for each decision of the servers. `run --history FILE` of a
-    script with clients writes such files. Exit status 0: valid; 1: invalid or undecided; 2: this is no history.
+    script with clients writes such files. Exit status 0: valid; 1: invalid or unknown; 2: this is no history.
     """
     text = text_of(arguments.file, HISTORY_BYTES_MAX)
     return _check_brokers(arguments, text) if is_of_brokers(text) else _check_store(arguments, text)
@@ -64,7 +64,7 @@ def _check_store(arguments: Arguments, text: str) -> int:
         print(json.dumps(as_json(verdict)))
     else:
         _print(verdict, order=arguments.order)
-    return HELD if verdict.held else VIOLATED
+    return VALID if verdict.valid else INVALID
 
 
 def _read(name: Path, text: str) -> History:
@@ -89,8 +89,8 @@ def _print(verdict: Verdict, *, order: bool) -> None:
 
 def as_json(verdict: Verdict) -> dict[str, object]:
     made: dict[str, object] = {
-        "held": verdict.held,
-        "undecided": verdict.undecided,
+        "valid": verdict.valid,
+        "unknown": verdict.unknown,
         "invariant": verdict.invariant,
         "what": verdict.what,
         "calls": verdict.store.calls,
@@ -102,7 +102,7 @@ def as_json(verdict: Verdict) -> dict[str, object]:
             made |= {"by": by, "steps": steps, "order": list(order)}
         case Illegal(core=core, by=by, steps=steps, minimal=minimal):
             made |= {"by": by, "steps": steps, "core": [str(op) for op in core], "minimal": minimal}
-        case Undecided(spent=spent, open=still):
+        case Unknown(spent=spent, open=still):
             made |= {"steps": spent, "open": list(still)}
         case None:
             pass
@@ -126,7 +126,7 @@ def _check_brokers(arguments: Arguments, text: str) -> int:
         print(json.dumps(_records_as_json(verdict)))
     else:
         _print_records(verdict, order=arguments.order)
-    return HELD if verdict.held else VIOLATED
+    return VALID if verdict.valid else INVALID
 
 
 def _print_records(verdict: records.Verdict, *, order: bool) -> None:
@@ -134,7 +134,7 @@ def _print_records(verdict: records.Verdict, *, order: bool) -> None:
         print(f"BROKEN  {each}")
         for event in each.evidence:
             print(f"        {json.dumps(to_json(event))}")
-    if verdict.held:
+    if verdict.valid:
         counts = verdict.counts
         print(verdict)
         print(f"{counts.unread} acknowledged and not read, {counts.repeated} written twice by who may")
@@ -146,7 +146,7 @@ def _print_records(verdict: records.Verdict, *, order: bool) -> None:
 
 def _records_as_json(verdict: records.Verdict) -> dict[str, object]:
     return {
-        "held": verdict.held,
+        "valid": verdict.valid,
         "invariant": verdict.invariant,
         "what": verdict.broken[0].what if verdict.broken else "",
         "counts": asdict(verdict.counts),

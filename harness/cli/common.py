@@ -151,16 +151,16 @@ def verdict(outcome: Outcome) -> str:
         f"{counted(outcome.events, 'event')}, {outcome.committed} committed, {outcome.acknowledged} acknowledged,"
         f" {counted(outcome.elections, 'epoch')}"
     )
-    if outcome.held:
-        return f"held: {numbers}; all equal {outcome.recovered_ms} ms after the last fault"
-    if outcome.undecided:
-        return f"UNDECIDED after {outcome.at_ms} ms: {outcome.what}\n{numbers}"
+    if outcome.valid:
+        return f"valid: {numbers}; all equal {outcome.recovered_ms} ms after the last fault"
+    if outcome.unknown:
+        return f"UNKNOWN after {outcome.at_ms} ms: {outcome.what}\n{numbers}"
     history = f"\n\n{outcome.explanation}" if outcome.explanation else ""
     return f"VIOLATED after {outcome.at_ms} ms: {outcome.invariant}: {outcome.what}\n{numbers}{history}"
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, object]:
-    names = ("held", "undecided", "invariant", "what", "explanation", "at_ms", "events", "committed", "acknowledged")
+    names = ("valid", "unknown", "invariant", "what", "explanation", "at_ms", "events", "committed", "acknowledged")
     return {name: getattr(outcome, name) for name in names} | {
         "epochs": outcome.elections,
         "recovered_ms": outcome.recovered_ms,

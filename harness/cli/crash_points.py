@@ -13,7 +13,7 @@ import click
 from harness.cli import options
 from harness.cli.common import Progress
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.run.crash_points import CrashPoint, short_script, targets
 from harness.run.crash_points import crash_points as crashes_at_calls
 from harness.run.replay_line import replay_line
@@ -71,7 +71,7 @@ def crash_points(arguments: Arguments) -> int:
         for number, point in _all_points(arguments):
             progress.show(number, f"{counted(kinds.total(), 'crash', 'crashes')}, at {point.kind}")
             kinds[point.kind] += 1
-            if not point.outcome.held:
+            if not point.outcome.valid:
                 failures.append(point)
             if 0 < arguments.stop_after <= len(failures) or _is_over(began, arguments.seconds):
                 complete = False
@@ -80,7 +80,7 @@ def crash_points(arguments: Arguments) -> int:
         print(json.dumps(_as_json(kinds, failures, complete, arguments.mutant)))
     else:
         _print(kinds, failures, complete, arguments.mutant)
-    return VIOLATED if failures else HELD
+    return INVALID if failures else VALID
 
 
 def _all_points(arguments: Arguments) -> Iterator[tuple[int, CrashPoint]]:

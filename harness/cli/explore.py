@@ -12,7 +12,7 @@ from attrs import asdict
 from harness.cli import options
 from harness.cli.common import with_mutant
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.exploration.model import Bounds, Model
 from harness.exploration.search import Found, Progress, Search
 from harness.exploration.servers import OutOfScopeError
@@ -83,7 +83,7 @@ def _explore(arguments: Arguments) -> int:
         print(json.dumps(_as_json(found, bounds, arguments)))
     else:
         print(_in_words(found))
-    return HELD if found.violation is None else VIOLATED
+    return VALID if found.violation is None else INVALID
 
 
 def _numbers(progress: Progress) -> str:
@@ -105,9 +105,9 @@ def _in_words(found: Found) -> str:
     )
     if found.violation is None:
         verdict = (
-            "held: every state within the bounds was visited"
+            "valid: every state within the bounds was visited"
             if found.exhausted
-            else f"held so far: stopped before the end, {counted(progress.frontier, 'state')} to expand"
+            else f"valid so far: stopped before the end, {counted(progress.frontier, 'state')} to expand"
         )
         return f"{verdict}\n{numbers}"
     steps = [f"{number:>4}. {step}" for number, step in enumerate(found.steps, 1)]
@@ -118,7 +118,7 @@ def _in_words(found: Found) -> str:
 def _as_json(found: Found, bounds: Bounds, arguments: Arguments) -> dict[str, object]:
     violation = found.violation
     return {
-        "held": violation is None,
+        "valid": violation is None,
         "exhausted": found.exhausted,
         "invariant": "" if violation is None else violation.invariant,
         "what": "" if violation is None else violation.what,

@@ -16,7 +16,7 @@ from harness.cli import options
 from harness.cli.common import Progress, check_profile, check_recorded, check_size, draw, with_mutant
 from harness.cli.root import command
 from harness.cli.shrink import in_words, keep_script
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.faults import MACHINES, Script
 from harness.mutants.table import BY_NAME
 from harness.probes import PREFIX, Probe, missed, probes_of
@@ -183,7 +183,7 @@ def _run_in_memory(arguments: Arguments, mix: Mix) -> int:
     _print(arguments, mix, total, time.monotonic() - began)
     if not total.failures:
         overdue = any(late for _, late in _missed(mix))
-        return VIOLATED if total.undecided or overdue else HELD
+        return INVALID if total.unknown or overdue else VALID
     first = total.failures[0]
     world = next(kind.plan.world for kind in mix.kinds if first in kind.total.failures)
     return show_smaller(arguments, first.script, first.invariant, world, arguments.diagram)
@@ -212,8 +212,8 @@ def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
         print(pairs)
     for failure in total.failures:
         print(f"VIOLATED {failure.invariant}: {failure.what}\n  {failure.replay}")
-    for each in total.undecided:
-        print(f"UNDECIDED {each.what}\n  {each.replay}")
+    for each in total.unknown:
+        print(f"UNKNOWN {each.what}\n  {each.replay}")
     for point, late in missed:
         word = "OVERDUE" if late else "never yet"
         print(f"{word} {point.name}: {point.what} (once in {counted(point.budget, 'run')})")
@@ -265,7 +265,7 @@ def show_smaller(arguments: Arguments, script: Script, invariant: str, world: st
     wanted = not arguments.no_shrink and not arguments.json
     there = world_for(script.machine, world)
     if there.name == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
-        return VIOLATED
+        return INVALID
 
     def act() -> int:
         run = there.run
@@ -284,15 +284,14 @@ def show_smaller(arguments: Arguments, script: Script, invariant: str, world: st
             print(replay_line(found.script, world=there.name, mutant=arguments.mutant, file=path, beside=beside))
             if diagram is not None:
                 print(f"drawn in {diagram}")
-        return VIOLATED
+        return INVALID
 
     return with_mutant(arguments, act)
 
 
 @attrs.frozen
 class FailureKind:
-    """The failures of a campaign that violate one invariant, or that are errors of the harness: their number, and the one
-    with the lowest seed."""
+    """The runs of a campaign that violate one invariant, or end by the same error: how many, and the lowest seed."""
 
     outcome: str
     invariant: str | None
@@ -309,7 +308,7 @@ def failures_by_kind(table: Path) -> list[FailureKind]:
 
     columns = ["seed", "voters", "outcome", "invariant", "what", "script"]
     rows = [row for path in table.glob("*.parquet") for row in pq.read_table(path, columns=columns).to_pylist()]
-    failed = [row for row in rows if row["outcome"] in ("violated", "error")]
+    failed = [row for row in rows if row["outcome"] in ("invalid", "error")]
     failed.sort(key=lambda row: int(row["seed"]))
     kinds = grouped(failed, lambda row: (row["outcome"], row["invariant"]))
     return [FailureKind(**row, runs=runs) for row, runs in kinds]
@@ -325,7 +324,7 @@ def run_stored(arguments: Arguments, plan: Plan) -> int:
     with Progress(plan.runs, "runs") as progress:
 
         def seen(done: Done) -> bool:
-            failed = done.violated + done.errors
+            failed = done.invalid + done.errors
             progress.show(done.runs, _counted(done))
             return not arguments.stop_after or failed < arguments.stop_after
 
@@ -346,7 +345,7 @@ def run_stored(arguments: Arguments, plan: Plan) -> int:
         except Stopped as stopped:
             raise Misused(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
     took = time.monotonic() - began
-    kinds = failures_by_kind(made.layout.table("runs")) if done.violated or done.errors else []
+    kinds = failures_by_kind(made.layout.table("runs")) if done.invalid or done.errors else []
     if arguments.json:
         failures = [attrs.asdict(kind) | {"rerun": plan.replay_line(kind.seed, kind.voters)} for kind in kinds]
         sums = {**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}
@@ -366,8 +365,8 @@ def run_stored(arguments: Arguments, plan: Plan) -> int:
         if kind.invariant is not None:
             drawn = arguments.diagram or made.layout.root / "first-failure.html"
             return show_smaller(arguments, loads(kind.script), kind.invariant, plan.world, drawn)
-    return VIOLATED if done.violated or done.undecided or done.errors else HELD
+    return INVALID if done.invalid or done.unknown or done.errors else VALID
 
 
 def _counted(done: Done) -> str:
-    return f"{done.violated} violated, {done.undecided} undecided, {counted(done.errors, 'error')}"
+    return f"{done.invalid} invalid, {done.unknown} unknown, {counted(done.errors, 'error')}"

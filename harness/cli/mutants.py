@@ -7,7 +7,7 @@ import json
 from harness.cli import options
 from harness.cli.common import Progress
 from harness.cli.root import command, near
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.mutants.edit import Stale
 from harness.mutants.hunt import Verdict, examined, hunt, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
@@ -48,7 +48,7 @@ def mutants(arguments: Arguments) -> int:
         print("\nnot to be planted here:")
         for name, why in IMPOSSIBLE.items():
             print(f"{name:<32} {why}")
-        return HELD
+        return VALID
     verdicts: list[Verdict] = []
     with Progress(len(chosen), "mutants") as progress:
         for number, mutant in enumerate(chosen):
@@ -70,7 +70,7 @@ def mutants(arguments: Arguments) -> int:
         killed = sum(verdict.killed for verdict in verdicts)
         median = spent[len(spent) // 2]
         print(f"{killed} of {len(verdicts)} noticed; median {median:.2f} core-seconds, slowest {spent[-1]:.1f}")
-    return HELD if all(verdict.killed for verdict in verdicts) else VIOLATED
+    return VALID if all(verdict.killed for verdict in verdicts) else INVALID
 
 
 def _line(verdict: Verdict) -> str:

@@ -22,7 +22,7 @@ from harness.cli.common import (
     with_mutant,
 )
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.faults import LEADER, Isolate, Knobs, Script, Write
 from harness.outcome import Outcome
 from harness.report.concerned import concerned
@@ -63,7 +63,7 @@ def _run_chosen(arguments: Arguments) -> int:
     script = chosen(arguments)
     if arguments.print:
         sys.stdout.write(dumps(script))
-        return HELD
+        return VALID
     return with_mutant(arguments, lambda: _run_script(arguments, script))
 
 
@@ -93,7 +93,7 @@ def _run_script(arguments: Arguments, script: Script) -> int:
     if arguments.json:
         made = {**outcome_as_json(outcome), "world": there.name, "skipped": skipped}
         print(json.dumps(made if digest is None else {**made, "hash": digest}))
-        return HELD if outcome.held else VIOLATED
+        return VALID if outcome.valid else INVALID
     print(describe(script))
     if skipped:
         print(f"left out, as the {script.machine} in this world cannot do it: {', '.join(skipped)}")
@@ -103,12 +103,12 @@ def _run_script(arguments: Arguments, script: Script) -> int:
     if digest is not None:
         print(f"hash {digest}")
     print(verdict(outcome))
-    return HELD if outcome.held else VIOLATED
+    return VALID if outcome.valid else INVALID
 
 
 def _print_trace(arguments: Arguments, outcome: Outcome, trace: Trace) -> None:
     acts = trace.acts[-arguments.trace :]
-    if not outcome.held and not arguments.every_act:
+    if not outcome.valid and not arguments.every_act:
         acts, number = concerned(trace.acts, outcome.what, arguments.trace)
         print(
             f"{len(acts):,} of {number:,} acts that concern what the verdict names; --every-act shows the last of all"
@@ -144,7 +144,7 @@ def _show(arguments: Arguments, script: Script) -> int:
         print(json.dumps({"page": page, **outcome_as_json(outcome), "world": there.name, "skipped": can.skipped}))
     else:
         print(f"{verdict(outcome)}\ndrawn in {arguments.output}")
-    return HELD if outcome.held else VIOLATED
+    return VALID if outcome.valid else INVALID
 
 
 WORLDS: Final = ("stack", "cores")
@@ -167,16 +167,16 @@ def drill(arguments: Arguments) -> int:
     outcome = world(arguments.world).run(drill_script(arguments.seed), trace=True)
     assert outcome.trace is not None
     lines = story(outcome, read(outcome.trace, outcome.script.servers))
-    title = "A leader is cut off" if outcome.held else ""
+    title = "A leader is cut off" if outcome.valid else ""
     draw(arguments.output, outcome, arguments.world, None, title=title, story=tuple(each.strip() for each in lines))
     if arguments.json:
         page = str(arguments.output.resolve())
         print(json.dumps({"page": page, **outcome_as_json(outcome), "world": arguments.world}))
-        return HELD if outcome.held else VIOLATED
+        return VALID if outcome.valid else INVALID
     print("Three servers, and a client that writes all the time. In virtual time:\n")
     print("\n".join(lines))
     print(f"\nThe picture: {arguments.output.resolve().as_uri()}")
-    return HELD if outcome.held else VIOLATED
+    return VALID if outcome.valid else INVALID
 
 
 def drill_script(seed: int) -> Script:

@@ -21,7 +21,7 @@ from harness.cli.common import (
     with_mutant,
 )
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.run.regressions import Regression, code_version, store
@@ -64,7 +64,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
     outcome = there.run(script)
     if outcome.invariant is None:
         print(verdict(outcome))
-        return HELD if outcome.held else VIOLATED
+        return VALID if outcome.valid else INVALID
     with Progress(arguments.runs, "scripts tried") as progress:
         found = smallest(
             outcome.script,
@@ -89,18 +89,18 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
         }
         more = {"runs": found.runs, "runs_by_step": dict(found.runs_by_step), "proof": proof, "rerun": line}
         print(json.dumps({**outcome_as_json(last), **more}))
-        return VIOLATED
+        return INVALID
     print(describe(found.script))
     print()
     if last.trace is not None and arguments.trace:
         print(last.trace.text(arguments.trace))
         print()
     print(verdict(last))
-    if last.held:
+    if last.valid:
         print(f"this world does not repeat itself: before, {outcome.invariant} was broken: {outcome.what}")
     print(in_words(script, found))
     print(line)
-    return VIOLATED
+    return INVALID
 
 
 def _size(script: Script) -> str:

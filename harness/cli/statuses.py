@@ -1,3 +1,3 @@
 """The exit statuses of the commands."""
 
-HELD, VIOLATED, MISUSED = 0, 1, 2
+VALID, INVALID, MISUSED = 0, 1, 2

@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.cli import options
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.spark import compare as comparison
 from harness.spark.analysis import Analysis, NoAnalysis, is_small, stored
 from harness.spark.layout import Layout, LayoutError, appearing, find
@@ -33,7 +33,7 @@ def analyze(arguments: Arguments) -> int:
     """Analyse a stored campaign: validate its rows, check stored histories again, aggregate, and write a report.
 
     DIR is the folder of `fuzz --output`. The report is DIR/campaign=.../analysis/report.html; the tables are beside it,
-    as Parquet and in analysis.json. Exit status 1: an invariant is violated, or a run or history is undecided.
+    as Parquet and in analysis.json. Exit status 1: an invariant is violated, or a run or history is unknown.
     """
     from harness.spark.analyze import analyze
     from harness.spark.campaign import reason
@@ -60,7 +60,7 @@ def analyze(arguments: Arguments) -> int:
     else:
         print(summary(made))
         print(f"report: {path}")
-    return HELD if made.held else VIOLATED
+    return VALID if made.valid else INVALID
 
 
 @command("report", *options.CAMPAIGN, options.json_output("Print the path of the page, and the verdict, as JSON."))
@@ -70,11 +70,11 @@ def report(arguments: Arguments) -> int:
     made = _analysis(layout)
     path = write_page(layout, made)
     if arguments.json:
-        outcomes = {name: made.count(name) for name in ("runs", "held", "violated", "error")}
-        print(json.dumps({"page": str(path), "held": made.held, "undecided": made.undecided, "runs": outcomes}))
+        outcomes = {name: made.count(name) for name in ("runs", "valid", "invalid", "error")}
+        print(json.dumps({"page": str(path), "valid": made.valid, "unknown": made.unknown, "runs": outcomes}))
     else:
         print(path)
-    return HELD
+    return VALID
 
 
 _CAMPAIGNS: Final = (
@@ -87,13 +87,13 @@ _CAMPAIGNS: Final = (
 def compare(arguments: Arguments) -> int:
     """List what changed between two analysed campaigns: new, vanished and remaining failures, and changed numbers.
 
-    Exit status 1: the second campaign has a kind of failure that the first lacks, or only the second has undecided runs
+    Exit status 1: the second campaign has a kind of failure that the first lacks, or only the second has unknown runs
     or histories.
     """
     before, after = (_analysis(located(path, None)) for path in (arguments.before, arguments.after))
     made = comparison.compare(before, after)
     print(json.dumps(made.as_json()) if arguments.json else comparison.text(made))
-    return VIOLATED if made.worse else HELD
+    return INVALID if made.worse else VALID
 
 
 def _analysis(layout: Layout) -> Analysis:
@@ -131,14 +131,14 @@ def summary(made: Analysis) -> str:
         lines.append(
             f"{row['runs']:,} {noun(row['runs'], 'run')} of the {row['machine']} in {row['world']} "
             f"with {counted(row['voters'], 'voter')}: "
-            f"{row['violated']} violated, "
-            f"{row['undecided']} undecided, {counted(row['error'], 'error')}; "
+            f"{row['invalid']} invalid, "
+            f"{row['unknown']} unknown, {counted(row['error'], 'error')}; "
             f"{row['runs_per_core_minute']:,.0f} a core-minute"
         )
     for row in made.tables["verdicts"]:
         lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['invariant'] or ''}".rstrip())
     for row in made.tables["given_up"]:
-        lines.append(f"UNDECIDED {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
+        lines.append(f"UNKNOWN {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
     twice = made.tables["again"]
     if twice:
         lines.append(f"run twice: {sum(row['same'] for row in twice)} of {len(twice)} the same")

@@ -11,7 +11,7 @@ import click
 from harness.cli import options
 from harness.cli.common import chosen, outcome_as_json, verdict
 from harness.cli.root import command
-from harness.cli.statuses import HELD, VIOLATED
+from harness.cli.statuses import INVALID, VALID
 from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
 from harness.run.comparison import compare
 from harness.scripts import describe
@@ -64,7 +64,7 @@ def _table(arguments: Arguments) -> int:
     kinds = examples()
     if arguments.json:
         print(json.dumps({"worlds": [_as_json(each, kinds) for each in found]}))
-        return HELD
+        return VALID
     width = max(len(type(item).__name__) for item in kinds)
     for each in found:
         print(f"{each.name:<{width}}  {each.about}; --machine {', '.join(each.machines)}")
@@ -73,7 +73,7 @@ def _table(arguments: Arguments) -> int:
     for item in kinds:
         marks = "".join("  " + (_YES if each.can(item) else _NO).ljust(len(each.name)) for each in found)
         print(f"{type(item).__name__:<{width}}{marks}  {_machines(type(item))}")
-    return HELD
+    return VALID
 
 
 def _machines(kind: type) -> str:
@@ -109,7 +109,7 @@ def _compare(arguments: Arguments) -> int:
             print(f"in the world of {name} ...", file=sys.stderr)
 
     found = compare(chosen(arguments), arguments.only, begins=begins)
-    code = HELD if found.held else VIOLATED
+    code = VALID if found.valid else INVALID
     if arguments.json:
         outcomes = {name: {**outcome_as_json(outcome), "script": None} for name, outcome in found.outcomes}
         made = {"agree": found.agree, "left_out": found.left_out, "worlds": outcomes}

@@ -39,7 +39,7 @@ class Failure:
 
 
 @frozen
-class Undecided:
+class Unknown:
     """A run that was given up before its end."""
 
     seed: int
@@ -57,7 +57,7 @@ class Report:
     failures: tuple[Failure, ...] = ()
     """One for each violated invariant, in the order of their first runs."""
     notes: tuple[str, ...] = ()
-    undecided: tuple[Undecided, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -65,13 +65,13 @@ class Report:
         return self.failures[0] if self.failures else None
 
     @property
-    def held(self) -> bool:
+    def valid(self) -> bool:
         """True if every run ended and satisfied every invariant."""
-        return not self.failures and not self.undecided
+        return not self.failures and not self.unknown
 
     def check(self) -> Report:
         """Return the report, or raise an `AssertionError` with its text. A complete test is one call of this."""
-        if not self.held:
+        if not self.valid:
             raise AssertionError(str(self))
         return self
 
@@ -79,12 +79,12 @@ class Report:
         """Return the report as values for `json.dumps`. `script` is what `campaign(script=...)` reads from a file."""
         return {
             "machine": self.machine,
-            "held": self.held,
+            "valid": self.valid,
             "runs": self.runs,
             "requests": self.requests,
             "seconds": round(self.seconds, 3),
             "failures": [_as_json(each) for each in self.failures],
-            "undecided": [_as_json(each) for each in self.undecided],
+            "unknown": [_as_json(each) for each in self.unknown],
             "notes": list(self.notes),
         }
 
@@ -93,8 +93,8 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         numbers = f"{counted(self.runs, 'run')}, {counted(self.requests, 'request')} acknowledged, {self.seconds:.1f} s"
-        if self.held:
-            yield f"{self.machine} held: {numbers}"
+        if self.valid:
+            yield f"{self.machine} valid: {numbers}"
         for place, failure in enumerate(self.failures):
             if place:
                 yield ""
@@ -102,17 +102,17 @@ class Report:
             yield f"  {failure.what}"
             yield f"({numbers if failure.runs == 1 else f'{failure.runs} of {numbers}'})"
             yield from _how_to_see(failure)
-        if self.undecided and not self.failures:
-            yield f"{self.machine} UNDECIDED in {len(self.undecided)} of {counted(self.runs, 'run')}"
+        if self.unknown and not self.failures:
+            yield f"{self.machine} UNKNOWN in {len(self.unknown)} of {counted(self.runs, 'run')}"
             yield f"({numbers})"
-        for each in self.undecided:
-            yield f"UNDECIDED with seed {each.seed}: {each.what}"
-        if self.undecided and not self.failures:
-            yield _again(self.undecided[0].seed)
+        for each in self.unknown:
+            yield f"UNKNOWN with seed {each.seed}: {each.what}"
+        if self.unknown and not self.failures:
+            yield _again(self.unknown[0].seed)
         yield from self.notes
 
 
-def _as_json(each: Failure | Undecided) -> dict[str, object]:
+def _as_json(each: Failure | Unknown) -> dict[str, object]:
     """Return the attributes as JSON has them, without `shrunk`."""
     values = {name.name: getattr(each, name.name) for name in fields(type(each)) if name.name != "shrunk"}
     return {

@@ -19,7 +19,7 @@ from harness.embed.arguments import check_numbers, check_paths, check_script, ch
 from harness.embed.child import CHILD, Called
 from harness.embed.lookup import name_of, parts_of, shell_prefix, without_model
 from harness.embed.model import MODEL, REQUESTS, STATE, Make, Model, SystemUnderTest, system_of
-from harness.embed.report import Failure, Report, Undecided
+from harness.embed.report import Failure, Report, Unknown
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
 from harness.outcome import Outcome
@@ -42,7 +42,7 @@ class _Ran:
     number: int
     script: Script
     acknowledged: int
-    undecided: bool
+    unknown: bool
     invariant: str | None
     what: str
     explanation: str
@@ -230,7 +230,7 @@ def _report(name: str, ran: Sequence[_Ran], failures: Sequence[Failure], notes: 
         time.monotonic() - began,
         tuple(failures),
         tuple(notes),
-        tuple(Undecided(each.number, each.what) for each in ran if each.undecided),
+        tuple(Unknown(each.number, each.what) for each in ran if each.unknown),
     )
 
 
@@ -254,7 +254,7 @@ def _ran(system: SystemUnderTest, numbered: Numbered) -> _Ran:
 
 
 def _as_ran(number: int, outcome: Outcome) -> _Ran:
-    names = ("acknowledged", "undecided", "invariant", "what", "explanation")
+    names = ("acknowledged", "unknown", "invariant", "what", "explanation")
     return _Ran(number, outcome.script, *(getattr(outcome, name) for name in names))
 
 
@@ -300,7 +300,7 @@ def _stored(failure: Failure, given: _Given, name: str, keep: str | Path | None,
 def _draw(path: Path, outcome: Outcome, name: str, line: str) -> None:
     assert outcome.trace is not None
     lines = story(outcome, read(outcome.trace, outcome.script.servers))
-    title = f"{name} holds" if outcome.held else f"{name}: {outcome.invariant or 'not decided'}"
+    title = f"{name} holds" if outcome.valid else f"{name}: {outcome.invariant or 'not decided'}"
     path.write_text(page(outcome, line, title=title, story=tuple(each.strip() for each in lines)))
 
 

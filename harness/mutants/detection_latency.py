@@ -34,7 +34,7 @@ class DetectionLatency:
         sooner = self.refinement is not None and (self.invariants is None or self.refinement < self.invariants)
         word = "earlier" if sooner else "as early" if self.refinement == self.invariants else "later or not"
         one, other = ("-" if events is None else events for events in (self.refinement, self.invariants))
-        return f"{self.mutant:<34} {one:>8} {other:>8}  {word:<12}  {self.invariant or 'held'}"
+        return f"{self.mutant:<34} {one:>8} {other:>8}  {word:<12}  {self.invariant or 'valid'}"
 
 
 def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> DetectionLatency:
@@ -46,7 +46,7 @@ def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> Detec
             script = script_from_seed(base + runs, voters=mutant.voters[runs % len(mutant.voters)])
             runs += 1
             with watchdog():
-                if run(script).held:
+                if run(script).valid:
                     continue
             with watchdog():
                 one = run(script, checkers=[Refinement])
@@ -57,7 +57,7 @@ def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> Detec
                 mutant.name,
                 runs,
                 one.events if noticed else None,
-                None if other.held else other.events,
+                None if other.valid else other.events,
                 other.invariant,
                 one.what if noticed else "",
             )

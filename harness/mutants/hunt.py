@@ -153,10 +153,10 @@ def table(results: Sequence[Verdict]) -> str:
         "|---|---|---|---|---|---:|---:|",
     ]
     for each in results:
-        mutant = BY_NAME[each.mutant]
+        mutant, noticed = BY_NAME[each.mutant], each.invariant or "**not noticed**"
         lines.append(
             f"| `{each.mutant}` | {mutant.bug} | {mutant.world}, {mutant.machine} | "
-            f"{each.invariant or '**not noticed**'} | {'; '.join(each.others)} | {each.runs} | {each.core_seconds:.1f} |"
+            f"{noticed} | {'; '.join(each.others)} | {each.runs} | {each.core_seconds:.1f} |"
         )
     lines += ["", "| Not to be planted | Why |", "|---|---|"]
     lines += [f"| `{name}` | {why} |" for name, why in IMPOSSIBLE.items()]

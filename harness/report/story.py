@@ -20,13 +20,13 @@ def story(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
     for at, server, verb, _, what in outcome.trace.acts:
         teller.saw(at, server, verb, what)
     lines = teller.lines
-    if outcome.held:
+    if outcome.valid:
         lines.append(
             f"{outcome.at_ms:>6} ms  all servers are equal: {counted(outcome.committed, 'transaction')}, and each of"
             f" the {outcome.acknowledged} writes that were acknowledged is among them"
         )
     else:
-        which = "not decided" if outcome.undecided else f"broken: {outcome.invariant}"
+        which = "unknown" if outcome.unknown else f"violated: {outcome.invariant}"
         lines.append(f"{outcome.at_ms:>6} ms  {which}: {outcome.what}")
     return tuple(lines)
 

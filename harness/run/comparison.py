@@ -20,8 +20,8 @@ class Comparison:
     outcomes: tuple[tuple[str, Outcome], ...]
 
     @property
-    def held(self) -> bool:
-        return all(outcome.held for _, outcome in self.outcomes)
+    def valid(self) -> bool:
+        return all(outcome.valid for _, outcome in self.outcomes)
 
     @property
     def agree(self) -> bool:
@@ -36,7 +36,7 @@ class Comparison:
 
 
 def _verdict(outcome: Outcome) -> str:
-    return "held" if outcome.held else f"{outcome.invariant or 'undecided'}: {outcome.what}"
+    return "valid" if outcome.valid else f"{outcome.invariant or 'unknown'}: {outcome.what}"
 
 
 def compare(

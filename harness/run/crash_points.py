@@ -55,7 +55,7 @@ def crash_points(script: Script, target: int, losses: Sequence[str]) -> Iterator
             crashing = _with_crash(script, target, call, loss)
             outcome = run(crashing)
             kinds = [what[len(COUNTED) :] for what, _ in outcome.counts if what.startswith(COUNTED)]
-            if not kinds and outcome.held:
+            if not kinds and outcome.valid:
                 break
             yield CrashPoint(target, call, kinds[0] if kinds else "none", loss, crashing, outcome)
             if not kinds:

@@ -101,7 +101,7 @@ def objection(path: Path) -> str | None:
     """Return how the outcome of a stored script differs from the expected one, with the line that repeats it."""
     stored = loads(path.read_text())
     outcome = _run(stored, None)
-    if not outcome.held:
+    if not outcome.valid:
         line = replay_line(stored.script, world=stored.world, file=path)
         return f"{path.name} fails again: {outcome.invariant}: {outcome.what}\n  {line}"
     if stored.mutant is None:
@@ -110,7 +110,7 @@ def objection(path: Path) -> str | None:
     if outcome.invariant == stored.invariant:
         return None
     line = replay_line(stored.script, world=stored.world, mutant=stored.mutant, file=path)
-    instead = "nothing is noticed" if outcome.held else f"{outcome.invariant} is"
+    instead = "nothing is noticed" if outcome.valid else f"{outcome.invariant} is"
     return f"{path.name}: with {stored.mutant} put back, {stored.invariant!r} was broken; now {instead}\n  {line}"
 
 

@@ -27,7 +27,7 @@ class Failure:
 
 
 @frozen
-class Undecided:
+class Unknown:
     """A run that was given up, and its cost until then."""
 
     number: int
@@ -51,7 +51,7 @@ class Tally:
     core_seconds: float = 0.0
     recovered_ms_max: int = 0
     counts: dict[str, int] = field(factory=dict)
-    undecided: tuple[Undecided, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
     overlaps: frozenset[tuple[str, str]] = frozenset()
 
     def __add__(self, other: Tally) -> Tally:
@@ -74,9 +74,9 @@ def tally(plan: Plan, number: int, outcome: Outcome, core_seconds: float) -> Tal
     failures: tuple[Failure, ...] = ()
     if outcome.invariant is not None:
         failures = (Failure(number, script, outcome.invariant, outcome.what, outcome.at_ms, replay),)
-    undecided: tuple[Undecided, ...] = ()
-    if outcome.undecided:
-        undecided = (Undecided(number, script.seed, script.voters, outcome.what, replay),)
+    unknown: tuple[Unknown, ...] = ()
+    if outcome.unknown:
+        unknown = (Unknown(number, script.seed, script.voters, outcome.what, replay),)
     return Tally(
         1,
         failures,
@@ -88,7 +88,7 @@ def tally(plan: Plan, number: int, outcome: Outcome, core_seconds: float) -> Tal
         core_seconds,
         outcome.recovered_ms,
         dict(outcome.counts),
-        undecided,
+        unknown,
         outcome.overlaps,
     )
 

@@ -191,7 +191,7 @@ BROKER_OPS: Final[tuple[type[Op], ...]] = (*BROKER_WEIGHTS, StrikeWrite)
 
 HELD_MAX: Final = 2
 """The number of topics with data, and of the partitions of each: much happens to few."""
-HELD: Final = Among((1, 1, 2))
+VALID: Final = Among((1, 1, 2))
 SLICE: Final = Among((0, 0, 1))
 CLIENT: Final = Upto(1, 3)
 
@@ -220,7 +220,7 @@ class Replication(PartitionOp):
 class AllowUnclean(PartitionOp):
     """Set `unclean.leader.election.enable` of a topic."""
 
-    topic: int = drawn(1, HELD)
+    topic: int = drawn(1, VALID)
     unclean: str = drawn("allowed", Among((*UNCLEAN[:1] * 2, *UNCLEAN)))
 
 
@@ -232,7 +232,7 @@ class Produce(PartitionOp):
     """Send so many batches of a few records. With acks=all the producer is idempotent, and retries until an answer."""
 
     client: int = drawn(1, CLIENT)
-    topic: int = drawn(1, HELD)
+    topic: int = drawn(1, VALID)
     partition: int = drawn(0, SLICE)
     count: int = drawn(3, Short(1, 8))
     acks: str = drawn("all", Among((*ACKS[:1] * 3, *ACKS)))
@@ -243,7 +243,7 @@ class Consume(PartitionOp):
     """Consume from the client's position on, until the end of the run."""
 
     client: int = drawn(1, CLIENT)
-    topic: int = drawn(1, HELD)
+    topic: int = drawn(1, VALID)
     partition: int = drawn(0, SLICE)
 
 
@@ -277,7 +277,7 @@ class CommitPositions(PartitionOp):
 class DeleteRecords(PartitionOp):
     """Delete this share of a partition; the request is repeated until its leader answers."""
 
-    topic: int = drawn(1, HELD)
+    topic: int = drawn(1, VALID)
     partition: int = drawn(0, SLICE)
     percent: int = drawn(50, Among((20, 50, 90, 100)))
 
@@ -372,7 +372,7 @@ class SlowBroker(PartitionOp):
     more_ms: int = drawn(100, Short(10, 400))
 
 
-_HELD: Final[Mapping[str, Value]] = {"topic": HELD, "partition": SLICE}
+_HELD: Final[Mapping[str, Value]] = {"topic": VALID, "partition": SLICE}
 _OTHERS: Final[Mapping[type[Op], tuple[float, Mapping[str, Value]]]] = {
     KillBroker: (3.0, {"down_ms": Short(1, 1_500)}),
     BounceBroker: (2.0, {}),
@@ -384,9 +384,9 @@ _OTHERS: Final[Mapping[type[Op], tuple[float, Mapping[str, Value]]]] = {
     Reassign: (1.0, {**_HELD, "first": Upto(1, 4)}),
     CancelMove: (0.5, _HELD),
     ElectPreferred: (1.0, _HELD),
-    GrowTopic: (0.3, {"topic": HELD, "partitions": Upto(1, 1)}),
-    DeleteTopic: (0.3, {"topic": HELD}),
-    CreateTopic: (0.5, {"topic": HELD, "partitions": Upto(1, 2)}),
+    GrowTopic: (0.3, {"topic": VALID, "partitions": Upto(1, 1)}),
+    DeleteTopic: (0.3, {"topic": VALID}),
+    CreateTopic: (0.5, {"topic": VALID, "partitions": Upto(1, 2)}),
     DeleteRecords: (1.0, {}),
     AllowUnclean: (0.7, {}),
     LosePower: (2.0, {}),

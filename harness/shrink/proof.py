@@ -76,9 +76,9 @@ def take_out(script: Script, trials: Trials) -> Script:
 
 def prove(script: Script, trials: Trials) -> Proof:
     items = items_of(script)
-    needed = [item for item in items if trials.held(_without(script, (item,)))]
+    needed = [item for item in items if trials.valid(_without(script, (item,)))]
     seen = {id(item) for item in needed}
-    pairs = sum(trials.held(_without(script, pair)) for pair in _pairs(script))
+    pairs = sum(trials.valid(_without(script, pair)) for pair in _pairs(script))
     return Proof(tuple(needed), tuple(item for item in items if id(item) not in seen), pairs)
 
 

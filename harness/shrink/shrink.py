@@ -81,7 +81,7 @@ def _ended(script: Script, trials: Trials) -> Script:
 
 
 def _cut(script: Script, trials: Trials) -> Script:
-    """Cut the end of the script. An invariant that is violated only after the healing does not show when: search by halves."""
+    """Cut the end of the script. If the invariant is violated only after the healing, search for the cut by halves."""
     trials.step = "cut"
     shorter = _ended(script, trials)
     if shorter != script:

@@ -73,6 +73,6 @@ class Trials:
     def fails(self, script: Script) -> bool:
         return self.broke(script) is not None
 
-    def held(self, script: Script) -> bool:
+    def valid(self, script: Script) -> bool:
         """Return whether it was tried, and did not fail."""
         return self.broke(script) is None and repr(script) in self._known

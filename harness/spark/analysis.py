@@ -49,24 +49,24 @@ class Analysis:
     meta: Row = field(factory=dict)
 
     @property
-    def violated(self) -> bool:
+    def invalid(self) -> bool:
         """True if a run violated an invariant, failed, or differed when it ran or was checked again."""
         return bool(
-            self.count("violated")
+            self.count("invalid")
             or self.count("error")
             or any(not row["same"] for row in self.tables["again"])
-            or any(row["verdict"] == "violated" for row in self.tables["verdicts"])
+            or any(row["verdict"] == "invalid" for row in self.tables["verdicts"])
         )
 
     @property
-    def undecided(self) -> int:
-        """The number of undecided runs and stored histories. They have not passed."""
-        histories = sum(row["histories"] for row in self.tables["verdicts"] if row["verdict"] == "undecided")
-        return self.count("undecided") + int(histories)
+    def unknown(self) -> int:
+        """The number of unknown runs and stored histories. They have not passed."""
+        histories = sum(row["histories"] for row in self.tables["verdicts"] if row["verdict"] == "unknown")
+        return self.count("unknown") + int(histories)
 
     @property
-    def held(self) -> bool:
-        return not self.violated and not self.undecided
+    def valid(self) -> bool:
+        return not self.invalid and not self.unknown
 
     def count(self, column: str) -> int:
         return int(sum(row[column] for row in self.tables["totals"]))

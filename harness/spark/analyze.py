@@ -24,7 +24,7 @@ SLICED: Final = 8
 """The most groups of failures of which one is shrunk."""
 TRIES: Final = 120
 NAMED_MAX: Final = 100
-"""The most undecided runs or histories that are named."""
+"""The most unknown runs or histories that are named."""
 
 Told = Callable[[str], None]
 
@@ -81,7 +81,7 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
             F.count("*").alias("histories"), F.sum("steps").alias("steps"), F.sum("core_seconds").alias("core_seconds")
         )
     )
-    tables["undecided"] = _rows(verdicts.where("verdict = 'undecided'").orderBy("seed").limit(NAMED_MAX))
+    tables["unknown"] = _rows(verdicts.where("verdict = 'unknown'").orderBy("seed").limit(NAMED_MAX))
     tables["given_up"] = _rows(sums.given_up(runs, NAMED_MAX))
     told("add up")
     tables |= {

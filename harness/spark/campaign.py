@@ -105,8 +105,8 @@ class Watch:
                 except (OSError, pa.ArrowInvalid):
                     continue  # damaged since; `analyze` names it
                 runs = min(chunk.end, self._end) - max(chunk.first, self._first)
-                violated, undecided, errors, stored, seconds = (said.get(word.encode(), b"0") for word in COUNTED)
-                self._done += Done(runs, int(violated), int(undecided), int(errors), int(stored), float(seconds))
+                invalid, unknown, errors, stored, seconds = (said.get(word.encode(), b"0") for word in COUNTED)
+                self._done += Done(runs, int(invalid), int(unknown), int(errors), int(stored), float(seconds))
         return self._done
 
 

@@ -52,8 +52,8 @@ class Done:
     """The numbers of one or more chunks."""
 
     runs: int = 0
-    violated: int = 0
-    undecided: int = 0
+    invalid: int = 0
+    unknown: int = 0
     errors: int = 0
     """Of the harness itself."""
     stored: int = 0
@@ -63,7 +63,7 @@ class Done:
         return Done(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Done)))
 
 
-COUNTED: Final = ("violated", "undecided", "errors", "stored", "core_seconds")
+COUNTED: Final = ("invalid", "unknown", "errors", "stored", "core_seconds")
 """The numbers in the metadata of a file of runs: the progress is known without reading rows."""
 
 
@@ -94,14 +94,14 @@ def _first(work: Work, chunk: Chunk) -> Done:
                 row["stored"] += events.write(act_rows(seed, outcome.trace))
                 if outcome.history is not None:
                     row["stored"] += histories.write(history_rows(seed, outcome.history))
-            failed += row["outcome"] in ("violated", "error")
+            failed += row["outcome"] in ("invalid", "error")
             if work.stop_after and failed >= work.stop_after:
                 break
     came = Counter(row["outcome"] for row in rows)
     done = Done(
         len(rows),
-        came["violated"],
-        came["undecided"],
+        came["invalid"],
+        came["unknown"],
         came["error"],
         sum(row["stored"] for row in rows),
         sum(row["core_seconds"] for row in rows),
@@ -136,13 +136,13 @@ def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
     outcome, row = _timed(where, script, trace=sampled or is_repeated(seed))
     if outcome is None:
         return row, None
-    if not outcome.held and outcome.trace is None:
+    if not outcome.valid and outcome.trace is None:
         outcome, again = _timed(where, script, trace=True)
         row["trace_hash"] = again["trace_hash"]
         if outcome is None or again["result_hash"] != row["result_hash"]:
             row |= {"outcome": "error", "what": f"not the same when it was run again: {row['what']}; {again['what']}"}
             return row, None
-    return row, outcome if sampled or not outcome.held else None
+    return row, outcome if sampled or not outcome.valid else None
 
 
 def _timed(where: World, script: Script, *, trace: bool) -> tuple[Outcome | None, Row]:

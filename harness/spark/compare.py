@@ -14,7 +14,7 @@ NOTABLE: Final = 0.1
 """A number that moved by less than a tenth is the same number."""
 FEWEST: Final = {"p50": 10, "p99": 100}
 """Of so many things at least a quantile says anything."""
-OUTCOMES: Final = {"violated": "violated", "undecided": "undecided", "error": "errors"}
+OUTCOMES: Final = {"invalid": "invalid", "unknown": "unknown", "error": "errors"}
 
 
 @frozen
@@ -52,13 +52,13 @@ class Difference:
     """How many there are, and how many of each bad outcome."""
     situations: dict[str, int] = field(factory=dict)
     """In how many runs of the one campaign each of those occurred that the other has not."""
-    undecided: tuple[int, int] = (0, 0)
+    unknown: tuple[int, int] = (0, 0)
     """How many runs and stored histories could not be decided."""
 
     @property
     def worse(self) -> bool:
         """Another kind of failure, or the first things that could not be decided."""
-        before, after = self.undecided
+        before, after = self.unknown
         return bool(self.new) or (after > 0 and not before)
 
     def as_json(self) -> dict[str, Any]:
@@ -80,15 +80,18 @@ def compare(before: Analysis, after: Analysis) -> Difference:
         tuple(_moved(_numbers(before), _numbers(after))),
         {name: (before.count(name), after.count(name)) for name in ("runs", *OUTCOMES)},
         {name: (sees | seen)[name] for name in sorted(sees.keys() ^ seen.keys())},
-        (before.undecided, after.undecided),
+        (before.unknown, after.unknown),
     )
 
 
 def _same(one: Row, other: Row) -> bool:
-    """Two clusters of one invariant that need the same, or that say the same: what is needed for a failure is found with
-    one of its seeds, and another seed may need something else for the same bug.
+    """Return True if two clusters violate one invariant, and have the same slice or the same message.
+
+    The slice is found with one seed of a cluster. Another seed of the same bug may need other faults.
     """
-    return bool(one["invariant"] == other["invariant"] and (one["slice"] == other["slice"] or _says(one) & _says(other)))
+    return bool(
+        one["invariant"] == other["invariant"] and (one["slice"] == other["slice"] or _says(one) & _says(other))
+    )
 
 
 def _says(row: Row) -> set[str]:
@@ -147,8 +150,8 @@ def text(made: Difference) -> str:
             now = 0 if title == "gone" else row["failures"]
             many = f"in {was} -> {counted(now, 'run')}"
             lines.append(f"{title}: {row['invariant']} ({many}, e.g. seed {row['seed']}; needs {row['slice']})")
-    if any(made.undecided):
-        lines.append("UNDECIDED: {} -> {}".format(*made.undecided))
+    if any(made.unknown):
+        lines.append("UNKNOWN: {} -> {}".format(*made.unknown))
     for which, names in (("second", made.situations_new), ("first", made.situations_gone)):
         if names:
             each = ", ".join(f"{name} (in {counted(made.situations[name], 'run')})" for name in names)

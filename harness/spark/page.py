@@ -33,8 +33,8 @@ _ABOUT: Final = {
 """The sections that are folded, each with what it shows."""
 LIKELIER: Final = (
     "Which fault makes which failure likelier. Lines are 95 % intervals of each pair by itself. Red is what is chance "
-    "with less than 5 %, by Holm's correction for all pairs of a fault and an invariant: even one red line that is chance "
-    "is in fewer than one report of twenty"
+    "with less than 5 %, by Holm's correction for all pairs of a fault and an invariant: fewer than one report "
+    "of twenty has a red line by chance"
 )
 
 
@@ -130,18 +130,18 @@ def _runs(number: int) -> str:
 
 def _verdict(made: Analysis) -> tuple[str, str]:
     """Return the class of the verdict for the style sheet, and the sentence without its full stop."""
-    runs, violated, errors = (made.count(name) for name in ("runs", "violated", "error"))
+    runs, invalid, errors = (made.count(name) for name in ("runs", "invalid", "error"))
     others = sum(not row["same"] for row in made.tables["again"])
-    again = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "violated")
+    again = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "invalid")
     if not runs:
         return "odd", "No runs"
-    if made.held:
+    if made.valid:
         return "good", f"Valid: every invariant held in all {_runs(runs)}"
-    unsure = f"{made.undecided:,} could not be decided" if made.undecided else ""
-    if not made.violated:
+    unsure = f"{made.unknown:,} could not be decided" if made.unknown else ""
+    if not made.invalid:
         return "odd", f"Unknown: no invariant was broken in {_runs(runs)}, but {unsure}"
     words = [
-        f"{violated:,} of {_runs(runs)} broke an invariant" if violated else "",
+        f"{invalid:,} of {_runs(runs)} broke an invariant" if invalid else "",
         f"the harness itself failed in {errors:,}" if errors else "",
         f"{others:,} were not the same when they were run twice" if others else "",
         f"{again:,} stored histories fail when they are judged again" if again else "",
@@ -157,8 +157,8 @@ def _tiles(made: Analysis) -> str:
     twice = made.tables["again"]
     tiles = {
         "runs": number(made.count("runs")),
-        "violated": number(made.count("violated")),
-        "unknown": number(made.undecided),
+        "invalid": number(made.count("invalid")),
+        "unknown": number(made.unknown),
         "errors of the harness": number(made.count("error")),
         "runs a core-minute": number(60 * made.count("runs") / seconds if seconds else None),
         "next run is of a new kind": "-" if chance is None else f"{100 * chance:.1f} %",
@@ -207,8 +207,8 @@ def _unsure(made: Analysis) -> str:
     columns = {"seed": "seed", "what": "why", "steps": "steps spent", "core_seconds": "core seconds"}
     return _together(
         table(made.tables["given_up"], {"seed": "seed", "voters": "voters", "what": "why"}, "Runs that were given up"),
-        table(made.tables["undecided"], columns, "Stored histories, within their budget"),
-        '<p class="faint">None of these has passed.</p>' if made.undecided else "",
+        table(made.tables["unknown"], columns, "Stored histories, within their budget"),
+        '<p class="faint">None of these has passed.</p>' if made.unknown else "",
     )
 
 
@@ -231,7 +231,7 @@ def _faults(made: Analysis) -> str:
 def _availability(made: Analysis) -> str:
     columns = {
         "voters": "voters",
-        "runs": "runs that held",
+        "runs": "valid runs",
         "share_unavailable": "share of time without service",
         "p50": "ms a run, median",
         "p99": "99 %",
@@ -297,7 +297,7 @@ def _work(made: Analysis) -> str:
     words = {
         "voters": "voters",
         "messages": "messages",
-        "per_operation": "for each operation asked, in runs that held",
+        "per_operation": "for each operation asked, in valid runs",
         "per_transaction": "for each transaction",
     }
     return _together(

@@ -68,7 +68,7 @@ def strikes(rows: Rows) -> str:
     for row in rows:
         y, x = kinds.index(row["kind"]), phases.index(row["phase"])
         times[y][x] += row["strikes"]
-        failed[y][x] += row["runs"] if row["outcome"] in ("violated", "error") else 0
+        failed[y][x] += row["runs"] if row["outcome"] in ("invalid", "error") else 0
     with _plot(7, 0.9 + 0.27 * len(kinds)) as (made, axes):
         most = max(max(line) for line in times)
         # Squares and no raster: that would be an image, and the page allows itself none.

@@ -35,7 +35,7 @@ def run_row(outcome: Outcome, *, world: str, core_seconds: float) -> Row:
     counts = dict(outcome.counts)
     kind = behaviour(_situations(outcome.script, counts), outcome.elections, len(outcome.outages))
     values = {name: getattr(outcome, name) for name in _SAME} | {"counts": counts, "behaviour": kind}
-    state = "held" if outcome.held else "undecided" if outcome.undecided else "violated"
+    state = "valid" if outcome.valid else "unknown" if outcome.unknown else "invalid"
     return _row(outcome.script, world, state, core_seconds, outcome.trace, **values)
 
 
@@ -56,7 +56,7 @@ def _row(script: Script, world: str, outcome: str, core_seconds: float, trace: T
             faults=dict(sorted(Counter(type(fault).__name__ for fault in script.faults).items())),
             operations=len(script.ops),
             trace_hash=None if trace is None else trace.hash(),
-            script=None if outcome == "held" else json.dumps(to_json(script)),
+            script=None if outcome == "valid" else json.dumps(to_json(script)),
             core_seconds=core_seconds,
             **values,
         ),

@@ -16,7 +16,7 @@ from harness.outcome import Recovery
 VERSION: Final = 2
 """The version of all tables. It is written into each file, and a file of another version is refused."""
 
-OUTCOMES: Final = ("held", "violated", "undecided", "error")
+OUTCOMES: Final = ("valid", "invalid", "unknown", "error")
 """error: the harness itself failed. It is a row like any other, and never counts as held."""
 
 Small = NewType("Small", int)
@@ -42,7 +42,7 @@ class RunRow:
     invariant: str | None = None
     """The invariant that was violated."""
     what: str = ""
-    """The violation, the error, or the cost of an undecided run."""
+    """The violation, the error, or the cost of an unknown run."""
     at_ms: int = 0
     faults: dict[str, int]
     """The faults of the script, by kind."""

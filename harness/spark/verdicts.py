@@ -1,6 +1,6 @@
 """Check a stored history again from its rows, with other code than the checkers of the run.
 
-A judge takes the rows in their order and a budget of steps. If the budget does not suffice, the verdict is undecided.
+A judge takes the rows in their order and a budget of steps. If the budget does not suffice, the verdict is unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Budget = int
 @frozen
 class Said:
     verdict: str
-    """held, violated or undecided"""
+    """valid, invalid or unknown"""
     invariant: str | None
     what: str
     steps: int
@@ -54,12 +54,12 @@ def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
             continue
         found = _SPAN.fullmatch(row["what"])
         if found is None:
-            return Said("undecided", None, f"row {row['number']}: {row['what']!r} is no zxid", steps)
+            return Said("unknown", None, f"row {row['number']}: {row['what']!r} is no zxid", steps)
         first = (int(found[1]), int(found[2]))
         last = first if found[3] is None else (int(found[3]), int(found[4]))
         steps += last[1] - first[1] + 1
         if steps > budget:
-            return Said("undecided", None, f"more than {budget} steps", steps)
+            return Said("unknown", None, f"more than {budget} steps", steps)
         previous = at.get(server)
         for counter in range(first[1], last[1] + 1):
             this = (first[0], counter)
@@ -72,7 +72,7 @@ def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
                     return _broken(row, words, steps)
             previous = this
         at[server] = previous
-    return Said("held", None, "", steps)
+    return Said("valid", None, "", steps)
 
 
 def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Said:
@@ -81,20 +81,20 @@ def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Said:
     try:
         verdict = store.judge(from_rows(given), budget)
     except (HistoryError, linear.HistoryError) as error:
-        return Said("undecided", None, f"no history: {error}", 0)
+        return Said("unknown", None, f"no history: {error}", 0)
     steps = verdict.store.calls + verdict.store.changes
     match verdict.linear:
-        case linear.Undecided(spent=spent):
-            return Said("undecided", None, str(verdict.linear), steps + spent)
+        case linear.Unknown(spent=spent):
+            return Said("unknown", None, str(verdict.linear), steps + spent)
         case linear.Legal(steps=searched) | linear.Illegal(steps=searched):
             steps += searched
         case None:
             pass
-    return Said("held" if verdict.held else "violated", verdict.invariant, verdict.what, steps)
+    return Said("valid" if verdict.valid else "invalid", verdict.invariant, verdict.what, steps)
 
 
 def _broken(row: Row, what: str, steps: int) -> Said:
-    return Said("violated", ORDER, f"server {row['server']} at row {row['number']} {what}", steps)
+    return Said("invalid", ORDER, f"server {row['server']} at row {row['number']} {what}", steps)
 
 
 def _show(zxid: tuple[int, int]) -> str:

@@ -178,7 +178,7 @@ class Common(ABC, Generic[S]):
         onlookers = [lambda _: self._oracle, lambda _: self._probes, lambda _: self._acknowledged]
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
-        self.undecided = ""
+        self.unknown = ""
         """Why the run was given up, if it was."""
         self.heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
         self.serial = count(1).__next__
@@ -230,10 +230,10 @@ class Common(ABC, Generic[S]):
         self.stop()
 
     def gave_up(self, spent: TooLong) -> None:
-        """End a run that exceeds its budget, undecided."""
+        """End a run that exceeds its budget. Its verdict is unknown."""
         if self.violation is None and not self.over:
-            self.undecided = str(spent)
-            self.record(0, "gives up", 0, self.undecided)
+            self.unknown = str(spent)
+            self.record(0, "gives up", 0, self.unknown)
         self.stop()
 
     def history(self) -> History | None:
@@ -248,8 +248,8 @@ class Common(ABC, Generic[S]):
         return Outcome(
             script=self.script,
             invariant=None if broken is None else broken.invariant,
-            what=self.undecided if broken is None else broken.what,
-            undecided=broken is None and bool(self.undecided),
+            what=self.unknown if broken is None else broken.what,
+            unknown=broken is None and bool(self.unknown),
             at_ms=self.now_ms,
             events=self.events,
             simulated_ms=self.now_ms,

@@ -150,7 +150,7 @@ def _judged(history: History) -> Deed:
         calls = [(call, call.zxid, call.done, call.write, str(call)) for call in case.calls.all]
         read = calls, case.calls.unclaimed, case.calls.strays, list(case.replay.groups.values())
         order = getattr(verdict.linear, "order", ())
-        told = verdict.held, verdict.undecided, verdict.invariant, verdict.what, verdict.store.what, verdict.store.broken
+        told = verdict.valid, verdict.unknown, verdict.invariant, verdict.what, verdict.store.what, verdict.store.broken
         return str(verdict), told, order, read, _operations(case)
 
     return judged

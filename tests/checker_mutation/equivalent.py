@@ -45,7 +45,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     ),
     "checkers.store.log numbered: without `request.op == 'create'` in `request.op == 'create' and"
     " 'sequential' in request.mode`": "only a create has a mode",
-    "checkers.store.judge Verdict.held: without `self.store.held` in `self.store.held and"
+    "checkers.store.judge Verdict.valid: without `self.store.valid` in `self.store.valid and"
     " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
     "checkers.store.order never_back: 1 for 0 in `(0, None)`": (
         "what shows no zxid is passed over, and none that is shown is below 1"

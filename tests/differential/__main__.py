@@ -15,7 +15,7 @@ from tests.differential.peers import alone, three
 from tests.differential.script import count
 from tests.integration import apache
 
-HELD, VIOLATED, MISUSED = 0, 1, 2
+VALID, INVALID, MISUSED = 0, 1, 2
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
             if scripts % 200 == 0:
                 print(f"{compared} operations, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(f"{compared} operations in {scripts} scripts compared, {findings} differences")
-    return VIOLATED if findings else HELD
+    return INVALID if findings else VALID
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def unproved() -> object:
         for verdict in (
             linear.Legal((), "guess", 1),
             linear.Illegal(ops, "guess", "guess", 1, True),
-            linear.Undecided(1, ()),
+            linear.Unknown(1, ()),
         ):
             said.append(_or_wrong(lambda: decide.proved(verdict, history, Registers())))  # noqa: B023 - asked at once
         said.append(_or_wrong(lambda: verify.brute(ops, Registers())))  # noqa: B023

@@ -127,7 +127,7 @@ def test_it_can_be_filtered_zoomed_and_asked(healthy: str, tmp_path: Path) -> No
 
 def test_of_a_broken_promise_the_causes_are_shown_and_the_rest_on_demand(tmp_path: Path) -> None:
     with planted(BY_NAME["newer-history-ignored"].edits):
-        seed = next(seed for seed in range(50) if not run(script_from_seed(seed)).held)
+        seed = next(seed for seed in range(50) if not run(script_from_seed(seed)).valid)
         outcome = run(script_from_seed(seed), trace=True)
     document = browse(
         page(outcome, "again"),
@@ -143,8 +143,8 @@ def test_of_a_broken_promise_the_causes_are_shown_and_the_rest_on_demand(tmp_pat
         """,
     )
     assert outcome.invariant is not None
-    assert f"Broken: {outcome.invariant}" in document
-    assert "the promise is broken here" in document
+    assert f"Violated: {outcome.invariant}" in document
+    assert "the invariant is violated here" in document
     found = re.search(r'data-seen="(\d+) (\d+)"', document)
     assert found is not None
     assert 0 < int(found[1]) < int(found[2])

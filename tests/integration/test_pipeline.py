@@ -51,7 +51,7 @@ def spark() -> Iterator[Any]:
 def run_of(seed: int, **other: Any) -> Row:
     """A run of three servers that held, unless something else is said."""
     row: Row = dict.fromkeys((column.name for column in RUNS.columns), 0)
-    row |= {"seed": seed, "world": "cores", "machine": "list", "voters": 3, "outcome": "held", "invariant": None}
+    row |= {"seed": seed, "world": "cores", "machine": "list", "voters": 3, "outcome": "valid", "invariant": None}
     row |= {"what": "", "faults": {}, "strikes": [], "outages": [], "recoveries": [], "counts": {}}
     row |= {"behaviour": "a", "script": None}
     row |= {"result_hash": f"r{seed}", "trace_hash": None, "core_seconds": 0.5}
@@ -59,7 +59,7 @@ def run_of(seed: int, **other: Any) -> Row:
 
 
 def broken(seed: int, **other: Any) -> Row:
-    return run_of(seed, **{"outcome": "violated", "invariant": "agreement", "script": "{}", **other})
+    return run_of(seed, **{"outcome": "invalid", "invariant": "agreement", "script": "{}", **other})
 
 
 def strike(kind: str, phase: str = "broadcast", times: int = 1) -> Row:
@@ -90,7 +90,7 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
         run_of(1),
         {**run_of(2), "seed": None},
         run_of(3, outcome="great"),
-        run_of(4, outcome="violated", script="{}"),
+        run_of(4, outcome="invalid", script="{}"),
         broken(5, script=None),
         run_of(6, messages=-1),
         run_of(7, outages=[outage(-5, "Crash")]),
@@ -179,8 +179,8 @@ def slow_to_tell(rows: Iterable[Mapping[str, Any]], budget: Budget) -> Said:
     numbers = [row["number"] for row in rows]
     assert numbers == sorted(numbers)
     if 13 in numbers or 2 * len(numbers) > budget:
-        return Said("undecided", None, "not yet", budget)
-    return Said("violated" if 7 in numbers else "held", "sevens" if 7 in numbers else None, "", 2 * len(numbers))
+        return Said("unknown", None, "not yet", budget)
+    return Said("invalid" if 7 in numbers else "valid", "sevens" if 7 in numbers else None, "", 2 * len(numbers))
 
 
 def test_histories_are_judged_alone_with_budgets_that_double(spark: Any) -> None:
@@ -189,11 +189,11 @@ def test_histories_are_judged_alone_with_budgets_that_double(spark: Any) -> None
     given = spark.createDataFrame(rows, "seed bigint, number int")
     made = recheck.recheck(given, "number", slow_to_tell, budget=4, rounds=4, tasks=2)
     assert sorted((row["seed"], row["verdict"], row["budget"], row["steps"]) for row in told(made)) == [
-        (1, "held", 4, 2),
-        (2, "held", 8, 6),
-        (3, "violated", 16, 16),
-        (4, "undecided", 32, 32),
-        (5, "held", 4, 4),
+        (1, "valid", 4, 2),
+        (2, "valid", 8, 6),
+        (3, "invalid", 16, 16),
+        (4, "unknown", 32, 32),
+        (5, "valid", 4, 4),
     ]
 
 
@@ -214,7 +214,7 @@ def test_client_histories_are_judged_from_stored_rows(spark: Any) -> None:
     rows += list(history_rows(3, client_history(b"x")))[:-1]
     made = recheck.recheck(frame(spark, rows, HISTORIES), "index", as_clients_saw_it, rounds=1, tasks=2)
     by_seed = {row["seed"]: row for row in told(made)}
-    assert [by_seed[seed]["verdict"] for seed in (1, 2, 3)] == ["held", "violated", "undecided"]
+    assert [by_seed[seed]["verdict"] for seed in (1, 2, 3)] == ["valid", "invalid", "unknown"]
     assert by_seed[2]["invariant"]
     assert by_seed[3]["what"].startswith("no history: ")
 
@@ -246,11 +246,11 @@ def test_sums(spark: Any) -> None:
     ]
     runs = frame(spark, rows).cache()
     totals = {row["voters"]: row for row in told(sums.totals(runs))}
-    assert (totals[3]["runs"], totals[3]["held"], totals[5]["violated"]) == (2, 2, 1)
+    assert (totals[3]["runs"], totals[3]["valid"], totals[5]["invalid"]) == (2, 2, 1)
     assert totals[3]["runs_per_core_minute"] == 120.0
     struck = {(row["kind"], row["phase"], row["outcome"]): row["strikes"] for row in told(sums.strikes(runs))}
-    assert struck[("Crash", "broadcast", "held")] == 2
-    assert struck[("Crash", "broadcast", "violated")] == struck[("Pause", "election", "held")] == 1
+    assert struck[("Crash", "broadcast", "valid")] == 2
+    assert struck[("Crash", "broadcast", "invalid")] == struck[("Pause", "election", "valid")] == 1
     (out,) = told(sums.outages(runs))
     assert (out["kind"], out["outages"], out["p50"], out["max"]) == ("Crash", 2, 10, 30)
     (waited,) = told(sums.waiting(runs))
@@ -271,7 +271,7 @@ def test_aborted_run_has_no_later_operations_of_its_script(spark: Any) -> None:
     rows = [
         run_of(1, messages=100, operations=50, committed=10),
         broken(2, messages=20, operations=50, committed=2),
-        run_of(3, messages=30, operations=50, committed=3, outcome="undecided", what="too long", script="{}"),
+        run_of(3, messages=30, operations=50, committed=3, outcome="unknown", what="too long", script="{}"),
         broken(4, voters=5, messages=20, operations=50, committed=2),
     ]
     words = {row["voters"]: row for row in told(sums.messages(frame(spark, rows)))}
@@ -283,7 +283,7 @@ def test_recoveries_by_the_kind_of_the_fault(spark: Any) -> None:
     rows = [
         run_of(1, machine="store", recoveries=[recovery("Crash", 40, 90, 200), recovery("Pause", None, 5)]),
         run_of(2, machine="controller", recoveries=[recovery("Crash", 60, 70), recovery("Crash", None, None)]),
-        run_of(3, outcome="undecided", what="too many events", script="{}"),
+        run_of(3, outcome="unknown", what="too many events", script="{}"),
     ]
     runs = frame(spark, rows)
     found = {row["kind"]: row for row in told(sums.recoveries(runs))}
@@ -412,11 +412,11 @@ def test_campaign_fails_with_the_reason_of_a_task_that_never_succeeds(spark: Any
 def test_from_runs_to_tables(spark: Any, tmp_path: Path) -> None:
     made = Campaign.at(tmp_path, plan(24, "commit-without-quorum"), sample=1, size=8)
     done = made.run(in_spark(spark))
-    assert done.violated == 24
+    assert done.invalid == 24
     torn = made.layout.table("runs") / Chunk(16, 24).name
     torn.write_bytes(torn.read_bytes()[:-9])
     found = analyze(spark, made.layout, sliced=1)
-    assert found.violated
+    assert found.invalid
     assert found.count("runs") == 16
     assert found.tables["clusters"][0]["failures"] >= 8
     assert not found.tables["clusters"][0]["slice"].startswith("not made smaller")
@@ -436,7 +436,7 @@ def test_report_lists_faults_of_brokers(spark: Any, tmp_path: Path) -> None:
     made = Campaign.at(tmp_path, brokers, sample=4, size=4)
     assert made.run(in_spark(spark)).runs == 12
     found = analyze(spark, made.layout)
-    assert found.held
+    assert found.valid
     struck = {row["kind"] for row in found.tables["strikes"] if row["phase"] == "all in sync"}
     assert {"KillBroker", "CutBroker", "WipeBroker"} <= struck
     recovered = {row["kind"]: row for row in found.tables["recoveries"]}

@@ -201,20 +201,20 @@ def on_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]
     return run
 
 
-HELD: dict[str, Callable[[zab.Session], AbstractAsyncContextManager[object]]] = {
+VALID: dict[str, Callable[[zab.Session], AbstractAsyncContextManager[object]]] = {
     "lock": lambda session: Lock(session, "/held"),
     "semaphore": lambda session: Semaphore(session, "/held", leases=1),
     "election": lambda session: Election(session, "/held").candidate(),
 }
 
 
-@pytest.mark.parametrize("recipe", HELD)
+@pytest.mark.parametrize("recipe", VALID)
 @pytest.mark.parametrize("via", ["process", "client"])
 @pytest.mark.parametrize("idle_s", [1.0, 60.0])
 @on_virtual_time
 async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, via: str, recipe: str, idle_s: float) -> None:
     """The network of a follower falls silent. It believes in its leader for some seconds more, and answers pings."""
-    hold = HELD[recipe]
+    hold = VALID[recipe]
     inside: list[str] = []
     lost, inherited = trio.Event(), trio.Event()
 

@@ -50,7 +50,7 @@ def told(path: Path, script: Script, capsys: pytest.CaptureFixture[str]) -> dict
     arguments = ["--script", str(path / "script"), "--world", "processes", "--history", str(history)]
     code = main(["replay", "--json", *arguments])
     found = json.loads(capsys.readouterr().out)
-    assert (code, found["held"]) == (0, True), found["what"]
+    assert (code, found["valid"]) == (0, True), found["what"]
     assert main(["check", str(history)]) == 0
     kinds = {type(event) for event in loads(history.read_text()).events}
     assert kinds >= {Polled, Committed, Found}

@@ -49,7 +49,7 @@ def test_a_leader_that_stands_still_and_one_that_dies_cost_no_acknowledged_write
         faults=(Pause(200, 300, LEADER), Crash(900, 100, LEADER)),
     )
     outcome = run(script, trace=True, tell=silent)
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert outcome.acknowledged > 10
     assert outcome.elections >= 2
     assert [each.kind for each in outcome.recoveries] == ["Pause", "Crash"]
@@ -79,7 +79,7 @@ def test_store_clients_are_judged_by_their_history() -> None:
         faults=(Isolate(700, 200, 1),),
     )
     outcome = run(script, tell=silent)
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     history = outcome.history
     assert history is not None
     kinds = {change.kind for change in history.changes}
@@ -126,7 +126,7 @@ def test_ensemble_replaces_a_leader_with_dropped_packets() -> None:
         faults=(Isolate(200, 2_200, LEADER),),
     )
     outcome = run(script, spaces=True, tell=silent)
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert outcome.elections >= 2
 
 

@@ -28,7 +28,7 @@ class Played:
         for at, look in looks.items():
             self.world.push(at * 1_000, self._look, at, look)
         self.outcome: Outcome = self.world.run()
-        assert self.outcome.held, f"{self.outcome.invariant}: {self.outcome.what}"
+        assert self.outcome.valid, f"{self.outcome.invariant}: {self.outcome.what}"
         assert self.outcome.trace is not None
         self.acts = self.outcome.trace.acts
         self.counts = dict(self.outcome.counts)

@@ -17,7 +17,7 @@ def test_a_run_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "seed 3\nvoters 3" in out
     assert "\nhash " in out
-    assert "held: " in out
+    assert "valid: " in out
 
 
 def test_a_run_as_json_twice_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +26,7 @@ def test_a_run_as_json_twice_is_the_same(capsys: pytest.CaptureFixture[str]) -> 
         assert main(["run", "--seed", "3", "--servers", "5", "--json", "--hash"]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]
-    assert answers[0]["held"] is True
+    assert answers[0]["valid"] is True
     assert answers[0]["script"]["voters"] == 5
 
 
@@ -44,7 +44,7 @@ def test_a_script_travels_through_a_file(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_script_from_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"version": 2, "seed": 1, "length_ms": 100}')))
     assert main(["replay", "--script", "-"]) == 0
-    assert "held" in capsys.readouterr().out
+    assert "valid" in capsys.readouterr().out
 
 
 def test_a_violation_is_exit_one_and_shrinks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +60,7 @@ def test_a_violation_is_exit_one_and_shrinks(tmp_path: Path, capsys: pytest.Capt
 
 def test_shrinking_what_holds_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shrink", "--seed", "3"]) == 0
-    assert "held" in capsys.readouterr().out
+    assert "valid" in capsys.readouterr().out
 
 
 ONE_KIND = ("--machine", "list", "--world", "cores", "--profile", "usual")

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli import main
 from harness.cli.root import COMMANDS
-from harness.cli.statuses import HELD, MISUSED
+from harness.cli.statuses import MISUSED, VALID
 
 NO_SCRIPTS = {
     "empty": (b"\n", "nothing in it"),
@@ -86,7 +86,7 @@ def test_either_a_seed_or_a_script(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_has_help_and_refuses_what_it_does_not_know(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([command, "--help"]) == HELD
+    assert main([command, "--help"]) == VALID
     words = capsys.readouterr().out
     assert f"zab-harness {command}" in words
     assert len(words.splitlines()) > 5
@@ -148,8 +148,8 @@ def test_time_is_for_runs_that_are_not_kept(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--seed", "1", "--faults", "1", "--ops", "5", "--length-ms", "300", "--json"]) == HELD
-    assert json.loads(capsys.readouterr().out)["held"] is True
+    assert main(["run", "--seed", "1", "--faults", "1", "--ops", "5", "--length-ms", "300", "--json"]) == VALID
+    assert json.loads(capsys.readouterr().out)["valid"] is True
 
 
 def test_a_history_that_cannot_be_stored_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,8 +43,8 @@ def script(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> Script:
     return Script(1, voters=3, machine="controller", brokers=brokers, ops=ops, length_ms=length_ms)
 
 
-def held(outcome: Outcome) -> dict[str, int]:
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+def healthy(outcome: Outcome) -> dict[str, int]:
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     return dict(outcome.counts)
 
 
@@ -72,7 +72,7 @@ def test_topics_are_created_grow_and_are_deleted() -> None:
             DeleteTopic(900, 2),
         )
     )
-    counts = held(outcome)
+    counts = healthy(outcome)
     assert counts["controller topic_deleted"] == 1
     topics = {path for path in states(outcome) if path.startswith("/brokers/topics/t") and path.endswith("state")}
     assert topics == {f"/brokers/topics/t1/partitions/{number}/state" for number in range(4)}
@@ -88,7 +88,7 @@ def test_reassignment_survives_a_controller_failure(way: str) -> None:
             brokers=5,
         )
     )
-    assert held(outcome)["controller elected"] >= 2
+    assert healthy(outcome)["controller elected"] >= 2
     found = znodes.read_topic("t1", states(outcome)["/brokers/topics/t1"], Version(0))
     assert found.partitions[0] in (assignment(4, 5), assignment(2, 3))  # or it never began
 
@@ -97,7 +97,7 @@ def test_reassignment_of_order_only_completes() -> None:
     outcome = run(
         script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3, way="node"))
     )
-    held(outcome)
+    healthy(outcome)
     assert znodes.REASSIGN not in states(outcome)
 
 
@@ -107,14 +107,14 @@ def test_reassignment_of_order_only_completes() -> None:
     ids=lambda fault: type(fault).__name__,
 )
 def test_another_controller_takes_over(fault: Op) -> None:
-    counts = held(run(script(CreateTopic(400, 1, partitions=3, factor=3), fault, length_ms=3_000)))
+    counts = healthy(run(script(CreateTopic(400, 1, partitions=3, factor=3), fault, length_ms=3_000)))
     assert counts["controller elected"] == 2
     assert counts[f"hit {type(fault).__name__}"] == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn(seed: int) -> None:
-    held(run(script_from_seed(seed, machine="controller", faults=seed % 3 * 5)))
+    healthy(run(script_from_seed(seed, machine="controller", faults=seed % 3 * 5)))
 
 
 # -- strikes at writes to the store ------------------------------------------------------------------------
@@ -128,14 +128,14 @@ def moved_and_struck(nth: int, edge: str, strike: str, broker: int = 0) -> Outco
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize(("strike", "controllers"), [("crash", 2), ("cut", 1), ("expire", 2)])
 def test_strike_at_first_write_of_reassignment(edge: str, strike: str, controllers: int) -> None:
-    counts = held(moved_and_struck(1, edge, strike))
+    counts = healthy(moved_and_struck(1, edge, strike))
     assert counts["hit StrikeWrite"] == 1
     assert counts["controller elected"] == controllers
     assert counts["controller reassigned"] == 1
 
 
 def test_strike_waits_for_its_write() -> None:
-    assert "hit StrikeWrite" not in held(moved_and_struck(1_000, "before", "crash"))
+    assert "hit StrikeWrite" not in healthy(moved_and_struck(1_000, "before", "crash"))
 
 
 @pytest.mark.parametrize("edge", EDGES)
@@ -179,7 +179,7 @@ OLD_COMMANDS: tuple[Op, ...] = (
 
 def test_mutant_is_detected_when_old_commands_wait() -> None:
     told = script(*OLD_COMMANDS, brokers=4, length_ms=4_000)
-    held(run(told))
+    healthy(run(told))
     with planted(BY_NAME["old-controller-obeyed"].edits):
         assert run(told).invariant == "a broker ignores commands of an older controller"
 

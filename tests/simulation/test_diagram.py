@@ -33,7 +33,7 @@ def partitioned() -> Script:
 @pytest.mark.parametrize("where", ["cores", "stack"])
 def test_a_leader_is_isolated_and_followed_by_another(where: str) -> None:
     outcome, picture = played(partitioned(), where)
-    assert outcome.held
+    assert outcome.valid
     leads = sorted((band.begin, band.lane, band.label) for band in picture.bands if band.state == "leads")
     assert [(lane, label) for _, lane, label in leads] == [(2, "leads epoch 1"), (1, "leads epoch 2")]
     assert picture.shades == (Shade(500_000, 1_000_000, (2,), "isolate leader for 500 ms"),)
@@ -91,7 +91,7 @@ def test_clients_have_lines_of_their_own() -> None:
     asked = [m for m in picture.messages if m.family == "clients" and m.source in clients]
     told = [m for m in picture.messages if m.family == "clients" and m.target in clients]
     assert len(asked) >= len(told) > 5
-    assert outcome.held
+    assert outcome.valid
 
 
 def test_causes_go_backwards_over_words_and_over_what_a_server_did_before() -> None:
@@ -117,7 +117,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(tmp_path: Path, capsys: pyte
     assert main(["show", "--seed", "1", "--mutant", "ack-before-durable", "--output", str(path)]) == 1
     assert f"drawn in {path}" in capsys.readouterr().out
     text = path.read_text()
-    assert "Broken: durable before acknowledged" in text
+    assert "Violated: durable before acknowledged" in text
     assert "--mutant ack-before-durable" in text
     assert "default-src 'none'" in text
     assert not re.findall(r"(?:src|href)=|url\((?!#)|@import|https?://", text)
@@ -135,21 +135,21 @@ def test_what_a_script_says_cannot_become_part_of_the_page() -> None:
 def test_other_commands_draw_too(command: str, tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     main([command, "--seed", "0", "--mutant", "commit-without-quorum", "--diagram", str(path)])
-    assert "Broken: " in path.read_text()
+    assert "Violated: " in path.read_text()
 
 
 def test_fuzz_draws_the_first_failure(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     size = ["--runs", "3", "--jobs", "1", "--servers", "3", "--ops", "20", "--faults", "2"]
     assert main(["fuzz", *size, "--mutant", "commit-without-quorum", "--diagram", str(path)]) == 1
-    assert "Broken: " in path.read_text()
+    assert "Violated: " in path.read_text()
 
 
 def test_a_campaign_has_a_picture_of_its_first_failure(tmp_path: Path) -> None:
     size = ["--runs", "3", "--jobs", "1", "--servers", "3", "--ops", "20", "--faults", "2", "--master", "none"]
     assert main(["fuzz", *size, "--mutant", "commit-without-quorum", "--no-shrink", "--output", str(tmp_path)]) == 1
     (path,) = tmp_path.rglob("first-failure.html")
-    assert "Broken: " in path.read_text()
+    assert "Violated: " in path.read_text()
 
 
 def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def points(machine: str, target: int, *losses: str, seed: int = SEED, length_ms:
 def test_healthy_servers_survive_a_crash_at_each_call(machine: str) -> None:
     kinds: Counter[str] = Counter()
     for point in points(machine, 1, "tear"):
-        assert point.outcome.held, f"{point.kind}, call {point.call}: {point.outcome.what}"
+        assert point.outcome.valid, f"{point.kind}, call {point.call}: {point.outcome.what}"
         kinds[point.kind] += 1
     assert {"create", "write", "sync", "rename", "sync_dir"} <= kinds.keys()
     assert kinds.total() > 60
@@ -39,7 +39,7 @@ def test_healthy_servers_survive_a_crash_at_each_call(machine: str) -> None:
 def test_healthy_broker_survives_a_loss_of_power_at_each_call() -> None:
     kinds: Counter[str] = Counter()
     for point in points("partitions", 2, "tear", length_ms=500):
-        assert point.outcome.held, f"{point.kind}, call {point.call}: {point.outcome.what}"
+        assert point.outcome.valid, f"{point.kind}, call {point.call}: {point.outcome.what}"
         kinds[point.kind] += 1
     assert {"create", "write", "sync", "rename", "sync_dir"} <= kinds.keys()
 
@@ -48,7 +48,7 @@ def test_truncation_of_several_files_may_stop_between_two() -> None:
     """A server that removed some files of its tail before the crash has a beginning of its former history."""
     reached = [point for point in points("list", 3, "keep") if 69 <= point.call <= 73]
     assert [point.kind for point in reached] == ["create", "allocate", "write", "sync", "rename"]
-    assert all(point.outcome.held for point in reached)
+    assert all(point.outcome.valid for point in reached)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_truncation_of_several_files_may_stop_between_two() -> None:
 )
 def test_planted_bug_shows_at_some_call(mutant: str, machine: str, target: int) -> None:
     with planted(BY_NAME[mutant].edits):
-        assert any(not point.outcome.held for point in points(machine, target))
+        assert any(not point.outcome.valid for point in points(machine, target))
 
 
 def test_script_that_fails_without_a_crash_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,13 +45,13 @@ def test_where_the_page_is_can_be_had_as_json(
     assert main([*words, "--json", "--output", str(tmp_path / "a.html")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert Path(told["page"]).read_text().startswith("<!doctype html>")
-    assert (told["held"], told["world"], told["invariant"]) == (True, "cores", None)
+    assert (told["valid"], told["world"], told["invariant"]) == (True, "cores", None)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
     outcome = run(drill_script(seed), trace=True)
-    assert outcome.held
+    assert outcome.valid
     assert outcome.trace is not None
     told = "\n".join(story(outcome, read(outcome.trace, 3)))
     assert told.count("leads epoch") == 2

@@ -52,7 +52,7 @@ def said(machine: type, runs: int = 6) -> str:
     report = harness.campaign(
         machine, model=Ledger, runs=runs, servers=(3,), operations=30, length_ms=1_000, shrink_runs=1
     )
-    assert not report.held
+    assert not report.valid
     with pytest.raises(AssertionError):
         report.check()
     return str(report)
@@ -61,7 +61,7 @@ def said(machine: type, runs: int = 6) -> str:
 def test_a_right_machine_holds() -> None:
     report = harness.campaign(Bank, model=Ledger, runs=2, servers=(3,), operations=30, length_ms=700).check()
     assert report.requests > 20
-    assert str(report).startswith("Bank held: 2 runs")
+    assert str(report).startswith("Bank valid: 2 runs")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_snapshot_that_changes_while_it_is_written() -> None:
     assert report.failure is not None
     assert report.failure.invariant in ("the same everywhere", "what the model says")
     assert "The smallest script that shows it:" in str(report)
-    assert harness.campaign(Bank, model=Ledger, script=script).held
+    assert harness.campaign(Bank, model=Ledger, script=script).valid
 
 
 def test_chance_in_apply() -> None:
@@ -166,14 +166,14 @@ def test_state_function_says_what_counts() -> None:
     def accounts(machine: Bank) -> object:
         return {who: have for who, have in machine.accounts.items() if who != "at"}
 
-    assert harness.campaign(StoresTheTime, model=Ledger, state=accounts, runs=3).held
+    assert harness.campaign(StoresTheTime, model=Ledger, state=accounts, runs=3).valid
     with pytest.raises(TypeError, match="state='accounts': expected a function"):
         harness.campaign(Bank, model=Ledger, state="accounts")
 
 
 def test_state_function_may_return_an_attribute_that_changes_later() -> None:
     report = harness.campaign(Bank, model=Ledger, state=lambda machine: machine.accounts, runs=3)
-    assert report.held, report
+    assert report.valid, report
 
 
 @pytest.mark.parametrize("machine", [StoresTheOrderOfASet, StoresChance])
@@ -233,7 +233,7 @@ def test_the_same_seed_is_the_same_report(tmp_path: Path) -> None:
     assert first == second
     kept = tmp_path / f"Overdraws-{first.seed}.json"
     assert loads(kept.read_text()) == first.script
-    assert harness.campaign(Bank, model=Ledger, script=kept).held
+    assert harness.campaign(Bank, model=Ledger, script=kept).valid
 
 
 def test_any_number_of_processes_gives_the_same_report() -> None:
@@ -270,7 +270,7 @@ def test_failures_are_grouped_by_promise(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(report).count("Bank VIOLATED: promise") == 2
     assert "(2 of 5 runs, " in str(report)
     stored = json.loads(json.dumps(report.as_json()))
-    assert (stored["held"], stored["runs"], [each["runs"] for each in stored["failures"]]) == (False, 5, [2, 2])
+    assert (stored["valid"], stored["runs"], [each["runs"] for each in stored["failures"]]) == (False, 5, [2, 2])
     assert from_json(stored["failures"][0]["script"]) == report.failures[0].script
     two = harness.campaign(
         Bank, model=Ledger, runs=5, servers=(3,), operations=5, length_ms=300, shrink_runs=1, stop_after=2
@@ -291,16 +291,16 @@ def test_interrupted_campaign_prints_the_report_so_far(
     with pytest.raises(KeyboardInterrupt):
         harness.campaign(Bank, model=Ledger, runs=5, servers=(3,), operations=5, length_ms=300)
     printed = capsys.readouterr().err
-    assert printed.startswith("interrupted after 2 of 5 runs\nBank held: 2 runs, ")
+    assert printed.startswith("interrupted after 2 of 5 runs\nBank valid: 2 runs, ")
 
 
 def test_a_run_that_is_given_up_has_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.worlds.stack.simulation.STEPS_MAX", 100)
     report = harness.campaign(Bank, model=Ledger, runs=2, seed=5, operations=10, length_ms=400)
-    assert (report.runs, report.failure, report.held) == (2, None, False)
-    assert [each.seed for each in report.undecided] == [5, 6]
-    assert str(report).startswith("Bank UNDECIDED in 2 of 2 runs")
-    assert "UNDECIDED with seed 6: 100 events in " in str(report)
+    assert (report.runs, report.failure, report.valid) == (2, None, False)
+    assert [each.seed for each in report.unknown] == [5, 6]
+    assert str(report).startswith("Bank UNKNOWN in 2 of 2 runs")
+    assert "UNKNOWN with seed 6: 100 events in " in str(report)
     with pytest.raises(AssertionError, match="campaign\\(..., seed=5, runs=1\\)"):
         report.check()
 
@@ -369,7 +369,7 @@ def test_replay_line_finds_the_machine_and_its_parts(tmp_path: Path) -> None:
     again = harness.replay(Overdraws, str(kept), model=Ledger)
     assert again.failure is not None
     assert again.failure.explanation == report.failure.explanation
-    assert harness.replay(Bank, kept, model=Ledger).held
+    assert harness.replay(Bank, kept, model=Ledger).valid
 
 
 def test_failure_is_drawn(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_failure_is_drawn(tmp_path: Path) -> None:
     assert re.search(r"invoke b.\w+ -?\d", text)
     assert "harness.replay(Overdraws" in text
     held = harness.replay(Bank, report.failure.script, model=Ledger, diagram=picture)  # type: ignore[union-attr,arg-type]
-    assert held.held
+    assert held.valid
     assert "Bank holds" in picture.read_text()
 
 

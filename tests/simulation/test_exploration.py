@@ -195,7 +195,7 @@ SMALL = ("explore", "--crashes", "0", "--leaders", "1")
 def test_command_reports_an_exhausted_search(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--transactions", "0"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("held: every state within the bounds was visited\n")
+    assert printed.startswith("valid: every state within the bounds was visited\n")
     assert "transitions, depth" in printed
 
 
@@ -213,7 +213,7 @@ def test_command_stops_in_time_and_prints_json(capsys: pytest.CaptureFixture[str
     assert main(["explore", "--crashes", "2", "--cuts", "1", "--seconds", "2.5", "--json"]) == 0
     captured = capsys.readouterr()
     result = json.loads(captured.out)
-    assert result["held"]
+    assert result["valid"]
     assert not result["exhausted"]
     assert 2.5 <= result["seconds"] < 10
     assert result["bounds"]["crashes"] == 2

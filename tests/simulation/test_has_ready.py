@@ -30,5 +30,5 @@ def test_a_stretch_of_serving_and_a_node_that_was_asked(seed: int, monkeypatch: 
         return said
 
     monkeypatch.setattr(Node, "ready", ready)
-    assert run(script_from_seed(seed)).held
+    assert run(script_from_seed(seed)).valid
     assert stretches

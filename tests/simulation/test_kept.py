@@ -79,10 +79,10 @@ def test_a_promise_that_is_broken_without_any_bug_is_named(tmp_path: Path, monke
         ("{", "line 1"),
         ("[]", "expected an object"),
         ('{"version": 2, "seed": 1}', "expected an object with"),
-        ('{"promise": "x", "script": {"version": 2, "seed": 1}, "colour": 1}', "kept.colour: unknown"),
-        ('{"promise": "x", "script": {"version": 2, "seed": 1}, "mutant": "M99"}', "no mutant M99"),
-        ('{"promise": "x", "script": {"version": 2, "seed": 1}, "world": "flat"}', "kept.world"),
-        ('{"promise": "x", "script": {"version": 2}}', "script.seed: missing"),
+        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "colour": 1}', "kept.colour: unknown"),
+        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "mutant": "M99"}', "no mutant M99"),
+        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "world": "flat"}', "kept.world"),
+        ('{"invariant": "x", "script": {"version": 2}}', "script.seed: missing"),
     ],
 )
 def test_what_is_no_kept_script_is_refused(text: str, said: str) -> None:

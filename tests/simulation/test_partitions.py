@@ -49,11 +49,11 @@ def script(*ops: Op, voters: int = 1, brokers: int = 3, length_ms: int = 2_000) 
 def played(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> tuple[PartitionsWorld, dict[str, int]]:
     """The world when all is over, and what happened in it."""
     made = PartitionsWorld(script(*ops, brokers=brokers, length_ms=length_ms))
-    return made, held(made.run())
+    return made, healthy(made.run())
 
 
-def held(outcome: Outcome) -> dict[str, int]:
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+def healthy(outcome: Outcome) -> dict[str, int]:
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     return dict(outcome.counts)
 
 
@@ -201,7 +201,7 @@ def test_a_log_that_is_too_long_loses_its_oldest_records_and_comes_back_without_
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn(seed: int) -> None:
-    held(run(script_from_seed(seed, voters=1 + seed % 2 * 2, machine="partitions")))
+    healthy(run(script_from_seed(seed, voters=1 + seed % 2 * 2, machine="partitions")))
 
 
 PROGRAM = """

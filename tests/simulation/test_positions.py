@@ -27,7 +27,7 @@ from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import Commit, Committed, GroupIdentity, OffsetAndMetadata
 
-HELD = CreateTopic(400, OFFSETS, 1, 3)
+VALID = CreateTopic(400, OFFSETS, 1, 3)
 """The topic of positions, in one partition, of which broker 3 is preferred to lead."""
 WHERE = TopicPartition(OFFSETS_TOPIC, 0)
 
@@ -38,13 +38,13 @@ def played(*ops: Op, length_ms: int = 2_500) -> tuple[PartitionsWorld, dict[str,
     script = Script(1, voters=1, machine="partitions", brokers=3, ops=ops, length_ms=length_ms)
     made = PartitionsWorld(evolve(script, knobs=evolve(script.knobs, segment_bytes=400)))
     outcome = made.run()
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     return made, dict(outcome.counts)
 
 
 def test_whoever_coordinates_next_knows_what_was_committed() -> None:
     _, counts = played(
-        HELD,
+        VALID,
         CommitPositions(700, 1, 1, "alone", 5),
         CommitPositions(700, 2, 1, "alone", 5),
         KillBroker(900, 600, 3),
@@ -59,7 +59,7 @@ def test_whoever_coordinates_next_knows_what_was_committed() -> None:
 
 def test_members_take_partitions_over_and_who_is_none_any_more_commits_nothing() -> None:
     _, counts = played(
-        HELD,
+        VALID,
         *(CommitPositions(700 + 100 * number, number, 1, "member", 30) for number in (1, 2, 3)),
         PauseBroker(1_300, 500, 3),
         CutBroker(1_500, 400, 2),
@@ -72,7 +72,7 @@ def test_members_take_partitions_over_and_who_is_none_any_more_commits_nothing()
 
 def test_what_was_replaced_is_cleaned_away_and_the_newest_is_shown_by_who_moves_there() -> None:
     made, counts = played(
-        HELD,
+        VALID,
         *(CommitPositions(at, client, 1, "alone", 6) for client in (1, 2) for at in range(700, 1_700, 200)),
         Reassign(1_800, OFFSETS, 0, 1, 3, "call"),
         BounceBroker(2_000, 3),
@@ -109,7 +109,7 @@ def test_records_go_when_they_are_old_enough_and_followers_follow() -> None:
 
 def test_what_comes_late_from_an_earlier_generation_is_refused() -> None:
     _, counts = played(
-        HELD,
+        VALID,
         *(CommitPositions(700 + 150 * number, number, 1, "hasty", 30) for number in (1, 2, 3)),
     )
     assert counts["late commits"] >= 1

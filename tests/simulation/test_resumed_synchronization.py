@@ -62,7 +62,7 @@ def counting(*cuts: int) -> Counting:
     for ms in cuts:
         world.cut_at(ms)
     outcome = world.run()
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert world.served
     return world
 

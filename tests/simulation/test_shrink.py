@@ -84,7 +84,7 @@ def test_a_failure_shrinks_to_what_it_needs() -> None:
 @pytest.mark.parametrize("name", ["truncate-to-own-commit", "newer-history-ignored", "M06c"])
 def test_a_real_failure_keeps_failing_in_the_same_way_and_nothing_in_it_can_be_missed(name: str) -> None:
     with planted(BY_NAME[name].edits):
-        seed = next(seed for seed in range(100) if not run(script_from_seed(seed)).held)
+        seed = next(seed for seed in range(100) if not run(script_from_seed(seed)).valid)
         script = script_from_seed(seed)
         invariant = run(script).invariant
         small = shrink(script, same_invariant(run, invariant))
@@ -94,7 +94,7 @@ def test_a_real_failure_keeps_failing_in_the_same_way_and_nothing_in_it_can_be_m
         for gone in small.proof.needed:
             less = made_of(small.script, [item for item in items_of(small.script) if item is not gone])
             assert run(less).invariant != invariant, f"{gone} can be missed"
-    assert run(small.script).held, "without the bug there is nothing to see"
+    assert run(small.script).valid, "without the bug there is nothing to see"
 
 
 def test_what_never_depends_on_the_script_shrinks_to_nothing() -> None:

@@ -54,7 +54,7 @@ def test_snapshot_over_a_slow_link_arrives_at_the_first_attempt() -> None:
     world = looked()
     world.push(LOST_MS * 1_000, lambda *_: world.network.limit(3, LATE, RATE), None, None)
     outcome = world.run()
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert world.served_at is not None
     assert LOST_MS + 4_000 < world.served_at < 8_000
     assert dict(outcome.counts)["sync snap"] == 1
@@ -66,7 +66,7 @@ def test_snapshot_that_stalls_is_given_up_and_the_log_names_setting_and_rate() -
     world.push(LOST_MS * 1_000, lambda *_: world.network.limit(3, LATE, RATE), None, None)
     world.push((LOST_MS + 2_000) * 1_000, lambda *_: world.network.clog(3, LATE), None, None)
     outcome = world.run()
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert world.left_because
     assert "in synchronization for 600 ms, the limit of init_limit * tick_ms; " in world.left_because[0]
     assert "bytes were received in" in world.left_because[0]
@@ -86,7 +86,7 @@ def test_server_whose_machine_is_long_to_restore_is_not_dropped(monkeypatch: pyt
     script = Script(7, length_ms=10_000, ops=STATE + LATER * writing, faults=(LoseDisk(LOST_MS, 200, LATE),))
     world = Looked(script)
     outcome = world.run()
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert world.served_at is not None
     assert LOST_MS + 4_000 < world.served_at < 7_000
     assert dict(outcome.counts)["sync snap"] == 1

@@ -108,7 +108,7 @@ def test_everybody_crashes_and_what_was_acknowledged_is_still_there() -> None:
     )
     outcome = run(script)
     counts = dict(outcome.counts)
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert counts["crash"] == 3
     assert outcome.elections > 1
     assert outcome.acknowledged > 10
@@ -125,7 +125,7 @@ def test_everybody_crashes_and_what_was_acknowledged_is_still_there() -> None:
 def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], invariant: str) -> None:
     with planted(edits):
         assert run(script_from_seed(0)).invariant == invariant
-    assert run(script_from_seed(0)).held
+    assert run(script_from_seed(0)).valid
 
 
 def test_what_it_cannot_do_is_left_out_and_named() -> None:
@@ -163,7 +163,7 @@ def test_who_hangs_when_it_is_told_to_end_is_noticed() -> None:
     script = Script(3, length_ms=1_000, faults=(Restart(500, 30, 1),))
     with planted((stays,)):
         assert run(script).invariant is not None
-    assert run(script).held
+    assert run(script).valid
 
 
 @pytest.mark.parametrize("moment", ["before sending Propose", "after writing Append", "quorum acked"])
@@ -186,7 +186,7 @@ def test_the_command_says_which_world(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["run", "--world", "stack", "--seed", "2", "--json", "--hash"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["world"] == "stack"
-    assert told["held"]
+    assert told["valid"]
     assert "Reconfigure" not in told["skipped"]
     assert len(told["hash"]) == 32
 

@@ -50,7 +50,7 @@ def counts(outcome: Outcome) -> dict[str, int]:
 def test_rolling_restart_under_load_fails_no_request() -> None:
     departs = (Depart(800, 100, 1), Depart(1_800, 100, 2), Depart(2_800, 100, 3))
     outcome = run(script(*departs, length_ms=3_800))
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     found = counts(outcome)
     assert found["hit Depart"] == 3
     assert found["broker says serves"] == 6
@@ -62,7 +62,7 @@ def test_brokers_die_stand_still_and_are_cut_off_and_nothing_acknowledged_is_los
     trouble = (KillBroker(700, 300, 1), LoseStore(1_000, 900, 2), CutBroker(1_300, 400, 0), PauseBroker(1_700, 900, 3))
     tried = evolve(script(*trouble, PartBrokers(600, 500, 2, 3)), faults=(Crash(1_500, 200, LEADER),))
     outcome = run(tried, trace=True)
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert counts(outcome)["records acknowledged"] > 50
     history = outcome.records
     assert history is not None
@@ -79,7 +79,7 @@ def test_brokers_die_stand_still_and_are_cut_off_and_nothing_acknowledged_is_los
 @pytest.mark.parametrize("durability", ["each", "before"])
 def test_records_flushed_before_acknowledgement_survive_loss_of_all_power(durability: str) -> None:
     outcome = run(script(Blackout(900, 100, "lose"), length_ms=1_600, durability=durability))
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert counts(outcome)["records acknowledged"] > 20
 
 
@@ -90,7 +90,7 @@ def test_disks_are_lost_and_fail_and_records_are_let_go_and_nothing_else_is_miss
     """Who lost everything is out of the ISR before it could be elected with nothing."""
     trouble = WipeBroker(700, 500, 1), BreakDisk(800, 1_400, 3, "write", 3), DeleteRecords(1_000, 1, 0, 50)
     outcome = run(script(*trouble, Consume(1_500, 2, 1, 0), length_ms=2_300, every_ms=100))
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     found = counts(outcome)
     assert found["broker says log_failed"] >= 1
     assert found["broker says serves"] >= 5
@@ -108,7 +108,7 @@ def test_records_lost_by_an_unclean_leader_are_reported(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     away = CutBroker(600, 900, 3), KillBroker(1_500, 1_500, 1), KillBroker(1_501, 1_500, 2)
     outcome = run(script(AllowUnclean(450, 1), *away, length_ms=2_600, every_ms=100))
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert undone(outcome) == {"t1-0"}
     assert list(tmp_path.iterdir()) == [], "what is played leaves nothing where it is played"
 
@@ -124,7 +124,7 @@ def test_transactions_count_or_not_while_brokers_go() -> None:
     ops += [Transact(600 + 90 * each, 1 + each % 2, 8, fate=fates[each // 2 % 3]) for each in range(12)]
     ops = sorted((*ops, KillBroker(900, 200, 1), KillBroker(1_400, 200, 2)), key=lambda op: op.at)
     outcome = run(Script(1, machine="partitions", brokers=3, length_ms=1_800, ops=tuple(ops)))
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     found = counts(outcome)
     assert found["transactions counts"] >= 2
     assert found["transactions open"] >= 2

@@ -30,14 +30,14 @@ def script(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> Script:
     return Script(1, voters=3, machine="controller", brokers=brokers, ops=ops, length_ms=length_ms)
 
 
-def held(outcome: Outcome) -> dict[str, int]:
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+def healthy(outcome: Outcome) -> dict[str, int]:
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     return dict(outcome.counts)
 
 
 @pytest.mark.parametrize("seed", [3, 6])
 def test_drawn(seed: int) -> None:
-    held(run(script_from_seed(seed, machine="controller", faults=seed % 2 * 5)))
+    healthy(run(script_from_seed(seed, machine="controller", faults=seed % 2 * 5)))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_drawn(seed: int) -> None:
     ids=lambda fault: type(fault).__name__,
 )
 def test_another_controller_takes_over(fault: Op) -> None:
-    counts = held(run(script(CreateTopic(400, 1, partitions=3, factor=3), fault, length_ms=3_000)))
+    counts = healthy(run(script(CreateTopic(400, 1, partitions=3, factor=3), fault, length_ms=3_000)))
     assert counts["controller elected"] >= 2
     assert counts[f"hit {type(fault).__name__}"] == 1
 
@@ -61,14 +61,14 @@ def test_reassignment_survives_a_controller_failure() -> None:
             brokers=5,
         )
     )
-    counts = held(outcome)
+    counts = healthy(outcome)
     assert counts["controller elected"] == 2
     assert counts["controller topic_deleted"] == 1
 
 
 def test_broker_leads_nothing_after_controlled_shutdown() -> None:
     outcome = run(script(CreateTopic(400, 1, partitions=3, factor=3), Depart(800, 5_000, broker=2), length_ms=1_500))
-    held(outcome)
+    healthy(outcome)
     assert outcome.history is not None
     leaders: dict[str, int] = {}
     for change in outcome.history.changes:
@@ -89,7 +89,7 @@ def test_unheard_command_is_sent_again() -> None:
             *(LoseController(500, 900, broker) for broker in (1, 2, 3)), CreateTopic(600, 1, 2, 3), DeleteTopic(900, 1)
         )
     )
-    assert held(outcome)["controller topic_deleted"] == 1
+    assert healthy(outcome)["controller topic_deleted"] == 1
 
 
 PROGRAM = """

@@ -40,7 +40,7 @@ def ask(at: int, *steps: Step, client: int = 1) -> Ask:
 
 
 def seen(outcome: Outcome) -> History:
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     assert outcome.history is not None
     return outcome.history
 

@@ -34,7 +34,7 @@ def store_script(seed: int) -> Script:
 
 
 def told(outcome: Outcome) -> History:
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     assert outcome.history is not None
     return outcome.history
 
@@ -226,7 +226,7 @@ def test_what_only_another_machine_has_is_left_out() -> None:
 def noticed() -> str:
     for seed in range(30):
         outcome = run(store_script(seed))
-        if not outcome.held:
+        if not outcome.valid:
             return f"{outcome.invariant}: {outcome.what}"
     return "nothing"
 
@@ -284,7 +284,7 @@ def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_client_changes_the_membership_and_each_answer_is_right() -> None:
     outcome = run(BY_NAME["rejoin-in-reconfig"].script(0, voters=3, machine="store"))
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     assert dict(outcome.counts)["changed by a client"] > 0
 
 

@@ -30,7 +30,7 @@ def returns_to_read_only_server(seed: int, away_ms: int) -> Outcome:
 @pytest.mark.parametrize("seed", [6, 7])
 def test_session_of_read_only_server_is_over_when_there_is_a_leader(seed: int) -> None:
     outcome = returns_to_read_only_server(seed, 600)
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
     assert outcome.history is not None
     states = [event.state for event in outcome.history.events if isinstance(event, Became) and event.client == 1]
     assert states == ["connected", "disconnected", "expired"]
@@ -51,7 +51,7 @@ def burst_of_listings() -> Outcome:
 
 def test_burst_of_listings_behind_a_write_is_answered() -> None:
     outcome = burst_of_listings()
-    assert outcome.held, outcome.what
+    assert outcome.valid, outcome.what
 
 
 def test_burst_of_listings_that_stays_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from harness.checkers import Violation
-from harness.checkers.linear import UNKNOWN, History, Operation, Registers, Undecided, check
+from harness.checkers.linear import UNKNOWN, History, Operation, Registers, Unknown, check
 from harness.checkers.store import Broken, Kept
 from harness.cli import main
 from harness.draw import script_from_seed
@@ -40,24 +40,24 @@ def test_a_run_that_takes_too_many_events_is_undecided(
 ) -> None:
     monkeypatch.setattr(simulator, "EVENTS_MAX", 500)
     outcome = cores.run(script_from_seed(42))
-    assert outcome.undecided
-    assert not outcome.held
+    assert outcome.unknown
+    assert not outcome.valid
     assert outcome.invariant is None
     assert "500 events in " in outcome.what
-    assert run_row(outcome, world="cores", core_seconds=0.0)["outcome"] == "undecided"
+    assert run_row(outcome, world="cores", core_seconds=0.0)["outcome"] == "unknown"
     assert main(["run", "--seed", "42"]) == 1
-    assert "UNDECIDED after " in capsys.readouterr().out
+    assert "UNKNOWN after " in capsys.readouterr().out
     assert main(["shrink", "--seed", "42"]) == 1
     assert main(["fuzz", "--runs", "2", "--jobs", "1", *ONE_KIND]) == 1
     said = capsys.readouterr().out
     assert "0 failed" in said
-    assert said.count("UNDECIDED 500 events") == 2
+    assert said.count("UNKNOWN 500 events") == 2
 
 
 def test_so_it_is_with_real_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.worlds.stack.simulation.STEPS_MAX", 100)
     outcome = stack.run(Script(1, length_ms=400))
-    assert outcome.undecided
+    assert outcome.unknown
     assert "100 events in " in outcome.what
 
 
@@ -76,9 +76,9 @@ def test_a_budget_bounds_the_cheap_way_too() -> None:
     writes = [Operation(n, "ann", "write", "/x", n, None, 10 * n, 10 * n + 1, zxid=n) for n in range(1, 6)]
     lost = Operation(9, "bob", "write", "/x", 9, UNKNOWN, 5, None)
     verdict = check(History((*writes, lost)), Registers(), budget=1)
-    assert isinstance(verdict, Undecided)
+    assert isinstance(verdict, Unknown)
     assert verdict.spent <= 1
-    assert not isinstance(check(History((*writes, lost)), Registers(), budget=6), Undecided)
+    assert not isinstance(check(History((*writes, lost)), Registers(), budget=6), Unknown)
 
 
 # -- which one is named --------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_a_server_that_stumbles_over_a_client_is_noticed() -> None:
         "code = result[1]; assert xid % 3",
     )
     script = script_from_seed(3, machine="store", faults=0, ops=20, length_ms=1_000)
-    assert stack.run(script).held
+    assert stack.run(script).valid
     with planted([stumbles]):
         outcome = stack.run(script)
     assert outcome.invariant == "no server fails unexpectedly"

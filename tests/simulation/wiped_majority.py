@@ -177,7 +177,7 @@ class WipedWorld(World):
             self.push(at * 1_000, self._renew, None, None)
         self.push(self.looks_at * 1_000, self._operate, None, None)
         self._loop()
-        assert not self.undecided, self.undecided
+        assert not self.unknown, self.unknown
         return self.violation
 
     def _wipe(self, _: object, __: object) -> None:

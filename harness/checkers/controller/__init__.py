@@ -1,7 +1,7 @@
 """Invariants of a controller and its brokers, checked by what was committed, asked and obeyed.
 
-Each invariant is a function over a `Case` and says where it was violated. That everything comes to its end after the last
-fault is judged while the run lasts (`settled`), because somebody must wait for it.
+Each invariant is a function over a `Case` and reports where it was violated. `settled` checks during the run that all
+procedures end after the last fault, because this check has to wait.
 """
 
 from __future__ import annotations

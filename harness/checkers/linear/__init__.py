@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.checkers.linear.decide import check
 from harness.checkers.linear.history import UNKNOWN, History, HistoryError, Operation, dumps, loads
 from harness.checkers.linear.models import CasRegisters, Counters, Model, Queues, Registers, Store
-from harness.checkers.linear.verdict import Illegal, Legal, Undecided, Verdict
+from harness.checkers.linear.verdict import Illegal, Legal, Unknown, Verdict
 from harness.checkers.linear.znodes import Znodes
 
 __all__ = [
@@ -26,5 +26,5 @@ __all__ = [
     "Verdict",
     "Legal",
     "Illegal",
-    "Undecided",
+    "Unknown",
 ]

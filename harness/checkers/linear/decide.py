@@ -18,7 +18,7 @@ from harness.checkers.linear import certificate, verify, zones
 from harness.checkers.linear.core import minimize
 from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.models import Model, Registers
-from harness.checkers.linear.verdict import Illegal, Legal, Undecided, Verdict
+from harness.checkers.linear.verdict import Illegal, Legal, Unknown, Verdict
 from harness.checkers.linear.wgl import Answer, Search
 
 BUDGET: Final = 2_000_000
@@ -37,7 +37,7 @@ def check(history: History, model: Model, budget: int = BUDGET, *, core_steps: i
     if history.operations and certificate.certifiable(history):
         if len(history.operations) > budget:
             each = f"all {len(history.operations)} operations, each of which takes a step to replay"
-            return Undecided(spent, (each,), notes)
+            return Unknown(spent, (each,), notes)
         claim = certificate.certify(history, model)
         spent += claim.steps
         if isinstance(claim, certificate.Certified):
@@ -123,7 +123,7 @@ def _judge(
                 orders.append(part.order)
         waiting = [part for part in waiting if part.order is None]
         if waiting and spent >= budget:
-            return Undecided(spent, tuple(str(part) for part in waiting), notes)
+            return Unknown(spent, tuple(str(part) for part in waiting), notes)
         quantum *= 2
     ops = {op.id: op for group in groups for op in group}
     return Legal(_merged(orders, ops), by, spent, notes)
@@ -176,10 +176,10 @@ def _with_small_core(found: Illegal, model: Model, steps_min: int) -> Illegal:
             whole = False
             return False
         verdict = _judge(parts(operations, model), model, left)
-        cost = verdict.spent if isinstance(verdict, Undecided) else verdict.steps
+        cost = verdict.spent if isinstance(verdict, Unknown) else verdict.steps
         left -= cost + 1
         spent += cost
-        whole = whole and not isinstance(verdict, Undecided)
+        whole = whole and not isinstance(verdict, Unknown)
         return isinstance(verdict, Illegal)
 
     core = tuple(sorted(minimize(found.core, model, illegal), key=lambda op: (op.call, op.id)))

@@ -38,7 +38,7 @@ class Illegal:
 
 
 @frozen
-class Undecided:
+class Unknown:
     """Never to be counted as passed."""
 
     spent: int
@@ -47,7 +47,7 @@ class Undecided:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join((f"undecided after {self.spent} steps: {'; '.join(self.open)}", *self.notes))
+        return "\n".join((f"unknown after {self.spent} steps: {'; '.join(self.open)}", *self.notes))
 
 
-Verdict: TypeAlias = Legal | Illegal | Undecided
+Verdict: TypeAlias = Legal | Illegal | Unknown

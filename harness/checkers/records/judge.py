@@ -58,7 +58,7 @@ class Verdict:
     counts: Counts
 
     @property
-    def held(self) -> bool:
+    def valid(self) -> bool:
         return not self.broken
 
     @property

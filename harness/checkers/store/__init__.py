@@ -1,11 +1,11 @@
 """Invariants of the store as its clients see it, checked by the clients' histories and the committed changes.
 
     verdict = judge(history)
-    if not verdict.held:
+    if not verdict.valid:
         print(verdict)
 
-`check` judges the invariants alone, `judge` linearizability as well. Each invariant is a function over a `Case`, and reports
-where it was violated, for whom, and what should have been.
+`check` judges the invariants alone, `judge` linearizability as well. Each invariant is a function over a `Case`. It
+reports where it was violated, for which client, and what would have been right.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The verdict on a history of the store: every invariant by itself, and then linearizability.
 
-The checkers of single invariants say in words what was wrong for which client. If none objects, `harness.checkers.linear`
-decides whether there is one order in which every operation took effect at one instant between call and reply, with a
-proof.
+The checkers of single invariants report what was wrong for which client. If none objects, `harness.checkers.linear`
+decides, with a proof, whether the operations have an order in which each took effect at one instant between its call
+and its reply.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Kept:
     changes: int
 
     @property
-    def held(self) -> bool:
+    def valid(self) -> bool:
         return not self.broken
 
     @property
@@ -64,7 +64,7 @@ class Kept:
         return self.broken[0].what if self.broken else ""
 
     def __str__(self) -> str:
-        if self.held:
+        if self.valid:
             return f"every invariant holds, for {counted(self.calls, 'call')} and {counted(self.changes, 'change')}"
         return "\n".join(str(each) for each in self.broken)
 
@@ -83,25 +83,25 @@ class Verdict:
     """None: an invariant was violated before it came to that."""
 
     @property
-    def held(self) -> bool:
+    def valid(self) -> bool:
         """Undecided is not held."""
-        return self.store.held and isinstance(self.linear, linear.Legal)
+        return self.store.valid and isinstance(self.linear, linear.Legal)
 
     @property
-    def undecided(self) -> bool:
-        return isinstance(self.linear, linear.Undecided)
+    def unknown(self) -> bool:
+        return isinstance(self.linear, linear.Unknown)
 
     @property
     def invariant(self) -> str | None:
         """The first that was broken, or could not be judged."""
-        return self.store.invariant if not self.store.held else None if self.held else LINEARIZABLE
+        return self.store.invariant if not self.store.valid else None if self.valid else LINEARIZABLE
 
     @property
     def what(self) -> str:
-        return self.store.what if not self.store.held else "" if self.held else str(self.linear)
+        return self.store.what if not self.store.valid else "" if self.valid else str(self.linear)
 
     def __str__(self) -> str:
-        if not self.store.held:
+        if not self.store.valid:
             return str(self.store)
         return f"{self.store}\n{self.linear}"
 
@@ -109,7 +109,7 @@ class Verdict:
 def judge(history: History, budget: int = BUDGET) -> Verdict:
     case = Case.of(history)
     invariants = kept(case)
-    if not invariants.held:
+    if not invariants.valid:
         return Verdict(invariants, None)
     made = operations(case)
     return Verdict(invariants, linear.check(made, Znodes.of(made.operations), budget))

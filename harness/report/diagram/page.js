@@ -18,7 +18,7 @@ const messages = data.messages.map(([source, target, said, heard, lost, family, 
   {source, target, said: events[said], heard: heard === null ? null : events[heard], lost: !!lost,
     family: text(family), label: text(label)}));
 for (const each of messages) { each.said.ends = true; if (each.heard) each.heard.ends = true; }
-const view = {from: 0, to: 1, even: true, led: !data.held, hidden: new Set(["heartbeat", "links"]), away: new Set()};
+const view = {from: 0, to: 1, even: true, led: !data.valid, hidden: new Set(["heartbeat", "links"]), away: new Set()};
 
 // -- time: either the clock's, or one in which every moment when something happens takes about the same room ----------
 
@@ -212,18 +212,18 @@ function draw() {
   parts.push(grid(left, right), shades(left, right, room), lines, savings(left, right));
   for (const event of acts.filter(each => ["process", "notes", "clients"].includes(each.family)).concat(acts.filter(each => !["process", "notes", "clients"].includes(each.family)))) {
     if (++drawn > DRAWN_MAX / 2) { more++; continue; }
-    parts.push(event.led || data.held ? dot(event, room) : `<g class="faint">${dot(event, room)}</g>`);
+    parts.push(event.led || data.valid ? dot(event, room) : `<g class="faint">${dot(event, room)}</g>`);
   }
   drawn = 0;
   for (const each of visible) {
     if (++drawn > DRAWN_MAX / 2) { more++; continue; }
     const [made, led] = arrow(each, room);
-    parts.push(led || data.held ? made : `<g class="faint">${made}</g>`);
+    parts.push(led || data.valid ? made : `<g class="faint">${made}</g>`);
   }
   parts.push(names);
   if (right >= data.end) {
-    const x = across(data.end), kind = data.held ? " held" : "";
-    parts.push(line(x, TOP - 30, x, height - 6, `end${kind}`), `<text class="verdict${kind}" x="${x - 4}" y="${TOP - 28}" text-anchor="end" ${tip(data.what || "the end: every invariant holds", ms(data.end))}>${data.held ? "the end" : "the invariant is violated here"}</text>`);
+    const x = across(data.end), kind = data.valid ? " valid" : "";
+    parts.push(line(x, TOP - 30, x, height - 6, `end${kind}`), `<text class="verdict${kind}" x="${x - 4}" y="${TOP - 28}" text-anchor="end" ${tip(data.what || "the end: every invariant holds", ms(data.end))}>${data.valid ? "the end" : "the invariant is violated here"}</text>`);
   }
   const lanes = data.lanes.map(([name], lane) => middles[lane] === null ? "" : `<text class="name" x="10" y="${middles[lane] + 5}">${escape(name)}</text>`);
   stage.innerHTML = `<svg width="${width}" height="${height}" role="img" aria-label="space-time diagram"><defs><clipPath id="inside"><rect x="${GUTTER - 4}" y="0" width="${width}" height="${height}"/></clipPath></defs><g clip-path="url(#inside)">${parts.join("")}</g><g class="names">${lanes.join("")}</g></svg>`;
@@ -316,7 +316,7 @@ function controls() {
   };
   const flip = (set, member) => on => { if (on) set.delete(member); else set.add(member); };
   const first = group();
-  if (!data.held) check(first, "led", "only what led to the verdict", view.led, on => { view.led = on; });
+  if (!data.valid) check(first, "led", "only what led to the verdict", view.led, on => { view.led = on; });
   check(first, "even", "shorten quiet times", view.even, on => { view.even = on; });
   const kinds = group();
   for (const family of Object.keys(COLOURS)) if (data.families[family])
@@ -343,5 +343,5 @@ function end() {  // as much of the end as can be read
 controls();
 measure();
 lay();
-if (!data.held) end();
+if (!data.valid) end();
 else faults();

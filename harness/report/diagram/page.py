@@ -22,13 +22,13 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...
     """`rerun` is the line that repeats the run; `story` says in words what happened, if somebody knows."""
     assert outcome.trace is not None, "only a run with its acts can be drawn"
     picture = read(outcome.trace, outcome.script.servers)
-    found = frozenset(range(len(picture.events))) if outcome.held else causes(picture, outcome.what)
-    broken = "Not decided" if outcome.undecided else f"Broken: {outcome.invariant}"
-    heading = title or ("Every invariant holds" if outcome.held else broken)
-    said = outcome.what if not outcome.held else _held(outcome)
+    found = frozenset(range(len(picture.events))) if outcome.valid else causes(picture, outcome.what)
+    broken = "Unknown" if outcome.unknown else f"Violated: {outcome.invariant}"
+    heading = title or ("Every invariant holds" if outcome.valid else broken)
+    said = outcome.what if not outcome.valid else _numbers(outcome)
     parts = {
         "TITLE": html.escape(heading),
-        "SIGN": "held" if outcome.held else "broken",
+        "SIGN": "valid" if outcome.valid else "invalid",
         "VERDICT": html.escape(said),
         "STORY": "".join(f"<li>{html.escape(line)}</li>" for line in story),
         "FACTS": html.escape(_facts(outcome, picture, len(found))),
@@ -44,7 +44,7 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...
     return whole
 
 
-def _held(outcome: Outcome) -> str:
+def _numbers(outcome: Outcome) -> str:
     made, epochs = counted(outcome.committed, "transaction"), counted(outcome.elections, "epoch")
     return f"{made} committed in {epochs}; all servers equal in the end."
 
@@ -54,7 +54,7 @@ def _facts(outcome: Outcome, picture: Picture, led: int) -> str:
     facts = [counted(outcome.script.voters, "voter"), f"{outcome.at_ms} ms of virtual time", counted(acts, "act")]
     if outcome.script.observers:
         facts.insert(1, counted(outcome.script.observers, "observer"))
-    if not outcome.held and acts:
+    if not outcome.valid and acts:
         facts.append(f"{led} of them ({100 * led // acts} %) led to the verdict")
     if picture.omitted:
         facts.append(f"the first {picture.omitted} acts are left out")
@@ -74,7 +74,7 @@ def _data(outcome: Outcome, picture: Picture, found: frozenset[int]) -> str:
     ]
     made = {
         "end": picture.end,
-        "held": outcome.held,
+        "valid": outcome.valid,
         "what": outcome.what,
         "lanes": [[lane.name, int(lane.server)] for lane in picture.lanes],
         "events": events,

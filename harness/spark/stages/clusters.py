@@ -48,7 +48,7 @@ SLICES: Final = Table("slices", columns_of(SliceRow))
 def groups(runs: DataFrame) -> DataFrame:
     """Return a row for each group; errors of the harness are grouped likewise."""
     invariant = F.coalesce("invariant", F.col("outcome"))
-    failed = runs.where("outcome IN ('violated', 'error')").withColumn("invariant", invariant)
+    failed = runs.where("outcome IN ('invalid', 'error')").withColumn("invariant", invariant)
     return failed.groupBy("invariant", F.udf(shape, useArrow=False)("what").alias("says")).agg(
         F.count("*").alias("failures"),
         F.min("seed").alias("seed"),

@@ -1,7 +1,7 @@
 """Check stored histories again, each with a budget of steps.
 
-The cost of a history is estimated from its rows, and all tasks get about the same cost. A history that is undecided
-within its budget is checked again with twice the budget when all others are done. If it stays undecided after the last
+The cost of a history is estimated from its rows, and all tasks get about the same cost. A history that is unknown
+within its budget is checked again with twice the budget when all others are done. If it stays unknown after the last
 round, it is reported so, with the steps spent.
 """
 
@@ -65,9 +65,9 @@ def recheck(
             break
         judged = _round(spark, open_rows, order, judge, budget << number, dealt(costs, tasks), tasks).cache()
         last = number == rounds - 1
-        parts.append(judged if last else judged.where("verdict != 'undecided'"))
-        undecided = judged.where("verdict = 'undecided'").select("seed")
-        open_rows = rows.join(F.broadcast(undecided), "seed", "left_semi")
+        parts.append(judged if last else judged.where("verdict != 'unknown'"))
+        unknown = judged.where("verdict = 'unknown'").select("seed")
+        open_rows = rows.join(F.broadcast(unknown), "seed", "left_semi")
     return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], VERDICTS.ddl)
 
 

@@ -21,7 +21,7 @@ def quantiles(name: str, prefix: str = "") -> list[Column]:
 def totals(runs: DataFrame) -> DataFrame:
     """Return a row for each world, machine and number of voters."""
     sums = ("events", "simulated_ms", "committed", "acknowledged", "elections", "messages", "operations")
-    outcomes = ("held", "violated", "undecided", "error")
+    outcomes = ("valid", "invalid", "unknown", "error")
     return (
         runs.groupBy("world", "machine", "voters")
         .agg(
@@ -74,8 +74,8 @@ def recoveries(runs: DataFrame) -> DataFrame:
 
 
 def given_up(runs: DataFrame, most: int) -> DataFrame:
-    """Return undecided runs."""
-    return runs.where("outcome = 'undecided'").select("seed", "voters", "what").orderBy("seed").limit(most)
+    """Return unknown runs."""
+    return runs.where("outcome = 'unknown'").select("seed", "voters", "what").orderBy("seed").limit(most)
 
 
 def _added(array: str, name: str) -> Column:
@@ -84,8 +84,8 @@ def _added(array: str, name: str) -> Column:
 
 def waiting(runs: DataFrame) -> DataFrame:
     """Return the share of time without service, and the time of the final recovery, by number of voters."""
-    held = runs.where("outcome = 'held'")
-    out = held.select("voters", "recovered_ms", "simulated_ms", _added("outages", "took_ms").alias("out_ms"))
+    valid = runs.where("outcome = 'valid'")
+    out = valid.select("voters", "recovered_ms", "simulated_ms", _added("outages", "took_ms").alias("out_ms"))
     return (
         out.groupBy("voters")
         .agg(
@@ -143,12 +143,12 @@ def messages(runs: DataFrame) -> DataFrame:
 
     An invalid run ends early, without the rest of its operations.
     """
-    zero, held = F.lit(0), F.col("outcome") == "held"
+    zero, valid = F.lit(0), F.col("outcome") == "valid"
     return (
         runs.groupBy("voters")
         .agg(
             F.sum("messages").alias("messages"),
-            (F.sum(F.when(held, F.col("messages"))) / F.nullif(F.sum(F.when(held, F.col("operations"))), zero)).alias(
+            (F.sum(F.when(valid, F.col("messages"))) / F.nullif(F.sum(F.when(valid, F.col("operations"))), zero)).alias(
                 "per_operation"
             ),
             (F.sum("messages") / F.nullif(F.sum("committed"), zero)).alias("per_transaction"),

@@ -25,9 +25,9 @@ _OUTCOMES: Final = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
 _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     RUNS.name: (
         (f"outcome NOT IN ({_OUTCOMES})", "unknown outcome"),
-        ("outcome = 'violated' AND invariant IS NULL", "violated, but no invariant is named"),
-        ("outcome = 'held' AND invariant IS NOT NULL", "held, but an invariant is named"),
-        ("outcome != 'held' AND script IS NULL", "failed, but its script is missing"),
+        ("outcome = 'invalid' AND invariant IS NULL", "invalid, but no invariant is named"),
+        ("outcome = 'valid' AND invariant IS NOT NULL", "valid, but an invariant is named"),
+        ("outcome != 'valid' AND script IS NULL", "failed, but its script is missing"),
         ("voters < 1 OR observers < 0", "impossible number of servers"),
         (f"least({_COUNTED}) < 0", "negative count"),
         (f"greatest({_COUNTED}, recovered_ms) > {MOST}", "impossible count"),

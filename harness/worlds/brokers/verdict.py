@@ -32,7 +32,7 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
     broken = next(transactions.judge(journal), None)
     if broken is None or outcome.invariant not in (None, LIVENESS):
         return made
-    return evolve(made, invariant=broken.invariant, what=broken.what, undecided=False)
+    return evolve(made, invariant=broken.invariant, what=broken.what, unknown=False)
 
 
 def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicPartition] = ()) -> Outcome:
@@ -52,9 +52,9 @@ def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicParti
         history=None,
         records=history,
     )
-    if verdict.held or outcome.invariant not in (None, LIVENESS):
+    if verdict.valid or outcome.invariant not in (None, LIVENESS):
         return made
-    return evolve(made, invariant=verdict.invariant, what=verdict.broken[0].what, undecided=False)
+    return evolve(made, invariant=verdict.invariant, what=verdict.broken[0].what, unknown=False)
 
 
 @frozen

@@ -77,7 +77,7 @@ def lacking(nodes: Mapping[str, Any], apart: Apart) -> tuple[str, str] | None:
 
 def with_controllers_judged(outcome: Outcome, facts: Sequence[Fact]) -> Outcome:
     """Judge topics and commands, unless something else was wrong."""
-    if not outcome.held:
+    if not outcome.valid:
         return outcome
     assert outcome.history is not None
     broken = judged(outcome.history, tuple(facts))

@@ -29,7 +29,7 @@ from zab.core.messages import State
 from zab.core.zxid import ServerId
 
 EVENTS_MAX: Final = 300_000
-"""A run that needs more is given up, undecided."""
+"""A run that needs more ends, and its verdict is unknown."""
 
 
 class Simulator(Common[Any]):

@@ -81,7 +81,7 @@ def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: Histor
 
         case = Case.of(history)
         verdict = kept(case)
-        if not verdict.held:
+        if not verdict.valid:
             world.broken(str(verdict.invariant), verdict.what)
         for wrong in quotas.check(case):
             world.broken(wrong.invariant, wrong.what)

@@ -73,7 +73,7 @@ def run(
         addresses.close()
         logger.setLevel(level)
         gc.collect()
-    if outcome.held:
+    if outcome.valid:
         shutil.rmtree(folder)
         return outcome
     return evolve(outcome, place=str(folder), what=f"{outcome.what}; logs and data are in {folder}")

@@ -33,7 +33,7 @@ from zab.core.zxid import ServerId, Zxid
 from zab.net.wakeup import Wakeup
 
 STEPS_MAX: Final = 300_000
-"""A run that needs more turns and deliveries is given up, undecided."""
+"""A run that needs more turns and deliveries ends, and its verdict is unknown."""
 MISTAKES: Final = ("client_failed",)
 """Events that a server logs when its own code fails because of a client, which it then lets go."""
 

@@ -42,7 +42,7 @@ def summary(history: History) -> object:
         return str(error)
     found = [(str(each), each.evidence) for each in verdict.broken]
     proven = [proves(each, history) for each in (orders, *_wrong(orders))]
-    return verdict.held, verdict.invariant, str(verdict), found, verdict.orders, verdict.counts, proven
+    return verdict.valid, verdict.invariant, str(verdict), found, verdict.orders, verdict.counts, proven
 
 
 def _wrong(orders: Orders) -> Iterator[Orders]:

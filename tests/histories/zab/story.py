@@ -203,14 +203,14 @@ class Patient(Judge):
     def _alone(self, checker: Checker, check: Callable[..., None]) -> Callable[..., None]:
         def ask(*arguments: object) -> None:
             self.questions += 1
-            if checker.promise in self.objections:
+            if checker.invariant in self.objections:
                 return
             try:
                 check(*arguments)
             except Violation as violation:
-                self.objections[violation.promise] = self.questions, violation.what
+                self.objections[violation.invariant] = self.questions, violation.what
             except LookupError as error:  # the story makes no sense to this one
-                self.objections[checker.promise] = self.questions, repr(error)
+                self.objections[checker.invariant] = self.questions, repr(error)
 
         return ask
 

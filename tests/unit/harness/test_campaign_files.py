@@ -126,8 +126,8 @@ def test_a_campaign_goes_on_where_it_was_and_begins_nothing_twice(tmp_path: Path
 
 def test_a_campaign_ends_early_when_enough_was_seen(tmp_path: Path) -> None:
     made = begun(tmp_path, 60, mutant="commit-without-quorum")
-    done = made.run(here, lambda so_far: so_far.violated < 5)
-    assert 5 <= done.violated <= done.runs < 60
+    done = made.run(here, lambda so_far: so_far.invalid < 5)
+    assert 5 <= done.invalid <= done.runs < 60
 
 
 def test_rows_say_what_became_of_a_run_whoever_ran_it(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_rows_say_what_became_of_a_run_whoever_ran_it(tmp_path: Path) -> None:
     for row in (*found, *again):
         del row["core_seconds"]
     assert found == again
-    assert {row["outcome"] for row in found} == {"held"}
+    assert {row["outcome"] for row in found} == {"valid"}
     stored = {row["seed"]: row["stored"] for row in found if row["stored"]}
     assert 1 < len(stored) < 20, "a sample"
     events = rows(alone.layout, "events")
@@ -150,7 +150,7 @@ def test_rows_say_what_became_of_a_run_whoever_ran_it(tmp_path: Path) -> None:
 
 def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path: Path) -> None:
     made = begun(tmp_path, 5, mutant="commit-without-quorum", sample=0)
-    assert made.run(here).violated == 5
+    assert made.run(here).invalid == 5
     for row in rows(made.layout, "runs"):
         assert row["invariant"]
         assert loads(row["script"]).seed == row["seed"]
@@ -168,7 +168,7 @@ def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) 
         seed, each = run["seed"], [row for row in saw if row["seed"] == run["seed"]]
         assert run["machine"] == "store"
         assert run["stored"] == len(each) + sum(row["seed"] == seed for row in did)
-        assert as_clients_saw_it(each, 1_000_000).verdict == "held"
+        assert as_clients_saw_it(each, 1_000_000).verdict == "valid"
         assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("no history: ")
         assert any(row["kind"] == "Told" for row in each)
 
@@ -207,7 +207,7 @@ def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
     monkeypatch.setattr(chunk_module, "world_for", lambda *_: broken)
     assert counted(made.run(here)) == Done(4, errors=1)
     by_seed = {row["seed"]: row for row in rows(made.layout, "runs")}
-    assert [by_seed[seed]["outcome"] for seed in range(4)] == ["held", "held", "error", "held"]
+    assert [by_seed[seed]["outcome"] for seed in range(4)] == ["valid", "valid", "error", "valid"]
     assert by_seed[2]["what"].startswith("Wrong in sometimes (test_campaign_files.py:")
     assert by_seed[2]["script"]
 
@@ -220,10 +220,10 @@ def test_what_could_not_be_decided_is_no_error_and_has_not_held(
     monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
     assert main([*command, "--master", "none"]) == 1
     assert "3 of 3 histories" in (said := capsys.readouterr().out)
-    assert "0 violated, 3 undecided, 0 errors" in said
+    assert "0 invalid, 3 unknown, 0 errors" in said
     assert main([*command, "--master", "none", "--json"]) == 1, "so it is when it was all done before"
     told = json.loads(capsys.readouterr().out)
-    assert (told["violated"], told["undecided"], told["errors"]) == (0, 3, 0)
+    assert (told["invalid"], told["unknown"], told["errors"]) == (0, 3, 0)
 
 
 def test_kept_campaign_stops_after_failures_and_lists_each_kind(
@@ -235,7 +235,7 @@ def test_kept_campaign_stops_after_failures_and_lists_each_kind(
         outcome = run(script, trace=trace)
         if script.seed == 4:
             raise Wrong("this is not how it should be")
-        return evolve(outcome, invariant=f"promise {script.seed % 2}", what=f"seed {script.seed}")
+        return evolve(outcome, invariant=f"invariant {script.seed % 2}", what=f"seed {script.seed}")
 
     monkeypatch.setattr(chunk_module, "world_for", lambda *_: evolve(world("cores"), run=broken))
     monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
@@ -246,13 +246,13 @@ def test_kept_campaign_stops_after_failures_and_lists_each_kind(
     assert main([*command, "--stop-after", "0"]) == 1
     printed = capsys.readouterr().out
     assert "6 of 6 histories, 3 of them in these" in printed
-    assert "VIOLATED promise 0: seed 0 (2 runs)\n  zab-harness replay --seed 0 --servers 3" in printed
-    assert "VIOLATED promise 1: seed 1 (3 runs)\n  zab-harness replay --seed 1 --servers 5" in printed
+    assert "VIOLATED invariant 0: seed 0 (2 runs)\n  zab-harness replay --seed 0 --servers 3" in printed
+    assert "VIOLATED invariant 1: seed 1 (3 runs)\n  zab-harness replay --seed 1 --servers 5" in printed
     assert "ERROR Wrong in " in printed
     assert main([*command, "--json"]) == 1
     kinds = json.loads(capsys.readouterr().out)["failures"]
     assert [(kind["invariant"], kind["runs"], kind["seed"]) for kind in kinds] == [
-        ("promise 0", 2, 0), ("promise 1", 3, 1), (None, 1, 4),
+        ("invariant 0", 2, 0), ("invariant 1", 3, 1), (None, 1, 4),
     ]  # fmt: skip
 
 

@@ -158,7 +158,7 @@ ALONE = Script(
 
 def test_a_server_that_commits_alone_is_noticed() -> None:
     """Before it steps down, the leader is asked for more, and nobody is there to agree."""
-    assert run(ALONE, checkers=[]).held
+    assert run(ALONE, checkers=[]).valid
     edit = "reached = log_state.ensemble.quorum_zxid(acked)", "reached = max(acked.values())"
     alone = mutant("alone", "", ("zab.core.leader.commit_accounting:CommitAccounting.reached", *edit))
     with planted(alone.edits):
@@ -172,7 +172,7 @@ CALM = Script(5, length_ms=20_000, faults=(Crash(2_000, 17_000, 3),))
 @pytest.mark.parametrize("name", ["nobody is chosen"])
 def test_an_ensemble_that_does_not_come_back_is_noticed(name: str) -> None:
     """Server 3 leads at first. When it is gone the others are a quorum, and must find each other."""
-    assert run(CALM, checkers=[]).held
+    assert run(CALM, checkers=[]).valid
     where = "zab.core.leader.leader_discovery:LeaderDiscovery._choose_epoch"
     stubborn = mutant(name, "", (where, "if not self._role.quorums.has(infos):", "if len(infos) < 2:"))
     with planted(stubborn.edits):

@@ -312,7 +312,7 @@ def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
 
 
 def test_where_nothing_is_wrong_nothing_is_found(ran: World) -> None:
-    assert outcome_of(ran).held
+    assert outcome_of(ran).valid
 
 
 @pytest.mark.parametrize(("there", "length"), [((1, 3), 3), ((1, 2), 1), ((2, 3), 1)])

@@ -53,15 +53,15 @@ def recovered(kind: str, **changed: Any) -> dict[str, Any]:
 
 def analysis(**changed: Any) -> Analysis:
     """Of a hundred runs of which three failed, unless something else is said."""
-    total = {"world": "cores", "machine": "list", "voters": 3, "runs": 100, "held": 97, "violated": 3}
-    total |= {"undecided": 0, "error": 0, "events": 9, "simulated_ms": 9, "committed": 9, "acknowledged": 9}
+    total = {"world": "cores", "machine": "list", "voters": 3, "runs": 100, "valid": 97, "invalid": 3}
+    total |= {"unknown": 0, "error": 0, "events": 9, "simulated_ms": 9, "committed": 9, "acknowledged": 9}
     total |= {"elections": 200, "messages": 9, "operations": 9, "core_seconds": 2.0}
     total |= {"runs_per_core_minute": 3_000.0, "simulated_per_core_second": 150.0}
-    strike = {"kind": "Crash", "phase": "broadcast", "outcome": "violated", "strikes": 7, "runs": 3}
+    strike = {"kind": "Crash", "phase": "broadcast", "outcome": "invalid", "strikes": 7, "runs": 3}
     outage = {"kind": "Crash", "outages": 9, "p50": 20, "p90": 70, "p99": 200, "max": 250}
     tables: dict[str, list[dict[str, Any]]] = {
         "totals": [total],
-        "strikes": [strike, {**strike, "phase": "election", "outcome": "held"}],
+        "strikes": [strike, {**strike, "phase": "election", "outcome": "valid"}],
         "outages": [outage],
         "recoveries": [recovered("Crash")],
         "waiting": [],
@@ -70,8 +70,8 @@ def analysis(**changed: Any) -> Analysis:
         "messages": [{"voters": 3, "messages": 9, "per_operation": 1.0, "per_transaction": 1.0}],
         "probes": [{"name": "sync diff", "times": 4, "runs": 4, "first_seed": 1}],
         "verbs": [],
-        "verdicts": [{"verdict": "held", "invariant": None, "histories": 5, "steps": 9, "core_seconds": 0.1}],
-        "undecided": [],
+        "verdicts": [{"verdict": "valid", "invariant": None, "histories": 5, "steps": 9, "core_seconds": 0.1}],
+        "unknown": [],
         "given_up": [],
         "again": [{"seed": 1, "voters": 3, "same": True}],
         "curve": [{"place": 0, "new": 5}, {"place": 59, "new": 1}],
@@ -106,45 +106,45 @@ def analysis(**changed: Any) -> Analysis:
     )
 
 
-GOOD = {"totals": [{**analysis().tables["totals"][0], "violated": 0, "held": 100}], "clusters": [], "odds": []}
+GOOD = {"totals": [{**analysis().tables["totals"][0], "invalid": 0, "valid": 100}], "clusters": [], "odds": []}
 
 UNSURE = {
     **GOOD,
-    "totals": [{**GOOD["totals"][0], "held": 98, "undecided": 2}],
+    "totals": [{**GOOD["totals"][0], "valid": 98, "unknown": 2}],
     "given_up": [{"seed": 5, "voters": 3, "what": "300000 events are as many as a run may have"}],
-    "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "undecided", "histories": 1}],
+    "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "unknown", "histories": 1}],
 }
 
 # -- the verdict ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("changed", "violated"),
+    ("changed", "invalid"),
     [
         ({}, True),
         (GOOD, False),
         ({**GOOD, "again": [{"seed": 1, "voters": 3, "same": False}]}, True),
-        ({**GOOD, "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "violated"}]}, True),
+        ({**GOOD, "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "invalid"}]}, True),
         (UNSURE, False),
         ({**GOOD, "totals": [{**GOOD["totals"][0], "error": 1}]}, True),
     ],
 )
-def test_what_counts_as_violated(changed: dict[str, Any], violated: bool) -> None:
-    assert analysis(**changed).violated is violated
+def test_what_counts_as_violated(changed: dict[str, Any], invalid: bool) -> None:
+    assert analysis(**changed).invalid is invalid
 
 
 def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> None:
     made = analysis(**UNSURE)
-    assert (made.undecided, made.held, analysis(**GOOD).held) == (3, False, True)
+    assert (made.unknown, made.valid, analysis(**GOOD).valid) == (3, False, True)
     shown = page(made, tmp_path)
     assert "Unknown: no invariant was broken in 100 runs, but 3 could not be decided" in shown
     assert "300000 events are as many as a run may have" in shown
     said = summary(made)
-    assert "0 violated, 2 undecided, 0 errors" in said
-    assert "UNDECIDED 300000 events are as many as a run may have\n  zab-harness replay --seed 5" in said
+    assert "0 invalid, 2 unknown, 0 errors" in said
+    assert "UNKNOWN 300000 events are as many as a run may have\n  zab-harness replay --seed 5" in said
     found = compare(analysis(**GOOD), made)
     assert found.worse
-    assert "UNDECIDED: 0 -> 3" in text(found)
+    assert "UNKNOWN: 0 -> 3" in text(found)
     assert not compare(made, made).worse
 
 
@@ -207,7 +207,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["report", str(tmp_path / "b"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert Path(told["page"]).name == "report.html"
-    assert (told["held"], told["runs"]["violated"]) == (False, 3)
+    assert (told["valid"], told["runs"]["invalid"]) == (False, 3)
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "NEW: agreement (in 0 -> 3 runs" in capsys.readouterr().out
     assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0
@@ -224,7 +224,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_campaign_compared_to_itself() -> None:
     assert text(compare(analysis(), analysis())).splitlines() == [
-        "runs 100 -> 100: violated 3 -> 3, undecided 0 -> 0, errors 0 -> 0",
+        "runs 100 -> 100: invalid 3 -> 3, unknown 0 -> 0, errors 0 -> 0",
         "still there: agreement (in 3 -> 3 runs, e.g. seed 4; needs Crash, Write)",
     ]
     assert text(compare(analysis(**GOOD), analysis(**GOOD))).splitlines()[1:] == ["nothing changed"]
@@ -245,10 +245,10 @@ def test_one_bug_under_other_seeds_is_still_there() -> None:
 
 
 def test_how_often_everything_was_is_told() -> None:
-    more = {"totals": [{**GOOD["totals"][0], "runs": 400, "held": 399, "violated": 1}]}
+    more = {"totals": [{**GOOD["totals"][0], "runs": 400, "valid": 399, "invalid": 1}]}
     more["clusters"] = [{**CLUSTER, "failures": 1}]
     said = text(compare(analysis(), analysis(**more, probes=[])))
-    assert "runs 100 -> 400: violated 3 -> 1, undecided 0 -> 0, errors 0 -> 0" in said
+    assert "runs 100 -> 400: invalid 3 -> 1, unknown 0 -> 0, errors 0 -> 0" in said
     assert "still there: agreement (in 3 -> 1 run, e.g. seed 4" in said
     assert "situations only in the first: sync diff (in 4 runs)" in said
     assert "share of runs violated: 0.03 -> 0.0025 (of 100 -> 400)" in said

@@ -35,7 +35,7 @@ def acts(*lines: str) -> list[dict[str, Any]]:
 )
 def test_one_order_for_all_is_in_order(lines: tuple[str, ...]) -> None:
     said = delivered_in_order(acts(*lines), BUDGET)
-    assert (said.verdict, said.what) == ("held", "")
+    assert (said.verdict, said.what) == ("valid", "")
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_one_order_for_all_is_in_order(lines: tuple[str, ...]) -> None:
 )
 def test_two_orders_are_found_and_named(lines: tuple[str, ...], what: str) -> None:
     said = delivered_in_order(acts(*lines), BUDGET)
-    assert (said.verdict, said.invariant, said.what) == ("violated", ORDER, what)
+    assert (said.verdict, said.invariant, said.what) == ("invalid", ORDER, what)
 
 
 def test_what_costs_more_than_its_budget_is_undecided_and_what_is_no_zxid_too() -> None:
     rows = acts("1 applies 1/1..1/60", "2 applies 1/1..1/60")
-    assert delivered_in_order(rows, 119).verdict == "undecided"
+    assert delivered_in_order(rows, 119).verdict == "unknown"
     said = delivered_in_order(rows, 120)
-    assert (said.verdict, said.steps) == ("held", 120)
-    assert delivered_in_order(acts("1 applies nothing"), BUDGET).verdict == "undecided"
+    assert (said.verdict, said.steps) == ("valid", 120)
+    assert delivered_in_order(acts("1 applies nothing"), BUDGET).verdict == "unknown"
 
 
 @pytest.mark.parametrize("name", ["cores", "stack"])
@@ -67,7 +67,7 @@ def test_what_worlds_record_is_in_order(name: str) -> None:
     outcome = world(name).run(script_from_seed(5, voters=5), trace=True)
     assert outcome.trace is not None
     said = delivered_in_order(act_rows(5, outcome.trace), 1_000_000)
-    assert said.verdict == "held"
+    assert said.verdict == "valid"
     assert said.steps > 2 * outcome.committed > 0, "it has seen what was applied"
 
 

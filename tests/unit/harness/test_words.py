@@ -22,7 +22,7 @@ def test_so_many_of_them(number: int, said: str) -> None:
 def test_a_verdict_counts_one_of_each() -> None:
     outcome = Outcome(Script(1), None, "", 9, 1, 9, 0, 0, 1, 7, ())
     assert (
-        verdict(outcome) == "held: 1 event, 0 committed, 0 acknowledged, 1 epoch; all equal 7 ms after the last fault"
+        verdict(outcome) == "valid: 1 event, 0 committed, 0 acknowledged, 1 epoch; all equal 7 ms after the last fault"
     )
 
 

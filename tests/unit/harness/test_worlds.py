@@ -72,13 +72,13 @@ def test_a_script_is_the_same_everywhere_and_a_difference_is_told() -> None:
     found = compare(script, ("cores", "stack"), chosen=pretended)
     assert found.script == evolve(script, faults=(Crash(10),))
     assert found.left_out == ("Pause",)
-    assert (found.agree, found.held) == (False, False)
-    assert list(found.differences()) == ["cores: liveness: it was not; stack: held"]
+    assert (found.agree, found.valid) == (False, False)
+    assert list(found.differences()) == ["cores: liveness: it was not; stack: valid"]
 
 
 def test_worlds_that_agree() -> None:
     found = compare(Script(1, faults=(Pause(20),)), ("cores", "stack"), chosen=pretended)
-    assert (found.agree, found.held, list(found.differences())) == (True, True, [])
+    assert (found.agree, found.valid, list(found.differences())) == (True, True, [])
 
 
 def test_two_real_worlds_agree_about_a_short_script(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def test_two_real_worlds_agree_about_a_short_script(capsys: pytest.CaptureFixtur
     assert main(["worlds", "--compare", *options]) == 0
     told = capsys.readouterr().out
     assert "they agree" in told
-    assert "cores: held" in told
+    assert "cores: valid" in told
 
 
 def test_misuse_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,5 +182,5 @@ def with_members(outcome: Outcome, tapes: Mapping[str, Recorder], doubtful: Call
             continue
         case = prepared(tape.history())
         for broken in chain(members.owned(case), members.onwards(case)):
-            return evolve(outcome, invariant=broken.invariant, what=broken.what, undecided=False)
+            return evolve(outcome, invariant=broken.invariant, what=broken.what, unknown=False)
     return outcome

@@ -31,7 +31,7 @@ TIME = SILENT
 MOVED = "SESSION_MOVED is sent only to sessions that moved"
 LEADS = "only the leader expires sessions"
 ATTACHED = "connected clients are counted"
-HELD = "a server without a leader disconnects its clients in time"
+VALID = "a server without a leader disconnects its clients in time"
 READERS = "a server with a leader serves no read-only client"
 ADMITTED = "a connection is throttled only after others were admitted"
 PINGED = "a ping is answered at once"
@@ -87,7 +87,9 @@ def exactly_once(ghost: Ghost) -> None:
         before, zxid = last.get(origin, (0, Zxid(0)))
         if number <= before:
             invariant = ONCE if number == before else ORDER
-            raise Violation(invariant, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}")
+            raise Violation(
+                invariant, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}"
+            )
         last[origin] = number, batch.first
 
 

@@ -15,7 +15,7 @@ from harness.checkers.ghost import Violation
 from harness.faults import Knobs
 from harness.lists import credentials_of
 from harness.script.script import INNER_BOUNDS
-from harness.worlds.cores.store.checks import ATTACHED, HELD, LEADS, READERS, TIME
+from harness.worlds.cores.store.checks import ATTACHED, LEADS, READERS, TIME, VALID
 from zab.core.zxid import Epoch
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
@@ -173,7 +173,7 @@ class JudgedClientService(ClientService):
         for client in self._served():
             if not client.read_only and alone_ms * PATIENCE > client.timeout_ms:
                 who = f"session {client.session:#x} of {client.timeout_ms} ms"
-                raise Violation(HELD, f"server {self.me} keeps {who} after {alone_ms} ms without a leader")
+                raise Violation(VALID, f"server {self.me} keeps {who} after {alone_ms} ms without a leader")
 
     def _judge_readers(self) -> None:
         for client in self._served():

@@ -70,7 +70,7 @@ class StoreSimulator(Simulator):
         assert outcome.history is not None, "clients of a store see something"
         case = Case.of(outcome.history)
         verdict = kept(case)
-        if verdict.held:
+        if verdict.valid:
             early = ended_early(case.history) if self._one_clock else ()
             late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
             verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
@@ -81,4 +81,4 @@ def with_cause(outcome: Outcome, kept: Kept) -> Outcome:
     if kept.invariant is None:
         return outcome
     symptom = "" if outcome.invariant is None else f"; and then {outcome.invariant}: {outcome.what}"
-    return evolve(outcome, invariant=kept.invariant, what=f"{kept.what}{symptom}", undecided=False)
+    return evolve(outcome, invariant=kept.invariant, what=f"{kept.what}{symptom}", unknown=False)

@@ -200,7 +200,7 @@ class StoreWorld(World):
         assert outcome.history is not None, "clients of a store see something"
         case = Case.of(outcome.history)
         verdict = kept(case)
-        if verdict.held:  # all have one clock here, so clients can tell whether a session was ended too early
+        if verdict.valid:  # all have one clock here, so clients can tell whether a session was ended too early
             early = ended_early(case.history)
             verdict = evolve(verdict, broken=(*quotas.check(case, self._prepared), *early))
         return with_cause(outcome, verdict)

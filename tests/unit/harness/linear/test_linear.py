@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checkers.linear import Illegal, Legal, Registers, Undecided, check
+from harness.checkers.linear import Illegal, Legal, Registers, Unknown, check
 from harness.checkers.linear.certificate import Certified, certify
 from harness.checkers.linear.decide import by_zones, parts
 from harness.checkers.linear.history import History, Operation
@@ -115,10 +115,10 @@ def test_too_small_a_budget_is_undecided_and_says_where() -> None:
     model, draw = KINDS["compared"]
     history = without_zxids(true_history(Random(1), model, draw, 100))
     verdict = check(history, model, budget=20)
-    assert isinstance(verdict, Undecided)
+    assert isinstance(verdict, Unknown)
     assert verdict.spent == 20
     assert verdict.open == ("a: 100 operations",)
-    assert "undecided after 20 steps: a: 100 operations" in str(verdict)
+    assert "unknown after 20 steps: a: 100 operations" in str(verdict)
 
 
 def test_an_easy_illegal_object_is_found_beside_a_hard_one() -> None:

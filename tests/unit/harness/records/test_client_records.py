@@ -47,7 +47,7 @@ WILD = 40_000
 def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
     verdict = judge(story.history)
     if not story.broken:
-        assert verdict.held, str(verdict)
+        assert verdict.valid, str(verdict)
     else:
         assert story.broken in [each.invariant for each in verdict.broken], str(verdict)
 
@@ -55,14 +55,14 @@ def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_history_of_a_correct_broker_is_valid(seed: int) -> None:
     verdict = judge(legal(seed, steps=150))
-    assert verdict.held, str(verdict)
+    assert verdict.valid, str(verdict)
     assert verdict.orders
 
 
 @pytest.mark.parametrize("seed", range(SEEDS // 3))
 def test_what_goes_because_it_may_is_not_missed(seed: int) -> None:
     verdict = judge(legal(seed, steps=150, lossy=True))
-    assert verdict.held, str(verdict)
+    assert verdict.valid, str(verdict)
 
 
 def test_in_those_histories_everything_happens() -> None:
@@ -86,7 +86,7 @@ def test_a_lie_is_noticed(spoiler: Spoiler) -> None:
     for seed in range(SEEDS):
         spoilt = spoiler(Random(seed), legal(seed, steps=100))
         if spoilt is not None:
-            assert not judge(spoilt).held, f"{spoiler.__name__} in the history of seed {seed}"
+            assert not judge(spoilt).valid, f"{spoiler.__name__} in the history of seed {seed}"
             told += 1
     assert told >= ENOUGH
 
@@ -155,7 +155,7 @@ def test_of_no_well_formed_history_do_checkers_and_verifier_say_otherwise(first:
 
 def test_of_wild_histories_some_are_legal_and_each_promise_about_logs_is_broken_in_some() -> None:
     verdicts = [judge(wild(seed)) for seed in range(1_000)]
-    assert sum(verdict.held for verdict in verdicts) > 100
+    assert sum(verdict.valid for verdict in verdicts) > 100
     promises = {each.invariant for verdict in verdicts for each in verdict.broken}
     of_logs = (lost, polls, values)
     assert promises == {
@@ -257,7 +257,7 @@ def test_the_command_names_what_is_broken_and_shows_why(tmp_path: Path, capsys: 
     assert '{"kind": "Acked", "at": 40, "client": 1, "call": 2, "offset": 1}' in said
     assert checked(tmp_path, history, "--json") == 1
     told = json.loads(capsys.readouterr().out)
-    assert (told["held"], told["invariant"], len(told["broken"][0]["evidence"])) == (False, lost.KEPT, 3)
+    assert (told["valid"], told["invariant"], len(told["broken"][0]["evidence"])) == (False, lost.KEPT, 3)
 
 
 def test_the_command_shows_the_order_that_proves_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_the_version_is_named() -> None:
 def test_a_script_written_by_hand(path: Path) -> None:
     script = loads(path.read_text())
     outcome = run(script)
-    assert outcome.held, f"{outcome.invariant}: {outcome.what}"
+    assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
     hits = {name.removeprefix("hit ") for name, _ in outcome.counts if name.startswith("hit ")}
     assert {type(fault).__name__ for fault in script.faults} <= hits, "a fault without effect is a mistake"
     assert f"../examples/scripts/{path.name}" in PAGE

@@ -25,7 +25,7 @@ def test_a_legal_history_is_proved_by_its_zxids_and_by_search(seed: int) -> None
     history = legal(seed, steps=100)
     verdict = judge(history)
     assert isinstance(verdict.linear, linear.Legal)
-    assert verdict.held
+    assert verdict.valid
     assert verdict.linear.by == "certificate"
     made = operations(Case.of(history))
     model = linear.Znodes.of(made.operations)
@@ -66,10 +66,10 @@ def tale(seen: bytes, version: int) -> History:
 
 
 def test_a_synced_read_that_is_stale_is_not_linearizable_with_a_core() -> None:
-    assert judge(tale(b"2", 1)).held
+    assert judge(tale(b"2", 1)).valid
     verdict = judge(tale(b"1", 0))
-    assert verdict.store.held  # for a read that was not synced it would be right
-    assert not verdict.held
+    assert verdict.store.valid  # for a read that was not synced it would be right
+    assert not verdict.valid
     assert verdict.invariant == LINEARIZABLE
     assert isinstance(verdict.linear, linear.Illegal)
     assert {op.id for op in verdict.linear.core} == {1, 2, 4}
@@ -103,14 +103,14 @@ def test_who_is_back_is_told_of_what_it_watches_still(watches: tuple[tuple[str, 
 
 def test_who_is_back_and_has_lost_interest_is_told_nothing() -> None:
     verdict = judge(away(()))
-    assert verdict.held, verdict.what
+    assert verdict.valid, verdict.what
 
 
 def test_what_the_budget_does_not_suffice_for_is_not_held() -> None:
     verdict = judge(tale(b"2", 1), budget=1)
-    assert verdict.undecided
-    assert not verdict.held
-    assert "undecided after" in verdict.what
+    assert verdict.unknown
+    assert not verdict.valid
+    assert "unknown after" in verdict.what
 
 
 def test_the_command_says_legal_with_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_the_command_says_legal_with_the_order(tmp_path: Path, capsys: pytest.Ca
     assert main(["check", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["order"] == [1, 2, 4]
     assert main(["check", str(file), "--budget", "1"]) == 1
-    assert "undecided" in capsys.readouterr().out
+    assert "unknown" in capsys.readouterr().out
 
 
 def test_the_command_says_what_was_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ def test_a_lie_is_noticed(spoiler: Spoiler) -> None:
     for seed in range(SEEDS):
         spoilt = spoiler(Random(seed), honest(seed))
         if spoilt is not None:
-            assert not check(spoilt).held, f"{spoiler.__name__} in the history of seed {seed}"
+            assert not check(spoilt).valid, f"{spoiler.__name__} in the history of seed {seed}"
             told += 1
         if told == ENOUGH:
             return

@@ -12,7 +12,7 @@ from tests.histories.stories import STORIES, Story
 def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
     verdict = judge(story.history)
     if not story.broken:
-        assert verdict.held, str(verdict)
+        assert verdict.valid, str(verdict)
     else:
         promises = [each.invariant for each in verdict.store.broken] or [str(verdict.invariant)]
         assert story.broken in promises, str(verdict)
