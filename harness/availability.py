@@ -15,7 +15,7 @@ from harness.quorums import is_quorum
 from zab.core.messages import State
 
 if TYPE_CHECKING:
-    from harness.checkers.ghost import Ghost
+    from harness.checkers.oracle_state import OracleState
 
 NOTHING_YET: Final = "nothing"
 """Blamed for an outage before any fault has struck: members that change also stop to serve."""
@@ -40,7 +40,7 @@ class Strike:
 
 
 class Availability:
-    def __init__(self, ghost: Ghost, now: Callable[[], int]) -> None:
+    def __init__(self, ghost: OracleState, now: Callable[[], int]) -> None:
         self._ghost = ghost
         self._now = now
         self._strikes: dict[tuple[str, str], int] = {}

@@ -23,8 +23,8 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.ghost import Ghost, Known, Violation
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState, Violation
 from harness.faults import (
     Crash,
     CrashAll,
@@ -227,7 +227,7 @@ class Oracle(Checker):
     invariant = "answers only where it can"
     SERVES: Final = "serves where it must"
 
-    def __init__(self, ghost: Ghost, segments: Sequence[Segment], now: Callable[[], int]) -> None:
+    def __init__(self, ghost: OracleState, segments: Sequence[Segment], now: Callable[[], int]) -> None:
         super().__init__(ghost)
         self._segments = segments
         self._now = now
@@ -242,18 +242,18 @@ class Oracle(Checker):
                 return segment
         return None
 
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+    def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None:
         if (segment := self._segment()) is not None:
             for offset in range(len(payloads)):
                 self._proposed[Zxid(first + offset)] = segment
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         segment = self._segment()
         for each in path or ():
             proposed = self._proposed.get(each)
             if proposed is not None and proposed is segment:
                 self.fail(
-                    f"server {who.id} commits {show(each)}, which was proposed behind {segment.begin} ms, but until"
+                    f"server {server.id} commits {show(each)}, which was proposed behind {segment.begin} ms, but until"
                     f" {segment.end} ms no server has a quorum in both directions"
                 )
 

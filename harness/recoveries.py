@@ -12,8 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from harness.history import Asked, Became, History, Told
 from harness.outcome import Recovery
 from zab.core.zxid import Zxid
@@ -41,12 +41,12 @@ class Acknowledged(Checker):
 
     invariant = "acknowledged"
 
-    def __init__(self, ghost: Ghost, now: Callable[[], int]) -> None:
+    def __init__(self, ghost: OracleState, now: Callable[[], int]) -> None:
         super().__init__(ghost)
         self._now = now
         self.times: list[int] = []
 
-    def acknowledged(self, who: Known, zxid: Zxid) -> None:
+    def acknowledged(self, server: ServerState, zxid: Zxid) -> None:
         self.times.append(self._now())
 
 

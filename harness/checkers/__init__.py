@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from harness.checkers import delivery, durability, history, leadership, primary_order, recovery, service
-from harness.checkers.ghost import Ghost, Violation
 from harness.checkers.judge import Checker, Judge
+from harness.checkers.oracle_state import OracleState, Violation
 from harness.checkers.refinement import Refinement
 
 ALL: Final[tuple[type[Checker], ...]] = (
@@ -52,4 +52,4 @@ ALL: Final[tuple[type[Checker], ...]] = (
     Refinement,
 )
 
-__all__ = ["ALL", "Checker", "Ghost", "Judge", "Refinement", "Violation"]
+__all__ = ["ALL", "Checker", "OracleState", "Judge", "Refinement", "Violation"]

@@ -1,11 +1,11 @@
-"""What state machines apply: the same transactions in the same order, only proposed and committed ones."""
+"""State machines apply the same transactions in the same order, and only proposed and committed ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from zab.core.batch import Batch
 from zab.core.zxid import ServerId, Zxid, show
 
@@ -16,26 +16,28 @@ class PrefixConsistency(Checker):
     invariant = "prefix consistency"
     by_place = frozenset({"applied"})
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         if path is None:
             ghost = self.ghost
             self.fail(
-                f"server {who.id} committed {ghost.view(zxid)}, whose history does not contain"
+                f"server {server.id} committed {ghost.view(zxid)}, whose history does not contain"
                 f" {show(ghost.committed)}, which was committed"
             )
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         canon = self.ghost.canon
-        place = who.count + 1
+        place = server.count + 1
         for zxid in range(batch.first, batch.last + 1):
             if place >= len(canon) or canon[place] != zxid:
                 there = show(canon[place]) if place < len(canon) else "nothing"
-                self.fail(f"server {who.id} applies {show(Zxid(zxid))} as number {place}; committed there is {there}")
+                self.fail(
+                    f"server {server.id} applies {show(Zxid(zxid))} as number {place}, where {there} is committed"
+                )
             place += 1
 
-    def restored(self, who: Known, zxid: Zxid) -> None:
+    def restored(self, server: ServerState, zxid: Zxid) -> None:
         if zxid not in self.ghost.place:
-            self.fail(f"server {who.id} restored a state of {self.ghost.view(zxid)}, which was never committed")
+            self.fail(f"server {server.id} restored a state of {self.ghost.view(zxid)}, which was never committed")
 
 
 class TotalOrder(Checker):
@@ -47,19 +49,19 @@ class TotalOrder(Checker):
     invariant = "total order"
     by_place = frozenset({"applied"})
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._before: dict[Zxid, Zxid] = {}
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         before = self._before
-        previous = who.applied
+        previous = server.applied
         for number in range(batch.first, batch.last + 1):
             zxid = Zxid(number)
             if before.setdefault(zxid, previous) != previous:
                 self.fail(
-                    f"server {who.id} delivers {show(zxid)} behind {show(previous)},"
-                    f" another one delivered it behind {show(before[zxid])}"
+                    f"server {server.id} delivers {show(zxid)} behind {show(previous)},"
+                    f" but another server delivered it behind {show(before[zxid])}"
                 )
             previous = zxid
 
@@ -67,14 +69,14 @@ class TotalOrder(Checker):
 class Agreement(Checker):
     """If f delivers a and g delivers b, then g delivers a or f delivers b.
 
-    Of the sets that any two servers have ever delivered, one contains the other. As long as all servers deliver in one
-    order, each set is a prefix of it, and nothing needs to be compared. From the first delivery out of this order on,
-    the checker counts for each pair the transactions that one has and the other has not.
+    Of the sets of two servers, one must contain the other. As long as all servers deliver in one order, each set is a
+    prefix of it, and nothing needs to be compared. From the first delivery out of this order on, the checker counts for
+    each pair the transactions that one has and the other has not.
     """
 
     invariant = "agreement"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._order: list[Zxid] = []
         """All delivered transactions, in the order of their first deliveries."""
@@ -85,15 +87,15 @@ class Agreement(Checker):
         self._delivered: list[set[Zxid]] = []
         self._ahead: list[list[int]] = []
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         for zxid in range(batch.first, batch.last + 1):
-            self._deliver(who.id, Zxid(zxid))
+            self._deliver(server.id, Zxid(zxid))
 
-    def restored(self, who: Known, zxid: Zxid) -> None:
+    def restored(self, server: ServerState, zxid: Zxid) -> None:
         """A restored state contains all deliveries that led to it."""
         for delivered in self._order:
             if delivered <= zxid:
-                self._deliver(who.id, delivered)
+                self._deliver(server.id, delivered)
 
     def _deliver(self, sid: ServerId, zxid: Zxid) -> None:
         if self._in_order:
@@ -132,7 +134,7 @@ class Agreement(Checker):
             if self._ahead[other][sid]:
                 self.fail(
                     f"server {sid} delivered {show(zxid)}, which server {other} did not;"
-                    f" {other} delivered {self._ahead[other][sid]} that {sid} did not"
+                    f" {other} delivered {self._ahead[other][sid]} transactions that {sid} did not"
                 )
         if first:
             self._order.append(zxid)
@@ -144,23 +146,23 @@ class Integrity(Checker):
     invariant = "integrity"
     by_place = frozenset({"applied"})
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._proposed: dict[Zxid, bytes] = {}
 
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+    def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None:
         for offset, payload in enumerate(payloads):
             zxid = Zxid(first + offset)
             if self._proposed.setdefault(zxid, payload) != payload:
-                self.fail(f"server {who.id} proposes {show(zxid)}, which was proposed with another content")
+                self.fail(f"server {server.id} proposes {show(zxid)}, which was proposed with another content")
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         for offset, payload in enumerate(batch.payloads()):
             zxid = Zxid(batch.first + offset)
             if zxid not in self._proposed:
-                self.fail(f"server {who.id} delivers {show(zxid)}, which was never proposed")
+                self.fail(f"server {server.id} delivers {show(zxid)}, which was never proposed")
             if self._proposed[zxid] != payload:
-                self.fail(f"server {who.id} delivers {show(zxid)} with another content than was proposed")
+                self.fail(f"server {server.id} delivers {show(zxid)} with another content than was proposed")
 
 
 class CommittedAndDurable(Checker):
@@ -168,15 +170,15 @@ class CommittedAndDurable(Checker):
 
     invariant = "applied only when committed and durable"
 
-    def believed(self, who: Known, zxid: Zxid) -> None:
+    def believed(self, server: ServerState, zxid: Zxid) -> None:
         if zxid not in self.ghost.place:
-            self.fail(f"server {who.id} takes {self.ghost.view(zxid)} for committed; no leader committed it")
+            self.fail(f"server {server.id} counts {self.ghost.view(zxid)} as committed, but no leader committed it")
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         ghost = self.ghost
         if batch.last not in ghost.place:
-            self.fail(f"server {who.id} applies {show(batch.last)}, which no leader committed")
-        if not ghost.holds(who.durable, batch.last):
-            self.fail(f"server {who.id} applies {show(batch.last)}, its disk ends at {show(who.durable)}")
-        if ghost.parent[batch.first] != who.applied:
-            self.fail(f"server {who.id} applies {show(batch.first)} behind {show(who.applied)}: out of order")
+            self.fail(f"server {server.id} applies {show(batch.last)}, which no leader committed")
+        if not ghost.holds(server.durable, batch.last):
+            self.fail(f"server {server.id} applies {show(batch.last)}, but its disk ends at {show(server.durable)}")
+        if ghost.parent[batch.first] != server.applied:
+            self.fail(f"server {server.id} applies {show(batch.first)} behind {show(server.applied)}: out of order")

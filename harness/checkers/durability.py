@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from harness.quorums import in_words, is_quorum
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
@@ -13,38 +13,41 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, counter_of, epoch_of, 
 
 
 class DurableBeforeAck(Checker):
-    """A server reports no more than its disk holds."""
+    """A server acknowledges only what its disk has."""
 
     invariant = "durable before acknowledged"
 
-    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
-        if not self.ghost.holds(who.durable, message.zxid):
-            self.fail(f"server {who.id} acknowledges {show(message.zxid)}, its disk ends at {show(who.durable)}")
+    def said_ack(self, server: ServerState, to: ServerId, message: Ack) -> None:
+        if not self.ghost.holds(server.durable, message.zxid):
+            self.fail(
+                f"server {server.id} acknowledges {show(message.zxid)}, but its disk ends at {show(server.durable)}"
+            )
 
-    def counts_durable(self, who: Known, zxid: Zxid) -> None:
+    def counts_durable(self, server: ServerState, zxid: Zxid) -> None:
         """The disk's report may belong to a history that a snapshot has replaced meanwhile."""
-        if not self.ghost.holds(who.tip, zxid):
+        if not self.ghost.holds(server.tip, zxid):
             self.fail(
-                f"server {who.id} takes {show(zxid)} to be durable, which its history up to {show(who.tip)} is not"
+                f"server {server.id} counts {show(zxid)} as durable, but its history ends at {show(server.tip)}"
+                " without it"
             )
 
-    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
-        if who.current < message.epoch:
-            self.fail(f"server {who.id} acknowledges epoch {message.epoch}, its disk says {who.current}")
+    def said_ack_new_leader(self, server: ServerState, to: ServerId, message: AckNewLeader) -> None:
+        if server.current < message.epoch:
+            self.fail(f"server {server.id} acknowledges epoch {message.epoch}, but its disk has epoch {server.current}")
         initial = self.ghost.initial.get(message.epoch)
-        if initial is not None and not self.ghost.holds(who.durable, initial):
+        if initial is not None and not self.ghost.holds(server.durable, initial):
             self.fail(
-                f"server {who.id} acknowledges epoch {message.epoch}, which begins with {show(initial)};"
-                f" its disk ends at {show(who.durable)}"
+                f"server {server.id} acknowledges epoch {message.epoch}, which begins with {show(initial)},"
+                f" but its disk ends at {show(server.durable)}"
             )
 
-    def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None:
-        if who.accepted < who.promised:
-            self.fail(f"server {who.id} promises epoch {who.promised}, its disk says {who.accepted}")
+    def said_ack_epoch(self, server: ServerState, to: ServerId, message: AckEpoch) -> None:
+        if server.accepted < server.promised:
+            self.fail(f"server {server.id} promises epoch {server.promised}, but its disk has epoch {server.accepted}")
 
-    def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None:
-        if who.accepted < message.epoch:
-            self.fail(f"server {who.id} announces epoch {message.epoch}, its disk says {who.accepted}")
+    def said_leader_info(self, server: ServerState, to: ServerId, message: LeaderInfo) -> None:
+        if server.accepted < message.epoch:
+            self.fail(f"server {server.id} announces epoch {message.epoch}, but its disk has epoch {server.accepted}")
 
 
 class HistoryBeforeEpoch(Checker):
@@ -57,33 +60,33 @@ class HistoryBeforeEpoch(Checker):
 
     invariant = "history before epoch"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._cut: dict[ServerId, Epoch] = {}
         """The epoch of the leader that last made a server give up the initial history of its current epoch."""
 
-    def truncated(self, who: Known, zxid: Zxid) -> None:
-        initial = self.ghost.initial.get(who.current)
+    def truncated(self, server: ServerState, zxid: Zxid) -> None:
+        initial = self.ghost.initial.get(server.current)
         if initial is not None and not self.ghost.holds(zxid, initial):
-            self._cut[who.id] = who.promised
+            self._cut[server.id] = server.promised
 
     installed = truncated
 
-    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
+    def durable_epochs(self, server: ServerState, accepted: Epoch, current: Epoch) -> None:
         initial = self.ghost.initial.get(current)
-        if current > who.current and initial is not None and not self.ghost.holds(who.durable, initial):
+        if current > server.current and initial is not None and not self.ghost.holds(server.durable, initial):
             self.fail(
-                f"server {who.id} adopts epoch {current}, which begins with {show(initial)},"
-                f" with a disk that ends at {show(who.durable)}"
+                f"server {server.id} adopts epoch {current}, which begins with {show(initial)},"
+                f" with a disk that ends at {show(server.durable)}"
             )
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         initial = self.ghost.initial.get(recovered.current)
-        cut = recovered.current < self._cut.get(who.id, Epoch(0))
+        cut = recovered.current < self._cut.get(server.id, Epoch(0))
         if recovered.voting and not cut and initial is not None and not self.ghost.holds(last, initial):
             self.fail(
-                f"server {who.id} restarts in epoch {recovered.current}, which begins with {show(initial)},"
+                f"server {server.id} restarts in epoch {recovered.current}, which begins with {show(initial)},"
                 f" with a history that ends at {show(last)}"
             )
 
@@ -96,22 +99,22 @@ class MembersBeforeSnapshot(Checker):
 
     invariant = "the membership is durable before a snapshot"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._versions: dict[ServerId, Zxid] = {}
 
-    def goes_by(self, who: Known, members: Zxid) -> None:
-        self._versions[who.id] = members
+    def goes_by(self, server: ServerState, members: Zxid) -> None:
+        self._versions[server.id] = members
 
-    def started(self, who: Known, recovered: Recovered) -> None:
-        self._versions[who.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
+    def started(self, server: ServerState, recovered: Recovered) -> None:
+        self._versions[server.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
 
-    def installed(self, who: Known, zxid: Zxid) -> None:
-        there, known = self.ghost.governing.get(zxid), self._versions.get(who.id, NOTHING)
+    def installed(self, server: ServerState, zxid: Zxid) -> None:
+        there, known = self.ghost.governing.get(zxid), self._versions.get(server.id, NOTHING)
         if there is not None and known < there.version:
             self.fail(
-                f"server {who.id} takes a snapshot at {show(zxid)}, where the members of {show(there.version)} are in"
-                f" force, and knows only those of {show(known)}"
+                f"server {server.id} installs a snapshot at {show(zxid)}, where membership {show(there.version)} is in"
+                f" force, but its disk has membership {show(known)}"
             )
 
 
@@ -122,33 +125,33 @@ class DecidedIsInForce(Checker):
 
     invariant = "a membership that a server knows to be committed is active"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._versions: dict[ServerId, Zxid] = {}
         self._heard: dict[ServerId, Zxid] = {}
         """The newest zxid that each server knows to be committed from its present leader."""
 
-    def goes_by(self, who: Known, members: Zxid) -> None:
-        self._versions[who.id] = members
+    def goes_by(self, server: ServerState, members: Zxid) -> None:
+        self._versions[server.id] = members
 
-    def started(self, who: Known, recovered: Recovered) -> None:
-        self._versions[who.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
-        self._heard.pop(who.id, None)
+    def started(self, server: ServerState, recovered: Recovered) -> None:
+        self._versions[server.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
+        self._heard.pop(server.id, None)
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        self._heard.pop(who.id, None)
+    def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        self._heard.pop(server.id, None)
 
-    def heard_commit(self, who: Known, zxid: Zxid) -> None:
-        if who.state == State.FOLLOWING:
-            self._heard[who.id] = max(zxid, self._heard.get(who.id, NOTHING))
+    def heard_commit(self, server: ServerState, zxid: Zxid) -> None:
+        if server.state == State.FOLLOWING:
+            self._heard[server.id] = max(zxid, self._heard.get(server.id, NOTHING))
 
-    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
-        heard, known = self._heard.get(who.id, NOTHING), self._versions.get(who.id, NOTHING)
+    def said_ack(self, server: ServerState, to: ServerId, message: Ack) -> None:
+        heard, known = self._heard.get(server.id, NOTHING), self._versions.get(server.id, NOTHING)
         there = self.ghost.governing.get(heard)
         if there is not None and known < there.version:
             self.fail(
-                f"server {who.id} acknowledges {show(message.zxid)} and goes by the members of {show(known)}; it was"
-                f" told that {show(heard)} is decided, and there those of {show(there.version)} are in force"
+                f"server {server.id} acknowledges {show(message.zxid)} with membership {show(known)}, but it received"
+                f" the commit of {show(heard)}, where membership {show(there.version)} is in force"
             )
 
 
@@ -161,38 +164,41 @@ class ActivatedIsDecided(Checker):
 
     invariant = "an active membership was committed"
 
-    def activated(self, who: Known, ensemble: Ensemble) -> None:
+    def activated(self, server: ServerState, ensemble: Ensemble) -> None:
         ghost, version = self.ghost, ensemble.version
         if not counter_of(version):
             before = ghost.governing[ghost.initial.get(epoch_of(version), NOTHING)]
             if before is not ghost.initial_ensemble or not ensemble.same_members(before):
                 self.fail(
-                    f"server {who.id} puts the members of {show(version)} in force, {in_words(ensemble)}; epoch"
-                    f" {epoch_of(version)} began with those of {show(before.version)}, {in_words(before)}"
+                    f"server {server.id} activates membership {show(version)}, {in_words(ensemble)}, but epoch"
+                    f" {epoch_of(version)} began with membership {show(before.version)}, {in_words(before)}"
                 )
             return
         if version not in ghost.place or ghost.governing[version] != ensemble:
             self.fail(
-                f"server {who.id} puts the members of {show(version)} in force, {in_words(ensemble)}, which was never"
-                f" decided; committed is {show(ghost.committed)}"
+                f"server {server.id} activates membership {show(version)}, {in_words(ensemble)}, which was never"
+                f" committed; the last commit is {show(ghost.committed)}"
             )
-        expected = version <= who.tip or who.serving
-        if expected and not who.impaired and not ghost.holds(who.tip, version):
+        expected = version <= server.tip or server.serving
+        if expected and not server.impaired and not ghost.holds(server.tip, version):
             self.fail(
-                f"server {who.id} puts the members of {show(version)} in force, which its history up to"
-                f" {show(who.tip)} does not contain"
+                f"server {server.id} activates membership {show(version)}, which its history up to"
+                f" {show(server.tip)} does not contain"
             )
 
 
 class ReadmittedBySomethingNewer(Checker):
-    """A server that lost its promises is not counted before a membership is committed without its vote: one that was
-    proposed after its synchronization. A candidate that holds its lost promise cannot lead without such a membership;
-    an earlier change under way may have counted the promise. Neither the server itself nor its leader counts it."""
+    """A server that lost its promises counts again with a membership that was proposed after its synchronization and
+    committed without its vote. Until then, neither the server itself nor its leader counts it.
+
+    A candidate that holds one of the lost promises cannot lead once such a membership is committed. A change that was
+    proposed earlier may have been committed with the lost promise.
+    """
 
     invariant = "a server that lost its promises is readmitted by a newer membership"
     by_place = frozenset({"appended"})
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._forgot: dict[ServerId, None] = {}
         self._told: dict[tuple[ServerId, ServerId], Zxid] = {}
@@ -200,90 +206,94 @@ class ReadmittedBySomethingNewer(Checker):
         self._just_now: dict[ServerId, Zxid] = {}
         """A change that a leader has proposed in its present step."""
 
-    def started(self, who: Known, recovered: Recovered) -> None:
-        self._forgot.pop(who.id, None)
+    def started(self, server: ServerState, recovered: Recovered) -> None:
+        self._forgot.pop(server.id, None)
         if recovered.forgotten:
-            self._forgot[who.id] = None
+            self._forgot[server.id] = None
 
-    def appended(self, who: Known, batch: Batch) -> None:
+    def appended(self, server: ServerState, batch: Batch) -> None:
         if batch.config:
-            self._just_now[who.id] = batch.last
+            self._just_now[server.id] = batch.last
 
-    def broadcasts(self, who: Known, epoch: Epoch) -> None:
-        self._just_now.pop(who.id, None)
+    def broadcasts(self, server: ServerState, epoch: Epoch) -> None:
+        self._just_now.pop(server.id, None)
 
-    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
-        self._told[who.id, to] = max(message.ensemble.version, self._newest(who))
+    def said_new_leader(self, server: ServerState, to: ServerId, message: NewLeader) -> None:
+        self._told[server.id, to] = max(message.ensemble.version, self._newest(server))
 
-    def _newest(self, who: Known) -> Zxid:
+    def _newest(self, server: ServerState) -> Zxid:
         ghost = self.ghost
-        there = ghost.governing[who.tip]
-        if self._just_now.get(who.id) == there.version:  # it may have been proposed before or after the message
+        there = ghost.governing[server.tip]
+        if self._just_now.get(server.id) == there.version:  # it may have been proposed before or after the message
             there = ghost.governing[ghost.parent[there.version]]
         return there.version
 
-    def remembers(self, who: Known, members: Zxid) -> None:
-        if who.id not in self._forgot:
+    def remembers(self, server: ServerState, members: Zxid) -> None:
+        if server.id not in self._forgot:
             return
-        del self._forgot[who.id]
-        if who.leader is None:
-            self.fail(f"server {who.id} has lost its promises, and counts itself without a leader")
+        del self._forgot[server.id]
+        if server.leader is None:
+            self.fail(f"server {server.id} lost its promises, and counts itself without a leader")
             return
-        told = self._told.get((who.leader, who.id), NOTHING)
+        told = self._told.get((server.leader, server.id), NOTHING)
         if members <= told:
             self.fail(
-                f"server {who.id} has lost its promises, and counts itself by the members of {show(members)};"
-                f" leader {who.leader} knew of those of {show(told)} when it brought it up to date"
+                f"server {server.id} lost its promises, and counts itself with membership {show(members)}, but"
+                f" leader {server.leader} had membership {show(told)} already when it synchronized the server"
             )
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         if not path or not self._forgot:
             return
         ghost = self.ghost
         for change in path:
             if ghost.governing[change] is not ghost.governing[ghost.parent[change]]:
-                self._check(who, change, ghost.parent[change])
-        self._check(who, zxid, zxid)
+                self._check(server, change, ghost.parent[change])
+        self._check(server, zxid, zxid)
 
-    def _check(self, who: Known, zxid: Zxid, under: Zxid) -> None:
+    def _check(self, server: ServerState, zxid: Zxid, under: Zxid) -> None:
         ensemble = self.ghost.governing[under]
-        have = [sid for sid in self.ghost.had(zxid) if self._counts(who, sid, zxid, ensemble.version)]
+        have = [sid for sid in self.ghost.had(zxid) if self._counts(server, sid, zxid, ensemble.version)]
         if not is_quorum(ensemble, have):
             self.fail(
-                f"server {who.id} commits {show(zxid)}, which but for {[*self._forgot]}, who forgot what they promised,"
-                f" only {have} have: no quorum of {in_words(ensemble)}"
+                f"server {server.id} commits {show(zxid)}, which only {have} have, no quorum of {in_words(ensemble)};"
+                f" {[*self._forgot]} lost their promises and do not count"
             )
 
-    def _counts(self, who: Known, sid: ServerId, zxid: Zxid, members: Zxid) -> bool:
+    def _counts(self, server: ServerState, sid: ServerId, zxid: Zxid, members: Zxid) -> bool:
         """An acknowledgement from before the loss still counts."""
-        if sid not in self._forgot or members > self._told.get((who.id, sid), zxid):
+        if sid not in self._forgot or members > self._told.get((server.id, sid), zxid):
             return True
         return any(self.ghost.holds(tip, zxid) for tip in self.ghost.servers[sid].kept)
 
 
 class EpochsAscend(Checker):
-    """On stable storage, across restarts: accepted >= current, neither ever falls, and no log is of a later epoch."""
+    """On each disk, across restarts, accepted >= current, neither ever decreases, and no log entry has a later"
+    " epoch."""
 
     invariant = "epochs ascend"
 
-    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
-        if accepted < who.accepted or current < who.current:
-            self.fail(f"server {who.id} goes back from epochs {who.accepted}, {who.current} to {accepted}, {current}")
-        if accepted < max(current, epoch_of(who.durable)):
+    def durable_epochs(self, server: ServerState, accepted: Epoch, current: Epoch) -> None:
+        if accepted < server.accepted or current < server.current:
             self.fail(
-                f"server {who.id} adopted epoch {current} and logged {show(who.durable)}, but promised only {accepted}"
+                f"server {server.id} saves epochs {accepted}, {current} after {server.accepted}, {server.current}"
+            )
+        if accepted < max(current, epoch_of(server.durable)):
+            self.fail(
+                f"server {server.id} adopted epoch {current} and logged {show(server.durable)}, but promised only"
+                f" {accepted}"
             )
 
-    def durable_append(self, who: Known, batch: Batch) -> None:
-        if epoch_of(batch.last) > who.accepted:
-            self.fail(f"server {who.id} logs {show(batch.last)}, but promised only epoch {who.accepted}")
+    def durable_append(self, server: ServerState, batch: Batch) -> None:
+        if epoch_of(batch.last) > server.accepted:
+            self.fail(f"server {server.id} logs {show(batch.last)}, but promised only epoch {server.accepted}")
 
-    def started(self, who: Known, recovered: Recovered) -> None:
-        forgets = recovered.accepted < who.accepted or recovered.current < who.current
-        if forgets and recovered.voting and not who.went_back:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
+        forgets = recovered.accepted < server.accepted or recovered.current < server.current
+        if forgets and recovered.voting and not server.went_back:
             self.fail(
-                f"server {who.id} restarts with epochs {recovered.accepted}, {recovered.current}"
-                f" after {who.accepted}, {who.current}, and votes"
+                f"server {server.id} restarts with epochs {recovered.accepted}, {recovered.current}"
+                f" after {server.accepted}, {server.current}, and votes"
             )
 
 
@@ -292,76 +302,82 @@ class DurableOnQuorum(Checker):
 
     invariant = "durable on a quorum"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._both: tuple[Epoch, Zxid, Zxid] | None = None
         """The epoch in which a membership change was committed, the change, and the end of the transactions behind it
         that other servers had logged by then."""
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         if not path:
             return
         ghost = self.ghost
-        self._check(who, zxid, zxid, "commits")
+        self._check(server, zxid, zxid, "commits")
         for change in path:
             if ghost.governing[change] is not ghost.governing[ghost.parent[change]]:
-                # That the new members have it, too, follows from the check of the next change, or of the last zxid.
-                self._check(who, change, ghost.parent[change], "commits")
-                if epoch_of(change) == who.epoch:
-                    self._both = who.epoch, change, max(zxid, self._logged_by_others(who))
+                # The check of the next change, or of the last zxid, shows that the new members have it, too.
+                self._check(server, change, ghost.parent[change], "commits")
+                if epoch_of(change) == server.epoch:
+                    self._both = server.epoch, change, max(zxid, self._logged_by_others(server))
         if self._both is not None:
             epoch, change, until = self._both
-            if who.epoch == epoch:
-                # Sent to servers that did not know yet that the change is in force: the former quorum is needed, too.
-                self._check(who, min(zxid, until), ghost.parent[change], "commits")
-            if who.epoch != epoch or zxid >= until:
+            if server.epoch == epoch:
+                # Proposed before the others activated the change: a quorum of the former members must have it, too.
+                self._check(server, min(zxid, until), ghost.parent[change], "commits")
+            if server.epoch != epoch or zxid >= until:
                 self._both = None
 
-    def _logged_by_others(self, who: Known) -> Zxid:
-        """The newest of this leader's transactions that another server has on its disk: it was proposed before now."""
+    def _logged_by_others(self, server: ServerState) -> Zxid:
+        """Return the newest of this leader's transactions that another server has on its disk."""
         return max(
-            (each.durable for each in self.ghost.servers if each is not who and epoch_of(each.durable) == who.epoch),
+            (
+                each.durable
+                for each in self.ghost.servers
+                if each is not server and epoch_of(each.durable) == server.epoch
+            ),
             default=NOTHING,
         )
 
-    def acknowledged(self, who: Known, zxid: Zxid) -> None:
-        self._check(who, zxid, zxid, "acknowledges to a client")
+    def acknowledged(self, server: ServerState, zxid: Zxid) -> None:
+        self._check(server, zxid, zxid, "acknowledges to a client")
 
-    def _check(self, who: Known, zxid: Zxid, under: Zxid, does: str) -> None:
+    def _check(self, server: ServerState, zxid: Zxid, under: Zxid, does: str) -> None:
         ghost = self.ghost
         have = ghost.had(zxid)
         ensemble = ghost.governing[under]
         if not is_quorum(ensemble, have):
             self.fail(
-                f"server {who.id} {does} {show(zxid)}, which is on the disks of {have}: no quorum of"
+                f"server {server.id} {does} {show(zxid)}, which is on the disks of {have}: no quorum of"
                 f" {in_words(ensemble)}"
             )
 
 
 class AdoptedByQuorum(Checker):
-    """A learner is told that it is up to date only when a quorum has durably adopted the epoch."""
+    """A leader sends UPTODATE only when a quorum has durably adopted the epoch."""
 
     invariant = "UPTODATE is sent only after a quorum acknowledged"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._adopted: dict[Epoch, list[ServerId]] = {}
 
-    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
-        self._adopts(who, current)
+    def durable_epochs(self, server: ServerState, accepted: Epoch, current: Epoch) -> None:
+        self._adopts(server, current)
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
         """A crash during a write may leave an adoption on the disk that was never acknowledged."""
         if recovered.voting:
-            self._adopts(who, recovered.current)
+            self._adopts(server, recovered.current)
 
-    def _adopts(self, who: Known, epoch: Epoch) -> None:
+    def _adopts(self, server: ServerState, epoch: Epoch) -> None:
         adopted = self._adopted.setdefault(epoch, [])
-        if who.id not in adopted:
-            adopted.append(who.id)
+        if server.id not in adopted:
+            adopted.append(server.id)
 
-    def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None:
-        initial = self.ghost.initial.get(who.epoch)
-        adopted = self._adopted.get(who.epoch, [])
+    def said_up_to_date(self, server: ServerState, to: ServerId, message: UpToDate) -> None:
+        initial = self.ghost.initial.get(server.epoch)
+        adopted = self._adopted.get(server.epoch, [])
         if initial is None or not is_quorum(self.ghost.governing[initial], adopted):
-            self.fail(f"server {who.id} calls {to} up to date in epoch {who.epoch}, which only {adopted} adopted")
+            self.fail(
+                f"server {server.id} sends UPTODATE to {to} in epoch {server.epoch}, which only {adopted} have adopted"
+            )

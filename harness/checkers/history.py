@@ -1,9 +1,9 @@
-"""The contents of logs: one per zxid, one past per transaction, no holes, and nothing committed is truncated."""
+"""Logs have one transaction per zxid, one predecessor per transaction and no holes, and lose nothing committed."""
 
 from __future__ import annotations
 
-from harness.checkers.ghost import Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import ServerState
 from zab.core.batch import Batch
 from zab.core.messages import AckNewLeader, State
 from zab.core.ready import Recovered
@@ -16,12 +16,12 @@ class SameZxidSameTransaction(Checker):
     invariant = "same zxid, same transaction"
     by_place = frozenset({"appended"})
 
-    def appended(self, who: Known, batch: Batch) -> None:
+    def appended(self, server: ServerState, batch: Batch) -> None:
         ghost = self.ghost
         for offset, payload in enumerate(batch.payloads()):
             zxid = Zxid(batch.first + offset)
             if ghost.payload.get(zxid, payload) != payload:
-                self.fail(f"server {who.id} logs {show(zxid)} with another content than it has elsewhere")
+                self.fail(f"server {server.id} logs {show(zxid)} with another content than another server")
 
 
 class LogMatching(Checker):
@@ -30,30 +30,30 @@ class LogMatching(Checker):
     invariant = "log matching"
     by_place = frozenset({"appended"})
 
-    def appended(self, who: Known, batch: Batch) -> None:
-        behind = self.ghost.parent.get(batch.first, who.tip)
-        if behind != who.tip:
+    def appended(self, server: ServerState, batch: Batch) -> None:
+        behind = self.ghost.parent.get(batch.first, server.tip)
+        if behind != server.tip:
             self.fail(
-                f"server {who.id} logs {show(batch.first)} behind {show(who.tip)}, elsewhere it stands behind"
-                f" {show(behind)}"
+                f"server {server.id} logs {show(batch.first)} behind {show(server.tip)}, but another server logged it"
+                f" behind {show(behind)}"
             )
 
 
 class Contiguity(Checker):
-    """Counters within an epoch are 1, 2, 3, ...; epochs ascend; also in what a restart finds."""
+    """Counters within an epoch are 1, 2, 3, ..., and epochs ascend, also in the history that a restart finds."""
 
     invariant = "contiguity"
     by_place = frozenset({"appended"})
 
-    def appended(self, who: Known, batch: Batch) -> None:
-        if not follows(batch.first, who.tip):
-            self.fail(f"server {who.id} logs {show(batch.first)} behind {show(who.tip)}")
+    def appended(self, server: ServerState, batch: Batch) -> None:
+        if not follows(batch.first, server.tip):
+            self.fail(f"server {server.id} logs {show(batch.first)} behind {show(server.tip)}")
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
         last = recovered.snapshot
         for batch in recovered.batches:
             if not follows(batch.first, last):
-                self.fail(f"server {who.id} finds {show(batch.first)} behind {show(last)} on its disk")
+                self.fail(f"server {server.id} finds {show(batch.first)} behind {show(last)} on its disk")
             last = batch.last
 
 
@@ -63,19 +63,19 @@ class CommittedStays(Checker):
 
     invariant = "committed transactions stay"
 
-    def truncated(self, who: Known, zxid: Zxid) -> None:
-        self._check(who, zxid, "cuts its log at")
+    def truncated(self, server: ServerState, zxid: Zxid) -> None:
+        self._check(server, zxid, "truncates its log at")
 
-    def installed(self, who: Known, zxid: Zxid) -> None:
-        self._check(who, zxid, "replaces its history by a snapshot of")
+    def installed(self, server: ServerState, zxid: Zxid) -> None:
+        self._check(server, zxid, "replaces its history by a snapshot of")
 
-    def _check(self, who: Known, zxid: Zxid, does: str) -> None:
+    def _check(self, server: ServerState, zxid: Zxid, does: str) -> None:
         ghost = self.ghost
         if zxid not in ghost.depth:
-            self.fail(f"server {who.id} {does} {show(zxid)}, which was never logged")
-        if not who.impaired and ghost.shared(zxid) < ghost.shared(who.tip):
-            lost = ghost.canon[ghost.shared(who.tip)]
-            self.fail(f"server {who.id} {does} {show(zxid)} and loses {show(lost)}, which was committed")
+            self.fail(f"server {server.id} {does} {show(zxid)}, which was never logged")
+        if not server.impaired and ghost.shared(zxid) < ghost.shared(server.tip):
+            lost = ghost.canon[ghost.shared(server.tip)]
+            self.fail(f"server {server.id} {does} {show(zxid)} and loses {show(lost)}, which was committed")
 
 
 class ProcessConsistency(Checker):
@@ -83,20 +83,20 @@ class ProcessConsistency(Checker):
 
     invariant = "process consistency"
 
-    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
-        self._check(who, to, message.epoch, who.durable)
+    def said_ack_new_leader(self, server: ServerState, to: ServerId, message: AckNewLeader) -> None:
+        self._check(server, to, message.epoch, server.durable)
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        if serving and not who.serving and leader is not None:
-            self._check(who, leader, epoch, who.tip)
+    def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        if serving and not server.serving and leader is not None:
+            self._check(server, leader, epoch, server.tip)
 
-    def _check(self, who: Known, leader: ServerId, epoch: Epoch, end: Zxid) -> None:
+    def _check(self, server: ServerState, leader: ServerId, epoch: Epoch, end: Zxid) -> None:
         ghost = self.ghost
         ruler = ghost.servers[leader]
         if ruler.state != State.LEADING or ruler.epoch != epoch or ghost.ruler.get(epoch) != leader:
-            return  # that leader is gone; whoever comes next will synchronize
+            return  # this leader is deposed; the next one will synchronize the server
         if not ghost.holds(ruler.tip, end):
             self.fail(
-                f"server {who.id} follows {leader} in epoch {epoch} with a history that ends at {show(end)},"
-                f" which is not in the leader's, that ends at {show(ruler.tip)}"
+                f"server {server.id} follows {leader} in epoch {epoch} with a history that ends at {show(end)},"
+                f" which is not in the leader's history up to {show(ruler.tip)}"
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec
 
-from harness.checkers.ghost import Ghost, Known, Violation
+from harness.checkers.oracle_state import OracleState, ServerState, Violation
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
@@ -18,105 +18,107 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 
 
 class Checker:
-    """Holds one invariant. A checker overrides the facts that it needs, and raises through `fail`."""
+    """Checks one invariant. A checker overrides the facts that it needs, and raises `Violation` by `fail`."""
 
     invariant: str = ""
     by_place: frozenset[str] = frozenset()
-    """Facts of batches (`appended`, `applied`) that it judges by the batch and by what it comes behind, and by nothing
-    else: when a server does what another one has done with the same batch in the same place, it is not asked again."""
+    """The facts about batches (`appended`, `applied`) that it judges by the batch and its predecessor alone. The judge
+    passes such a fact on once, for the first server that has the batch in this place."""
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         self.ghost = ghost
 
     def fail(self, what: str) -> None:
         raise Violation(self.invariant, what)
 
-    # what a primary said, and what went to the disk
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None: ...
-    def broadcasts(self, who: Known, epoch: Epoch) -> None: ...
-    def appended(self, who: Known, batch: Batch) -> None: ...
-    def truncated(self, who: Known, zxid: Zxid) -> None: ...
-    def installed(self, who: Known, zxid: Zxid) -> None: ...
-    def goes_by(self, who: Known, members: Zxid) -> None:
-        """From here on its disk is to say that the membership of this version is in force, as far as it knows."""
+    # proposals, and writes handed to the disk
+    def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None: ...
+    def broadcasts(self, server: ServerState, epoch: Epoch) -> None: ...
+    def appended(self, server: ServerState, batch: Batch) -> None: ...
+    def truncated(self, server: ServerState, zxid: Zxid) -> None: ...
+    def installed(self, server: ServerState, zxid: Zxid) -> None: ...
+    def goes_by(self, server: ServerState, members: Zxid) -> None:
+        """Save the membership of this version as the one in force. The write is not durable yet."""
 
-    def remembers(self, who: Known, members: Zxid) -> None:
-        """From here on its disk is to say, with that, that it knows of whatever it has promised."""
+    def remembers(self, server: ServerState, members: Zxid) -> None:
+        """Save the membership of this version, and that the server has all its promises (again). Not durable yet."""
 
-    # what the disk did
-    def durable_append(self, who: Known, batch: Batch) -> None: ...
-    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None: ...
+    # completed writes
+    def durable_append(self, server: ServerState, batch: Batch) -> None: ...
+    def durable_epochs(self, server: ServerState, accepted: Epoch, current: Epoch) -> None: ...
 
-    def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
-        """Its disk is rid of what is old: the oldest snapshot on it is at `oldest`, its log begins behind `begins`."""
+    def purged(self, server: ServerState, oldest: Zxid, begins: Zxid) -> None:
+        """Old files were deleted: the oldest snapshot is now at `oldest`, and the log begins after `begins`."""
 
-    def stays(self, who: Known, newest: Zxid, needless: Sequence[str]) -> None:
-        """Then, too: its newest snapshot, and the files on it that none of the snapshots needs that are to be kept."""
+    def stays(self, server: ServerState, newest: Zxid, needless: Sequence[str]) -> None:
+        """Old files were deleted: `newest` is the last snapshot, `needless` the files that no snapshot to be kept"
+        " needs."""
 
-    def counts_durable(self, who: Known, zxid: Zxid) -> None:
-        """Its disk has reported back, and now it takes its history to be durable up to `zxid`."""
+    def counts_durable(self, server: ServerState, zxid: Zxid) -> None:
+        """The disk has reported, and the server counts its history as durable up to `zxid`."""
 
-    # what was said to whom
-    def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None: ...
-    def heard_commit(self, who: Known, zxid: Zxid) -> None: ...
-    def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None: ...
-    def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None: ...
-    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None: ...
-    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None: ...
-    def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None: ...
-    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None: ...
+    # messages
+    def heard_notification(self, server: ServerState, source: ServerId, message: Notification) -> None: ...
+    def heard_commit(self, server: ServerState, zxid: Zxid) -> None: ...
+    def said_leader_info(self, server: ServerState, to: ServerId, message: LeaderInfo) -> None: ...
+    def said_ack_epoch(self, server: ServerState, to: ServerId, message: AckEpoch) -> None: ...
+    def said_new_leader(self, server: ServerState, to: ServerId, message: NewLeader) -> None: ...
+    def said_ack_new_leader(self, server: ServerState, to: ServerId, message: AckNewLeader) -> None: ...
+    def said_up_to_date(self, server: ServerState, to: ServerId, message: UpToDate) -> None: ...
+    def said_ack(self, server: ServerState, to: ServerId, message: Ack) -> None: ...
 
-    # what became of it
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
-        """A leader calls `zxid` committed; `path` leads there from the end of the canon, None if it leads elsewhere."""
+    # commits, roles and state machines
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
+        """A leader commits `zxid`. `path` leads there from the end of the canon; None if `zxid` is on another"
+        " branch."""
 
-    def believed(self, who: Known, zxid: Zxid) -> None:
-        """A server that does not lead takes `zxid` for committed."""
+    def believed(self, server: ServerState, zxid: Zxid) -> None:
+        """A server that does not lead counts `zxid` as committed."""
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None: ...
-    def established(self, who: Known, epoch: Epoch) -> None:
-        """A quorum has promised `epoch` to this leader, and its history as it stands is what the epoch begins with."""
+    def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None: ...
+    def established(self, server: ServerState, epoch: Epoch) -> None:
+        """A quorum has promised `epoch` to this leader. Its history now is the initial history of the epoch."""
 
-    def serves(self, who: Known) -> None:
-        """From now on clients may read here."""
+    def serves(self, server: ServerState) -> None:
+        """The server begins to serve clients."""
 
-    def applied(self, who: Known, batch: Batch) -> None: ...
-    def activated(self, who: Known, ensemble: Ensemble) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None: ...
+    def activated(self, server: ServerState, ensemble: Ensemble) -> None:
         """The server puts `ensemble` in force. Its log and what is committed already include the same turn."""
 
-    def restored(self, who: Known, zxid: Zxid) -> None: ...
-    def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
-        """A checksum of what the machine holds at `zxid`, and the digest of the history that led there."""
+    def restored(self, server: ServerState, zxid: Zxid) -> None: ...
+    def machine(self, server: ServerState, zxid: Zxid, state: int, digest: int) -> None:
+        """The checksum of the machine's state at `zxid`, and the digest of the history up to there."""
 
-    def acknowledged(self, who: Known, zxid: Zxid) -> None: ...
-    def barrier_asked(self, who: Known, token: int) -> None: ...
-    def barrier_answered(self, who: Known, token: int, zxid: Zxid) -> None: ...
+    def acknowledged(self, server: ServerState, zxid: Zxid) -> None: ...
+    def barrier_asked(self, server: ServerState, token: int) -> None: ...
+    def barrier_answered(self, server: ServerState, token: int, zxid: Zxid) -> None: ...
 
     # the process
-    def started(self, who: Known, recovered: Recovered) -> None: ...
-    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
-        """The process is gone. `unfinished` was handed to the disk and not reported back."""
+    def started(self, server: ServerState, recovered: Recovered) -> None: ...
+    def crashed(self, server: ServerState, unfinished: Sequence[Write]) -> None:
+        """The process has ended. `unfinished` are the writes whose completion the disk had not reported."""
 
-    def failed(self, who: Known, doing: str, error: Exception) -> None: ...
-    def contradicted(self, who: Known, what: str) -> None:
-        """It has found that its history and that of its leader, or of somebody whom it leads, are not one."""
+    def failed(self, server: ServerState, doing: str, error: Exception) -> None: ...
+    def contradicted(self, server: ServerState, what: str) -> None:
+        """The server has found that its history and that of its leader, or of a learner, contradict each other."""
 
-    def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
-        """Looked at now and then: while it serves as leader, these voters could not be heard for far too long."""
+    def observed(self, server: ServerState, silent: Sequence[ServerId]) -> None:
+        """Called periodically for a serving leader: it has received nothing from these voters for too long."""
 
 
 Params = ParamSpec("Params")
-Fact = Callable[Concatenate[Any, Known, Params], None]
+Fact = Callable[Concatenate[Any, ServerState, Params], None]
 Tell = Callable[Concatenate[ServerId, Params], None]
 
 
 class Judge:
-    """Has a method for each fact. Most of them only pass the fact on; the others keep the oracle state."""
+    """Receives each fact by a method. Most methods only pass the fact on; the others update the oracle state, too."""
 
     def __init__(
         self,
-        ghost: Ghost,
-        checkers: Sequence[Callable[[Ghost], Checker]],
+        ghost: OracleState,
+        checkers: Sequence[Callable[[OracleState], Checker]],
         looked: Callable[[], None] = lambda: None,
     ) -> None:
         self.ghost = ghost
@@ -145,7 +147,7 @@ class Judge:
             UpToDate: tell(Checker.said_up_to_date),
             Ack: tell(Checker.said_ack),
         }
-        """By type of message. No checker reads the others."""
+        """The checks of sent messages, by type. No checker needs messages of other types."""
         self._appended, self._appended_again = tell(Checker.appended), tell(Checker.appended, again=True)
         self._logged: dict[Zxid, tuple[Batch, Zxid]] = {}
         """By first zxid: the batch that was logged last, and the zxid before it."""
@@ -172,25 +174,25 @@ class Judge:
         servers, checks = self.ghost.servers, self._asking(fact.__name__, again)
 
         def tell(sid: ServerId, /, *args: Params.args, **kwargs: Params.kwargs) -> None:
-            who = servers[sid]
+            server = servers[sid]
             for check in checks:
-                check(who, *args, **kwargs)
+                check(server, *args, **kwargs)
 
         return tell
 
     # -- the log, as handed to the disk --------------------------------------------------------------
 
     def appended(self, sid: ServerId, batch: Batch) -> None:
-        who = self.ghost.servers[sid]
-        place = batch, who.tip
+        server = self.ghost.servers[sid]
+        place = batch, server.tip
         before = self._logged.get(batch.first)
-        if before is not None and before[0] is batch and before[1] == who.tip:
+        if before is not None and before[0] is batch and before[1] == server.tip:
             self._appended_again(sid, batch)
         else:
             self._appended(sid, batch)
             self.ghost.log(*place)
             self._logged[batch.first] = place
-        who.tip = batch.last
+        server.tip = batch.last
 
     def truncated(self, sid: ServerId, zxid: Zxid) -> None:
         self._truncated(sid, zxid)
@@ -212,10 +214,10 @@ class Judge:
 
     def durable_epochs(self, sid: ServerId, accepted: Epoch, current: Epoch, trusted: bool = True) -> None:
         self._durable_epochs(sid, accepted, current)
-        who = self.ghost.servers[sid]
+        server = self.ghost.servers[sid]
         if trusted:
-            who.impaired = False  # a leader has given it a whole history, and its promises are known or void
-        who.accepted, who.current = accepted, current
+            server.impaired = False  # a leader has synchronized it, and its promises are known or void
+        server.accepted, server.current = accepted, current
 
     # -- messages and commitment -----------------------------------------------------------------------
 
@@ -232,34 +234,34 @@ class Judge:
             self.ghost.commit(path)
 
     def role(self, sid: ServerId, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        ghost, who = self.ghost, self.ghost.servers[sid]
-        if state is State.LEADING and who.state != State.LEADING:
-            who.stint += 1
+        ghost, server = self.ghost, self.ghost.servers[sid]
+        if state is State.LEADING and server.state != State.LEADING:
+            server.stint += 1
         self._role(sid, state, epoch, leader, serving)
-        if state is State.LEADING and who.state == State.LEADING and epoch > who.epoch:
+        if state is State.LEADING and server.state == State.LEADING and epoch > server.epoch:
             self._established(sid, epoch)
-            ghost.initial[epoch], ghost.ruler[epoch] = who.tip, who.id
+            ghost.initial[epoch], ghost.ruler[epoch] = server.tip, server.id
             ghost.newest = max(ghost.newest, epoch)
-        who.state, who.epoch, who.leader, who.serving = state, epoch, leader, serving
+        server.state, server.epoch, server.leader, server.serving = state, epoch, leader, serving
         self._looked()
 
     # -- the machine and its clients -------------------------------------------------------------------
 
     def applied(self, sid: ServerId, batch: Batch) -> None:
-        who = self.ghost.servers[sid]
+        server = self.ghost.servers[sid]
         before = self._fed.get(batch.first)
-        if before is not None and before[0] is batch and before[1] == who.applied:
+        if before is not None and before[0] is batch and before[1] == server.applied:
             self._applied_again(sid, batch)
         else:
             self._applied(sid, batch)
-            self._fed[batch.first] = batch, who.applied
-        who.applied = batch.last
-        who.count += batch.count
+            self._fed[batch.first] = batch, server.applied
+        server.applied = batch.last
+        server.count += batch.count
 
     def restored(self, sid: ServerId, zxid: Zxid) -> None:
         self._restored(sid, zxid)
-        who = self.ghost.servers[sid]
-        who.applied, who.count = zxid, self.ghost.place.get(zxid, 0)
+        server = self.ghost.servers[sid]
+        server.applied, server.count = zxid, self.ghost.place.get(zxid, 0)
 
     def acknowledged(self, sid: ServerId, zxid: Zxid) -> None:
         self._acknowledged(sid, zxid)
@@ -274,26 +276,26 @@ class Judge:
         for batch in recovered.batches:
             self.ghost.log(batch, behind)
             behind = batch.last
-        who = self.ghost.servers[sid]
-        who.tip = who.durable = last
-        who.accepted, who.current = recovered.accepted, recovered.current
-        who.went_back, who.up = False, True
+        server = self.ghost.servers[sid]
+        server.tip = server.durable = last
+        server.accepted, server.current = recovered.accepted, recovered.current
+        server.went_back, server.up = False, True
 
     def crashed(self, sid: ServerId, unfinished: Sequence[Write] = ()) -> None:
         self._crashed(sid, unfinished)
-        who = self.ghost.servers[sid]
-        who.tip = who.durable
-        who.state, who.leader, who.serving, who.up = State.LOOKING, None, False, False
+        server = self.ghost.servers[sid]
+        server.tip = server.durable
+        server.state, server.leader, server.serving, server.up = State.LOOKING, None, False, False
         self._looked()
 
     def disk_lost(self, sid: ServerId) -> None:
         """The script removed the disk, or damaged it. Its former content still counts as having been durable."""
-        who = self.ghost.servers[sid]
-        who.kept.append(who.durable)
-        who.impaired = True
+        server = self.ghost.servers[sid]
+        server.kept.append(server.durable)
+        server.impaired = True
 
     def disk_went_back(self, sid: ServerId) -> None:
         """The script restored an old state of the disk, unnoticeably. Its former content still counts."""
-        who = self.ghost.servers[sid]
-        who.kept.append(who.durable)
-        who.went_back = True
+        server = self.ghost.servers[sid]
+        server.kept.append(server.durable)
+        server.went_back = True

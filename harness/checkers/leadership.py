@@ -7,15 +7,15 @@ from typing import Final
 
 from attrs import define, field
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from harness.quorums import is_quorum
 from zab.core.ensemble import Ensemble
 from zab.core.messages import NewLeader, Notification, State
 from zab.core.ready import Recovered
 from zab.core.zxid import Epoch, ServerId, Zxid, show
 
-# A member of an enum is looked up slowly, and these with every vote that is heard.
+# Members of an enum are looked up slowly, and these are used for every vote.
 _LEADING: Final = State.LEADING
 _LOOKING: Final = State.LOOKING
 
@@ -29,26 +29,27 @@ class OneLeaderPerEpoch(Checker):
 
     invariant = "one leader per epoch"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._ruler: dict[Epoch, tuple[ServerId, int]] = {}
 
-    def established(self, who: Known, epoch: Epoch) -> None:
-        self._claim(who, epoch)
+    def established(self, server: ServerState, epoch: Epoch) -> None:
+        self._claim(server, epoch)
 
-    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
-        self._claim(who, message.epoch)
+    def said_new_leader(self, server: ServerState, to: ServerId, message: NewLeader) -> None:
+        self._claim(server, message.epoch)
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+    def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
         if state is State.LEADING and serving:
-            self._claim(who, epoch)
+            self._claim(server, epoch)
 
-    def _claim(self, who: Known, epoch: Epoch) -> None:
-        claim = (who.id, who.stint)
+    def _claim(self, server: ServerState, epoch: Epoch) -> None:
+        claim = (server.id, server.stint)
         ruler = self._ruler.setdefault(epoch, claim)
         if ruler != claim:
             self.fail(
-                f"server {who.id} leads epoch {epoch}, which server {ruler[0]} led (stints {who.stint}, {ruler[1]})"
+                f"server {server.id} leads epoch {epoch} in its leadership {server.stint}, but server {ruler[0]} led"
+                f" it in its leadership {ruler[1]}"
             )
 
 
@@ -62,31 +63,31 @@ class LeaderCompleteness(Checker):
 
     invariant = "leader completeness"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._until: dict[Epoch, Zxid] = {}
         """The last zxid that was committed in each epoch for the first time."""
 
-    def established(self, who: Known, epoch: Epoch) -> None:
+    def established(self, server: ServerState, epoch: Epoch) -> None:
         ghost = self.ghost
         committed = max((zxid for within, zxid in self._until.items() if within < epoch), default=ghost.canon[0])
-        if not ghost.holds(who.tip, committed):
-            told = ", and a client was told" if committed <= ghost.acknowledged else ""
+        if not ghost.holds(server.tip, committed):
+            told = " and acknowledged to a client" if committed <= ghost.acknowledged else ""
             self.fail(
-                f"server {who.id} leads epoch {epoch} with a history that ends at {show(who.tip)},"
+                f"server {server.id} leads epoch {epoch} with a history that ends at {show(server.tip)},"
                 f" without {show(committed)}, which was committed{told}"
             )
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         ghost = self.ghost
         if path:
-            self._until[who.epoch] = zxid
-        if not path or ghost.newest <= who.epoch:
+            self._until[server.epoch] = zxid
+        if not path or ghost.newest <= server.epoch:
             return
         if not ghost.holds(ghost.initial[ghost.newest], zxid):
             self.fail(
-                f"server {who.id} of epoch {who.epoch} committed {show(zxid)}, but epoch {ghost.newest} began without"
-                f" it"
+                f"server {server.id} of epoch {server.epoch} committed {show(zxid)}, which is not in the initial"
+                f" history of epoch {ghost.newest}"
             )
 
 
@@ -95,19 +96,19 @@ class RemovedLeaderEnds(Checker):
 
     invariant = "a removed leader proposes nothing"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._left: dict[ServerId, int] = {}
         """The leadership in which each server committed its own removal."""
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         ghost = self.ghost
-        if any(who.id not in ghost.governing[each].voters for each in path or ()):
-            self._left[who.id] = who.stint
+        if any(server.id not in ghost.governing[each].voters for each in path or ()):
+            self._left[server.id] = server.stint
 
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
-        if self._left.get(who.id) == who.stint:
-            self.fail(f"server {who.id} proposes {show(first)}, and has committed that it does not vote any more")
+    def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None:
+        if self._left.get(server.id) == server.stint:
+            self.fail(f"server {server.id} proposes {show(first)} after it committed its own removal from the voters")
 
 
 class FollowsALeader(Checker):
@@ -120,14 +121,14 @@ class FollowsALeader(Checker):
 
     invariant = "only a leader is followed"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._heard: dict[ServerId, _Heard] = {}
 
-    def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None:
-        heard = self._heard.get(who.id)
+    def heard_notification(self, server: ServerState, source: ServerId, message: Notification) -> None:
+        heard = self._heard.get(server.id)
         if heard is None:
-            heard = self._heard[who.id] = _Heard()
+            heard = self._heard[server.id] = _Heard()
         if message.state is _LEADING:
             heard.leads.add(source)
         elif message.state is _LOOKING:
@@ -140,27 +141,27 @@ class FollowsALeader(Checker):
             if view is not None:
                 heard.views[id(view)] = view
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        if who.state != State.LOOKING or state not in (State.FOLLOWING, State.OBSERVING):
+    def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        if server.state != State.LOOKING or state not in (State.FOLLOWING, State.OBSERVING):
             return
         assert leader is not None
-        heard = self._heard.pop(who.id, _Heard())
+        heard = self._heard.pop(server.id, _Heard())
         if leader in heard.leads:
             return
-        votes = {who.id, *heard.votes.get(leader, ())}
-        if leader not in heard.searched or not self._elected(who, votes, heard):
+        votes = {server.id, *heard.votes.get(leader, ())}
+        if leader not in heard.searched or not self._elected(server, votes, heard):
             self.fail(
-                f"server {who.id} follows {leader}, which it has not heard to lead, nor to be elected: of it speak"
-                f" {sorted(votes - {who.id})}"
+                f"server {server.id} follows {leader}, but received no notification of a leading {leader} and no"
+                f" quorum of votes for it; it has votes of {sorted(votes - {server.id})}"
             )
 
-    def _elected(self, who: Known, votes: set[ServerId], heard: _Heard) -> bool:
+    def _elected(self, server: ServerState, votes: set[ServerId], heard: _Heard) -> bool:
         ghost = self.ghost
-        known = [ghost.initial_ensemble, ghost.governing[who.tip], ghost.governing[ghost.committed]]
+        known = [ghost.initial_ensemble, ghost.governing[server.tip], ghost.governing[ghost.committed]]
         return any(is_quorum(view, votes) for view in (*known, *heard.views.values()))
 
-    def started(self, who: Known, recovered: Recovered) -> None:
-        self._heard.pop(who.id, None)
+    def started(self, server: ServerState, recovered: Recovered) -> None:
+        self._heard.pop(server.id, None)
 
 
 @define
@@ -175,14 +176,17 @@ class _Heard:
 
 
 class StepDown(Checker):
-    """A leader that cannot hear a quorum stops serving in good time."""
+    """A leader that receives nothing from a quorum stops serving within the time limit."""
 
     invariant = "a leader without a quorum steps down"
 
-    def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
-        ensemble = self.ghost.governing[who.applied]
-        if who.state != State.LEADING or not who.serving:
+    def observed(self, server: ServerState, silent: Sequence[ServerId]) -> None:
+        ensemble = self.ghost.governing[server.applied]
+        if server.state != State.LEADING or not server.serving:
             return
         heard = [sid for sid in ensemble.voters if sid not in silent]
         if not is_quorum(ensemble, heard):
-            self.fail(f"server {who.id} still leads epoch {who.epoch}, but has long heard only {heard}")
+            self.fail(
+                f"server {server.id} still leads epoch {server.epoch}, but has received messages only from {heard}"
+                " for too long"
+            )

@@ -1,7 +1,7 @@
 """Primary order: each primary's changes come in its order, after all changes of earlier primaries.
 
-The published specifications quantify these with "there are two transactions such that", which a single
-transaction satisfies: they can never fail. Here they are meant for *all* pairs.
+The published specifications quantify these with "there are two transactions such that", which a single transaction
+satisfies, so they can never fail. Here they hold for *all* pairs.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from zab.core.batch import Batch
 from zab.core.messages import State
 from zab.core.ready import Recovered
 from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
 
-# A member of an enum is looked up slowly, and this with every batch that is applied.
+# Members of an enum are looked up slowly, and this one is used for every applied batch.
 _LEADING: Final = State.LEADING
 
 
@@ -29,12 +29,12 @@ class LocalPrimaryOrder(Checker):
     invariant = "local primary order"
     by_place = frozenset({"applied"})
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._number: dict[Zxid, int] = {}
         self._count: dict[Epoch, int] = {}
 
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+    def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None:
         epoch = epoch_of(first)
         count = self._count.get(epoch, 0)
         for offset in range(len(payloads)):
@@ -42,19 +42,19 @@ class LocalPrimaryOrder(Checker):
             self._number[Zxid(first + offset)] = count
         self._count[epoch] = count
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         """Number them behind the last applied transaction, or behind a restored snapshot."""
-        same = epoch_of(batch.first) == epoch_of(who.applied)
-        number = self._number.get(who.applied, 0) if same else 0
+        same = epoch_of(batch.first) == epoch_of(server.applied)
+        number = self._number.get(server.applied, 0) if same else 0
         for zxid in range(batch.first, batch.last + 1):
             proposed = self._number.get(Zxid(zxid))
             if proposed is None:
-                return  # nobody proposed it: integrity says so
+                return  # it was never proposed, which `Integrity` reports
             number += 1
             if proposed != number:
                 self.fail(
-                    f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary, where number"
-                    f" {number} is due"
+                    f"server {server.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary; expected number"
+                    f" {number}"
                 )
 
 
@@ -64,9 +64,11 @@ class GlobalPrimaryOrder(Checker):
     invariant = "global primary order"
     by_place = frozenset({"applied"})
 
-    def applied(self, who: Known, batch: Batch) -> None:
-        if batch.first >> 32 < who.applied >> 32:
-            self.fail(f"server {who.id} delivers {show(batch.first)} behind {show(who.applied)}, of a later epoch")
+    def applied(self, server: ServerState, batch: Batch) -> None:
+        if batch.first >> 32 < server.applied >> 32:
+            self.fail(
+                f"server {server.id} delivers {show(batch.first)} after {show(server.applied)}, which has a later epoch"
+            )
 
 
 class PrimaryIntegrity(Checker):
@@ -75,39 +77,40 @@ class PrimaryIntegrity(Checker):
 
     invariant = "primary integrity"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._broadcasting: dict[Epoch, ServerId | None] = {}
-        """None: it was restarted since, and its deliveries do not belong to that epoch any more."""
+        """The primary of each epoch; None after its restart, because its later deliveries do not belong to the"
+        " epoch."""
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
         for epoch, primary in self._broadcasting.items():
-            if primary == who.id:
+            if primary == server.id:
                 self._broadcasting[epoch] = None
 
-    def broadcasts(self, who: Known, epoch: Epoch) -> None:
+    def broadcasts(self, server: ServerState, epoch: Epoch) -> None:
         if epoch in self._broadcasting:
             return
-        self._broadcasting[epoch] = who.id
+        self._broadcasting[epoch] = server.id
         for other in self.ghost.servers[1:]:
-            if other.up and epoch_of(other.applied) < epoch and other.count > who.count:
+            if other.up and epoch_of(other.applied) < epoch and other.count > server.count:
                 self.fail(
-                    f"server {who.id} broadcasts in epoch {epoch} after delivering up to {show(who.applied)},"
-                    f" server {other.id} has delivered {show(other.applied)}"
+                    f"server {server.id} broadcasts in epoch {epoch} with {show(server.applied)} delivered, but server"
+                    f" {other.id} has delivered {show(other.applied)}"
                 )
 
-    def applied(self, who: Known, batch: Batch) -> None:
-        if who.leader is None or who.state == _LEADING:
+    def applied(self, server: ServerState, batch: Batch) -> None:
+        if server.leader is None or server.state == _LEADING:
             return
-        primary = self.ghost.servers[who.leader]
+        primary = self.ghost.servers[server.leader]
         if primary.state != _LEADING or self._broadcasting.get(primary.epoch) != primary.id:
             return
         if (
-            who.epoch == primary.epoch
+            server.epoch == primary.epoch
             and epoch_of(batch.last) < primary.epoch
-            and who.count + batch.count > primary.count
+            and server.count + batch.count > primary.count
         ):
             self.fail(
-                f"server {who.id} delivers {show(batch.last)}; its primary {primary.id} of epoch {primary.epoch}"
-                f" broadcasts and has delivered only up to {show(primary.applied)}"
+                f"server {server.id} delivers {show(batch.last)}, but its primary {primary.id} of epoch"
+                f" {primary.epoch}, which broadcasts, has delivered only {show(primary.applied)}"
             )

@@ -1,4 +1,4 @@
-"""A restart finds what was written to the disk, and a machine holds what the history says."""
+"""A restart finds what was written to the disk, and the state of a machine matches its history."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from zab.core.batch import digest_of
 from zab.core.ready import Append, InstallSnapshot, Recovered, SaveEpochs, Truncate, Write
 from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
@@ -26,7 +26,7 @@ class RestartIsTheDisk(Checker):
 
     invariant = "a restart finds what was durable"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._possible: dict[ServerId, list[Found]] = {}
         self._most: dict[ServerId, tuple[Epoch, Epoch]] = {}
@@ -35,10 +35,10 @@ class RestartIsTheDisk(Checker):
         self._unread: dict[ServerId, tuple[Zxid, set[Zxid]]] = {}
         """For servers that could not read their log: where it ended then, and where it may have ended before."""
 
-    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
-        accepted, current, last = who.accepted, who.current, who.durable
-        promised, adopted = self._most.get(who.id, (accepted, current))
-        self._most[who.id] = max(promised, accepted), max(adopted, current)
+    def crashed(self, server: ServerState, unfinished: Sequence[Write]) -> None:
+        accepted, current, last = server.accepted, server.current, server.durable
+        promised, adopted = self._most.get(server.id, (accepted, current))
+        self._most[server.id] = max(promised, accepted), max(adopted, current)
         possible = [(accepted, current, last)]
         for write in unfinished:
             match write:
@@ -54,10 +54,10 @@ class RestartIsTheDisk(Checker):
                 case _:
                     continue
             possible.append((accepted, current, last))
-        end, unread = self._unread.get(who.id, (who.durable, set()))
-        if end == who.durable:
+        end, unread = self._unread.get(server.id, (server.durable, set()))
+        if end == server.durable:
             possible += [(accepted, current, last) for accepted, current, _ in possible for last in sorted(unread)]
-        self._possible[who.id] = possible
+        self._possible[server.id] = possible
 
     def _between(self, first: Zxid, last: Zxid) -> list[Zxid]:
         """Return the ends that an interrupted truncation may leave: it removes whole files from the end."""
@@ -68,28 +68,29 @@ class RestartIsTheDisk(Checker):
             ends.append(last)
         return ends
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         found = (recovered.accepted, recovered.current, last)
-        possible = self._possible.get(who.id, [(who.accepted, who.current, who.durable)])
-        self._unread.pop(who.id, None)
-        if who.impaired and not recovered.voting:
-            self._unread[who.id] = last, {end for _, _, end in possible}
-        if not (recovered.voting or who.impaired or who.went_back):
-            self.fail(f"server {who.id} counts its disk as damaged, which nothing has damaged, and does not vote")
-        if found in possible or (who.impaired and not recovered.voting):
+        possible = self._possible.get(server.id, [(server.accepted, server.current, server.durable)])
+        self._unread.pop(server.id, None)
+        if server.impaired and not recovered.voting:
+            self._unread[server.id] = last, {end for _, _, end in possible}
+        if not (recovered.voting or server.impaired or server.went_back):
+            self.fail(f"server {server.id} reports a damaged disk and does not vote, but no fault has damaged the disk")
+        if found in possible or (server.impaired and not recovered.voting):
             return
-        if who.went_back and (not recovered.voting or self._was_there(found, who)):
+        if server.went_back and (not recovered.voting or self._was_there(found, server)):
             return
         # A server that holds a transaction of an epoch holds its initial history, and may report that epoch.
         if any(found == (accepted, max(current, epoch_of(end)), end) for accepted, current, end in possible):
             return
-        self.fail(f"server {who.id} finds {_show(found)} on its disk, expected {' or '.join(map(_show, possible))}")
+        self.fail(f"server {server.id} finds {_show(found)} on its disk; expected {' or '.join(map(_show, possible))}")
 
-    def _was_there(self, found: Found, who: Known) -> bool:
-        """Return whether all this was known when the old disk was put back, perhaps on another branch."""
+    def _was_there(self, found: Found, server: ServerState) -> bool:
+        """Return whether the server had these epochs and a history with this end at some time, perhaps on another"
+        " branch."""
         accepted, current, last = found
-        promised, adopted = self._most.get(who.id, (who.accepted, who.current))
+        promised, adopted = self._most.get(server.id, (server.accepted, server.current))
         return accepted <= promised and current <= adopted and last in self.ghost.depth
 
 
@@ -103,13 +104,13 @@ class KeptSnapshotsServe(Checker):
 
     invariant = "the log continues every kept snapshot"
 
-    def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
-        if begins > oldest and not who.impaired:
-            self.fail(f"server {who.id} keeps a snapshot at {show(oldest)}, and its log begins behind {show(begins)}")
+    def purged(self, server: ServerState, oldest: Zxid, begins: Zxid) -> None:
+        if begins > oldest and not server.impaired:
+            self.fail(f"server {server.id} keeps a snapshot at {show(oldest)}, but its log begins after {show(begins)}")
 
 
 class NothingNeedlessStays(Checker):
-    """A disk does not fill up with files that are never read again.
+    """A purge deletes the files that no kept snapshot needs, so the disk does not fill up.
 
     An unreadable snapshot does not count as one of those to be kept, so an older one may stay for it, but not after the
     server has stored two more itself.
@@ -117,28 +118,28 @@ class NothingNeedlessStays(Checker):
 
     invariant = "files that no kept snapshot needs are deleted"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._stood: dict[ServerId, tuple[Zxid, dict[str, int]]] = {}
         """The newest snapshot, and for how many snapshots each needless file has been there."""
 
-    def started(self, who: Known, recovered: Recovered) -> None:
-        self._stood.pop(who.id, None)
+    def started(self, server: ServerState, recovered: Recovered) -> None:
+        self._stood.pop(server.id, None)
 
-    def stays(self, who: Known, newest: Zxid, needless: Sequence[str]) -> None:
-        last, stood = self._stood.get(who.id, (None, {}))
-        if who.impaired:
-            self._stood.pop(who.id, None)
+    def stays(self, server: ServerState, newest: Zxid, needless: Sequence[str]) -> None:
+        last, stood = self._stood.get(server.id, (None, {}))
+        if server.impaired:
+            self._stood.pop(server.id, None)
             return
         if newest == last:
             return
         now = {name: stood.get(name, 0) + 1 for name in needless}
-        self._stood[who.id] = newest, now
+        self._stood[server.id] = newest, now
         for name, times in now.items():
             if times > _MORE:
                 self.fail(
-                    f"server {who.id} has stored its snapshot at {show(newest)} and removed what is old, and still has"
-                    f" {name}, which none of those that it keeps has needed for {times} snapshots"
+                    f"server {server.id} purged its files after its snapshot at {show(newest)}, but still has {name},"
+                    f" which no kept snapshot has needed for {times} snapshots"
                 )
 
 
@@ -151,26 +152,27 @@ _ENTRY: Final = Struct(">QH")
 
 
 class MachineIsHistory(Checker):
-    """The state at a zxid is what the committed history up to there makes of an empty machine, on every server."""
+    """On every server, the state at a zxid is the one that the committed history yields from an empty machine."""
 
     invariant = "equal states at equal zxids"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._states = [0]
         self._digests = [0]
 
-    def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
+    def machine(self, server: ServerState, zxid: Zxid, state: int, digest: int) -> None:
         place = self.ghost.place.get(zxid)
         if place is None:
-            self.fail(f"server {who.id} holds a state of {self.ghost.view(zxid)}, which was never committed")
+            self.fail(f"server {server.id} holds a state of {self.ghost.view(zxid)}, which was never committed")
             return
         self._extend(place)
         if state != self._states[place]:
-            self.fail(f"server {who.id} at {show(zxid)} does not hold what the history up to there makes")
+            self.fail(f"server {server.id} at {show(zxid)} has another state than the history up to there yields")
         if digest != self._digests[place]:
             self.fail(
-                f"server {who.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}"
+                f"server {server.id} at {show(zxid)} reports the digest {digest:08x}; expected"
+                f" {self._digests[place]:08x}"
             )
 
     def _extend(self, place: int) -> None:

@@ -1,9 +1,9 @@
-"""What callers rely on: a barrier includes every acknowledged write, serving servers are current, and none fails."""
+"""Invariants of service: a barrier covers acknowledged writes, a serving server is current, and no server fails."""
 
 from __future__ import annotations
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from zab.core.batch import Batch
 from zab.core.messages import State, UpToDate
 from zab.core.zxid import NOTHING, ServerId, Zxid, show
@@ -18,28 +18,30 @@ class BarrierIsLinearizable(Checker):
     invariant = "barriers are linearizable"
     by_place = frozenset({"applied"})
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._floor: dict[int, tuple[Zxid, bool]] = {}
         """By token: the zxid that the barrier must cover, and whether a leader had acknowledged it to a client."""
         self._shown = NOTHING
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, server: ServerState, batch: Batch) -> None:
         self._shown = max(self._shown, batch.last)
 
-    def barrier_asked(self, who: Known, token: int) -> None:
+    def barrier_asked(self, server: ServerState, token: int) -> None:
         acknowledged = self.ghost.acknowledged
         self._floor[token] = max(acknowledged, self._shown), acknowledged >= self._shown
 
-    def barrier_answered(self, who: Known, token: int, zxid: Zxid) -> None:
+    def barrier_answered(self, server: ServerState, token: int, zxid: Zxid) -> None:
         floor, acknowledged = self._floor.pop(token)
         if zxid < floor:
             had = "acknowledged" if acknowledged else "applied, and could be read,"
             self.fail(
-                f"server {who.id} answers a barrier with {show(zxid)}; {show(floor)} was {had} before it was asked"
+                f"server {server.id} answers a barrier with {show(zxid)}; {show(floor)} was {had} before its request"
             )
-        if who.applied < zxid:
-            self.fail(f"server {who.id} answers a barrier with {show(zxid)}, but has applied only {show(who.applied)}")
+        if server.applied < zxid:
+            self.fail(
+                f"server {server.id} answers a barrier with {show(zxid)}, but has applied only {show(server.applied)}"
+            )
 
 
 class ServingIsCurrent(Checker):
@@ -48,32 +50,33 @@ class ServingIsCurrent(Checker):
 
     invariant = "serving servers are current"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._floor: dict[ServerId, Zxid] = {}
 
-    def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None:
+    def said_up_to_date(self, server: ServerState, to: ServerId, message: UpToDate) -> None:
         ghost = self.ghost
-        initial = ghost.initial.get(who.epoch, NOTHING)
+        initial = ghost.initial.get(server.epoch, NOTHING)
         if message.committed not in ghost.place or message.committed < initial:
             self.fail(
-                f"server {who.id} calls {to} up to date with {ghost.view(message.committed)}; committed is"
-                f" {show(ghost.committed)}, and epoch {who.epoch} began with {show(initial)}"
+                f"server {server.id} sends UPTODATE with {ghost.view(message.committed)} to {to}, but the last commit"
+                f" is {show(ghost.committed)}, and epoch {server.epoch} began with {show(initial)}"
             )
         self._floor[to] = message.committed
 
-    def serves(self, who: Known) -> None:
-        floor = self._floor.get(who.id, NOTHING)
-        if who.state == State.LEADING:
-            initial = self.ghost.initial.get(who.epoch, NOTHING)
-            if who.applied < initial:
+    def serves(self, server: ServerState) -> None:
+        floor = self._floor.get(server.id, NOTHING)
+        if server.state == State.LEADING:
+            initial = self.ghost.initial.get(server.epoch, NOTHING)
+            if server.applied < initial:
                 self.fail(
-                    f"server {who.id} serves as leader with {show(who.applied)} applied; epoch {who.epoch} began with"
-                    f" {show(initial)}"
+                    f"server {server.id} serves as leader with {show(server.applied)} applied, but epoch"
+                    f" {server.epoch} began with {show(initial)}"
                 )
-        elif floor >> 32 <= who.epoch and who.applied < floor:
+        elif floor >> 32 <= server.epoch and server.applied < floor:
             self.fail(
-                f"server {who.id} serves with {show(who.applied)} applied; its leader called {show(floor)} committed"
+                f"server {server.id} serves with {show(server.applied)} applied, but its leader reported"
+                f" {show(floor)} as committed"
             )
 
 
@@ -82,14 +85,14 @@ class NoCrash(Checker):
 
     invariant = "no server fails unexpectedly"
 
-    def failed(self, who: Known, doing: str, error: Exception) -> None:
-        self.fail(f"server {who.id} {doing}: {type(error).__name__}: {error}")
+    def failed(self, server: ServerState, doing: str, error: Exception) -> None:
+        self.fail(f"server {server.id} {doing}: {type(error).__name__}: {error}")
 
 
 class HistoriesAgree(Checker):
-    """Servers that compare histories that must be equal find them equal."""
+    """Two servers that compare a part of their histories find it equal."""
 
     invariant = "histories agree"
 
-    def contradicted(self, who: Known, what: str) -> None:
-        self.fail(f"server {who.id} {what}")
+    def contradicted(self, server: ServerState, what: str) -> None:
+        self.fail(f"server {server.id} {what}")

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from attrs import fields
 
-from harness.checkers import ALL, Checker, Ghost, Judge, Refinement, Violation
+from harness.checkers import ALL, Checker, Judge, OracleState, Refinement, Violation
 from harness.checkers.durability import DecidedIsInForce, MembersBeforeSnapshot, ReadmittedBySomethingNewer
-from harness.checkers.ghost import Known
 from harness.checkers.leadership import FollowsALeader, RemovedLeaderEnds, StepDown
+from harness.checkers.oracle_state import ServerState
 from harness.checkers.recovery import KeptSnapshotsServe, NothingNeedlessStays
 from harness.checkers.service import BarrierIsLinearizable
 from harness.exploration.canonical import PLAIN, Key, Sid, Walk
@@ -34,7 +34,7 @@ CHECKED: Final = tuple(checker for checker in ALL if checker not in NOT_CHECKED)
 
 _LEFT_OUT: Final = {
     "Refinement": ("state", "steps", "pairs", "_last"),  # `state` is a part of its own; the others count coverage
-    "Ghost": ("servers", "initial_ensemble", "batches"),  # the servers are parts of their own
+    "OracleState": ("servers", "initial_ensemble", "batches"),  # the servers are parts of their own
 }
 _NOT_WALKED: Final = {"_Heard": frozenset({"views"})}
 """The memberships that were received, by identity: there is one."""
@@ -59,16 +59,18 @@ class JudgeStates:
 
     def __init__(self, facts: Numbers[tuple[Fact, ...]], *, oracle: bool) -> None:
         """`oracle`: no votes are sent, so the checker of votes is left out."""
-        ghost = Ghost(membership(NOTHING), len(IDS))
+        ghost = OracleState(membership(NOTHING), len(IDS))
         for known in ghost.servers:
             known.id = Sid(known.id)  # type: ignore[assignment]
         checkers = [make(ghost) for make in CHECKED if not (oracle and make is FollowsALeader)]
         self._judge = Judge(ghost, [lambda _, checker=checker: checker for checker in checkers])  # type: ignore[misc]
-        self._parts = [_Part(known, tuple(each.name for each in fields(Known))) for known in ghost.servers[1:]]
+        self._parts = [_Part(known, tuple(each.name for each in fields(ServerState))) for known in ghost.servers[1:]]
         """The memory: first that about each server, then the rest."""
         self._parts += [part for part in map(_varying, (ghost, *checkers)) if part.names]
         self._parts += [
-            _Part(of.state, ("reigns", "committed", "memberships")) for of in checkers if isinstance(of, Refinement)
+            _Part(of.state, ("leaderships", "committed", "memberships"))
+            for of in checkers
+            if isinstance(of, Refinement)
         ]
         self._facts = facts
         self._pickles: list[bytes] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState
 from harness.history import Asked, Became, Fired, History, Lost, Request, Told
 from harness.probes import NAMES, PREFIX
 from harness.quorums import is_quorum
@@ -36,7 +36,7 @@ class Probes(Checker):
 
     invariant = "coverage probes"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self.hits: dict[str, int] = {}
         self._told: dict[ServerId, Epoch] = {}
@@ -56,25 +56,25 @@ class Probes(Checker):
 
     # -- leaders -------------------------------------------------------------------------------------------
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+    def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
         ghost = self.ghost
-        if state is who.state:
+        if state is server.state:
             return
         if state is State.LEADING:
             if any(other.up and other.state is State.LEADING for other in ghost.servers[1:]):
                 self.hit("two candidates")
-        elif who.state is State.LEADING:
-            if ghost.ruler.get(who.epoch) != who.id:
+        elif server.state is State.LEADING:
+            if ghost.ruler.get(server.epoch) != server.id:
                 self.hit("candidate fails")
-            self._deposed(who)
+            self._deposed(server)
         elif state is State.FOLLOWING and leader is not None:
             found = ghost.servers[leader]
             if found.up and found.state is State.LEADING and found.serving:
                 self.hit("late voter")
-        self._unanswered(who)
+        self._unanswered(server)
 
-    def established(self, who: Known, epoch: Epoch) -> None:
-        ghost, tip = self.ghost, who.tip
+    def established(self, server: ServerState, epoch: Epoch) -> None:
+        ghost, tip = self.ghost, server.tip
         newest = ghost.newest
         if newest:
             if epoch > newest + 1:
@@ -82,92 +82,92 @@ class Probes(Checker):
             if ghost.initial[newest] == tip:
                 self.hit("epoch without a transaction")
         for other in ghost.servers[1:]:
-            if other.up and other is not who and other.serving and other.state is State.LEADING:
+            if other.up and other is not server and other.serving and other.state is State.LEADING:
                 self.hit("deposed serves on")
-            if other is not who and other.tip > 0 and not ghost.holds(tip, other.tip):
+            if other is not server and other.tip > 0 and not ghost.holds(tip, other.tip):
                 self.hit("histories diverge")
         if tip not in ghost.place:
             self.hit("tail inherited")
             if ghost.governing[tip] is not ghost.governing[ghost.committed]:
                 self.hit("change inherited")
 
-    def barrier_asked(self, who: Known, token: int) -> None:
-        if who.state is State.LEADING and who.serving and self.ghost.newest > who.epoch:
-            self._asked[who.id] = self._asked.get(who.id, 0) + 1
+    def barrier_asked(self, server: ServerState, token: int) -> None:
+        if server.state is State.LEADING and server.serving and self.ghost.newest > server.epoch:
+            self._asked[server.id] = self._asked.get(server.id, 0) + 1
 
-    def _deposed(self, who: Known) -> None:
-        if self._asked.pop(who.id, 0):
+    def _deposed(self, server: ServerState) -> None:
+        if self._asked.pop(server.id, 0):
             self.hit("deposed is asked")
 
     # -- histories -----------------------------------------------------------------------------------------
 
-    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+    def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
         if path:
-            if who.durable < zxid:
+            if server.durable < zxid:
                 self.hit("leader behind its commit")
-            if epoch_of(path[0]) < who.epoch:
+            if epoch_of(path[0]) < server.epoch:
                 self.hit("tail decided")
 
-    def truncated(self, who: Known, zxid: Zxid) -> None:
+    def truncated(self, server: ServerState, zxid: Zxid) -> None:
         ghost = self.ghost
-        self._cut.add(who.id)
+        self._cut.add(server.id)
         if zxid not in ghost.depth:
             return
-        mine = self._proposed.get(who.id)
-        if mine is not None and mine > zxid and ghost.holds(who.tip, mine):
+        mine = self._proposed.get(server.id)
+        if mine is not None and mine > zxid and ghost.holds(server.tip, mine):
             self.hit("own tail cut")
-        if len({first for first in ghost.batches if zxid < first <= who.tip and ghost.holds(who.tip, first)}) > 1:
+        if len({first for first in ghost.batches if zxid < first <= server.tip and ghost.holds(server.tip, first)}) > 1:
             self.hit("long cut")
 
-    def appended(self, who: Known, batch: Batch) -> None:
-        if who.state is not State.LEADING or epoch_of(batch.first) != who.epoch:
+    def appended(self, server: ServerState, batch: Batch) -> None:
+        if server.state is not State.LEADING or epoch_of(batch.first) != server.epoch:
             return
         if batch.config:
-            self._change(who, batch)
+            self._change(server, batch)
         elif self._promotion not in self.ghost.place:
             self._promotion = NOTHING
             self.hit("observer promoted under load")
 
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
-        self._proposed[who.id] = first
+    def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None:
+        self._proposed[server.id] = first
 
-    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
+    def said_new_leader(self, server: ServerState, to: ServerId, message: NewLeader) -> None:
         self._told[to] = message.epoch
 
-    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
-        self._told.pop(who.id, None)
-        self._cut.discard(who.id)
+    def said_ack_new_leader(self, server: ServerState, to: ServerId, message: AckNewLeader) -> None:
+        self._told.pop(server.id, None)
+        self._cut.discard(server.id)
 
-    def _unanswered(self, who: Known) -> None:
-        if self._told.pop(who.id, None) is not None:
+    def _unanswered(self, server: ServerState) -> None:
+        if self._told.pop(server.id, None) is not None:
             self.hit("NEWLEADER unanswered")
 
-    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
+    def said_ack(self, server: ServerState, to: ServerId, message: Ack) -> None:
         if message.zxid in self.ghost.place:
             self.hit("late acknowledgement")
 
     # -- disks ---------------------------------------------------------------------------------------------
 
-    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
+    def crashed(self, server: ServerState, unfinished: Sequence[Write]) -> None:
         kinds = {type(write) for write in unfinished}
         if kinds & {BeginSnapshot, SnapshotChunk, InstallSnapshot}:
             self.hit("dies in a snapshot")
-        if who.id in self._cut:
+        if server.id in self._cut:
             self.hit("dies behind a cut")
-            self._cut.discard(who.id)
+            self._cut.discard(server.id)
         if SaveEpochs in kinds and kinds & {Append, Truncate, InstallSnapshot}:
             self.hit("dies at adoption")
-        if who.state is State.LEADING:
-            self._deposed(who)
-            if who.serving:
-                self._leader_dies(who)
-        if not any(other.up for other in self.ghost.servers if other is not who):
+        if server.state is State.LEADING:
+            self._deposed(server)
+            if server.serving:
+                self._leader_dies(server)
+        if not any(other.up for other in self.ghost.servers if other is not server):
             self.hit("nobody is there")
-        self._unanswered(who)
+        self._unanswered(server)
 
-    def _leader_dies(self, who: Known) -> None:
+    def _leader_dies(self, server: ServerState) -> None:
         ghost = self.ghost
-        zxid = who.tip
+        zxid = server.tip
         if zxid in ghost.place:
             return
         while ghost.parent[zxid] not in ghost.place:
@@ -175,26 +175,26 @@ class Probes(Checker):
         decided = is_quorum(ghost.governing[zxid], ghost.had(zxid))
         self.hit("quorum acked, leader dies" if decided else "unacked, leader dies")
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
-        if who.went_back:
+        if server.went_back:
             self.hit("disk of yesterday")
-        elif last > who.durable and not who.impaired:
+        elif last > server.durable and not server.impaired:
             self.hit("more than was told")
 
-    def installed(self, who: Known, zxid: Zxid) -> None:
-        if who.impaired:
+    def installed(self, server: ServerState, zxid: Zxid) -> None:
+        if server.impaired:
             self.hit("healed by a snapshot")
 
     # -- memberships ---------------------------------------------------------------------------------------
 
-    def _change(self, who: Known, batch: Batch) -> None:
+    def _change(self, server: ServerState, batch: Batch) -> None:
         ghost = self.ghost
-        old, new = ghost.governing[who.tip], Ensemble.parse(batch.payloads()[0].decode())
-        if who.id not in new.voters:
+        old, new = ghost.governing[server.tip], Ensemble.parse(batch.payloads()[0].decode())
+        if server.id not in new.voters:
             self.hit("leader leaves")
         if any(sid in old.observers for sid in new.voters):
-            if who.tip not in ghost.place:
+            if server.tip not in ghost.place:
                 self.hit("observer promoted under load")
             else:
                 self._promotion = batch.first

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
-from harness.checkers import Checker, Ghost, Judge, Violation
+from harness.checkers import Checker, Judge, OracleState, Violation
 from harness.checkers.service import NoCrash
 from harness.exceptions import described
 from harness.faults import Fault, Knobs, Op, Script, Write
@@ -170,7 +170,7 @@ class Common(ABC, Generic[S]):
         self.messages = 0
         self.counts: dict[str, int] = {}
         self.founders = founders_of(script)
-        self.ghost = Ghost(self.founders, servers)
+        self.ghost = OracleState(self.founders, servers)
         self.availability = Availability(self.ghost, lambda: self.now)
         self._probes = Probes(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)

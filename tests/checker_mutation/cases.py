@@ -45,7 +45,7 @@ def _named(package: str, names: str) -> tuple[str, ...]:
 
 
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
-    "zab": _named("checkers", "leadership history durability delivery primary_order recovery service ghost judge"),
+    "zab": _named("checkers", "leadership history durability delivery primary_order recovery service oracle_state judge"),
     "spec": _named("checkers", "refinement specification"),
     "oracle": ("harness.oracle", "harness.availability"),
     "liveness": ("harness.worlds.cores.liveness",),

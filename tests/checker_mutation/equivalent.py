@@ -15,13 +15,13 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.delivery Agreement._deliver: `place != reached` for `place == reached`": (
         "the first delivery has place 0 where 0 are reached; so they are compared one by one from there on"
     ),
-    "checkers.durability DurableOnQuorum.committed: without `zxid >= until` in `who.epoch != epoch or zxid >= until`": (
+    "checkers.durability DurableOnQuorum.committed: without `zxid >= until` in `server.epoch != epoch or zxid >= until`": (
         "what is asked again from now on is what the former quorum has by then"
     ),
     "checkers.durability DurableOnQuorum.committed: `zxid > until` for `zxid >= until`": (
         "what is asked once more is what the former quorum has by then"
     ),
-    "checkers.ghost Ghost.log: never `self.batches.get(batch.first) is batch`": (
+    "checkers.oracle_state OracleState.log: never `self.batches.get(batch.first) is batch`": (
         "the very same batch is logged again, and of what is known already nothing is changed"
     ),
     "checkers.leadership LeaderCompleteness.established: `within <= epoch` for `within < epoch`": (

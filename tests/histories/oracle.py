@@ -13,7 +13,7 @@ from typing import Final
 from attrs import evolve, fields_dict
 
 from harness.availability import Availability
-from harness.checkers import Ghost, Judge, Violation
+from harness.checkers import Judge, OracleState, Violation
 from harness.draw import script_from_seed
 from harness.faults import FAULTS, CutLinks, Fault, Isolate, Partition, Pause, Reconfigure, Script, Split
 from harness.members import member
@@ -145,7 +145,7 @@ class Run:
 
     def __init__(self, *segments: Segment) -> None:
         self.now = 0
-        ghost = Ghost(ENSEMBLE, 3)
+        ghost = OracleState(ENSEMBLE, 3)
         self.judge = Judge(ghost, [lambda _: Oracle(ghost, segments, lambda: self.now)])
         self.judge.role(THREE, State.LEADING, Epoch(1), THREE, True)
 
@@ -200,7 +200,7 @@ def _quiet() -> object:
         Segment(900, 1_500, MUST),
         Segment(1_500, 2_000, MUST_NOT),
     ]
-    oracle = Oracle(Ghost(ENSEMBLE, 3), segments, lambda: 0)
+    oracle = Oracle(OracleState(ENSEMBLE, 3), segments, lambda: 0)
     asked = [
         [(100, 300)], [(100, 301)], [(400, 1_100)], [(400, 1_101)], [(0, 200), (300, 500)], [(0, 201)], [(299, 800)],
         [(1_300, 2_000)], [(1_299, 2_000)], [(0, 100), (950, 1_200)], [],
@@ -213,7 +213,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.now = 0
-        self.ghost = Ghost(ENSEMBLE, 3)
+        self.ghost = OracleState(ENSEMBLE, 3)
         self.seen = Availability(self.ghost, lambda: self.now)
         self.judge = Judge(self.ghost, (), self.seen.looked)
         for sid in (ONE, TWO, THREE):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers import ALL, Checker, Ghost, Judge, Violation
+from harness.checkers import ALL, Checker, Judge, OracleState, Violation
 from harness.checkers.primary_order import GlobalPrimaryOrder
 from tests.histories.zab import STORIES, Story, Told
 from tests.histories.zab.story import ENSEMBLE
@@ -18,7 +18,7 @@ IDS = [f"{told.checker.__name__}-{name}" for name, told in STORIES.items()]
 
 @pytest.mark.parametrize("told", STORIES.values(), ids=IDS)
 def test_it_objects(told: Told) -> None:
-    step = None if told.step is None else f"takes the step {told.step.name}, which needs that "
+    step = None if told.step is None else f"takes the step {told.step.name}, which requires that "
     with pytest.raises(Violation, match=step) as caught:
         told.tell(Story(told.checker), True)
     assert caught.value.invariant == told.checker.invariant
@@ -39,7 +39,7 @@ def test_every_promise_has_one_name() -> None:
 
 
 def test_a_checker_is_asked_only_for_what_it_wants() -> None:
-    judge = Judge(Ghost(ENSEMBLE, 4), [GlobalPrimaryOrder])
+    judge = Judge(OracleState(ENSEMBLE, 4), [GlobalPrimaryOrder])
     facts = [name for name, fact in vars(Checker).items() if callable(fact) and name not in ("__init__", "fail")]
     assert [fact for fact in facts if judge.concerned(fact, again=False)] == ["applied"]
     assert not any(judge.concerned(fact, again=True) for fact in facts)

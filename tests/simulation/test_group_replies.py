@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.group_replies import (
     ASSIGNMENT,
     FORMER,

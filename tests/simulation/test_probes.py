@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import probes
-from harness.checkers import Ghost, Judge
+from harness.checkers import Judge, OracleState
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "harness-verdicts.md"
 
 @pytest.fixture
 def judge() -> Judge:
-    judge = Judge(Ghost(ENSEMBLE, 3), [Probes])
+    judge = Judge(OracleState(ENSEMBLE, 3), [Probes])
     for sid in (ONE, TWO, THREE):
         judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
     return judge
@@ -123,7 +123,7 @@ def test_what_clients_see() -> None:
             Became(9, 1, 7, "expired", 3, 100),
         )
     )
-    found = came_to(Probes(Ghost(ENSEMBLE, 3)), {"log": 2}, history)
+    found = came_to(Probes(OracleState(ENSEMBLE, 3)), {"log": 2}, history)
     assert {name.removeprefix(PREFIX) for name in found} == {
         "sync from disk",
         "multi refused in the middle",

@@ -33,7 +33,7 @@ def test_a_transaction_from_the_first_vote_to_the_machines() -> None:
         story.judge.serves(sid)
     refinement = story.judge.checkers[0]
     assert isinstance(refinement, Refinement)
-    assert refinement.state.reigns[Epoch(1)].acked == {ONE: first.last, TWO: NOTHING}
+    assert refinement.state.leaderships[Epoch(1)].acked == {ONE: first.last, TWO: NOTHING}
 
 
 def test_every_step_that_can_be_refused_is_refused_in_a_story() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.store.sessions import LIVES
 from harness.faults import Ask, Connect, Crash, Knobs, Script, Step, Vanish
 from harness.history import Became

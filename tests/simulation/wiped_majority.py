@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from harness.checkers import Checker, Violation
-from harness.checkers.ghost import Ghost, Known
+from harness.checkers.oracle_state import OracleState, ServerState
 from harness.checkers.service import NoCrash
 from harness.faults import Crash, CutLinks, Fault, Isolate, Pause, Restart, Script, Snapshot, Write
 from harness.worlds.cores.liveness import Liveness
@@ -40,7 +40,7 @@ class KeepsHistory(Checker):
 
     invariant = "committed history is kept until an operator decides"
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self.ledgers: dict[ServerId, Ledger] = {known.id: [] for known in ghost.servers}
         self.lost: dict[ServerId, Ledger] = {known.id: [] for known in ghost.servers}
@@ -65,15 +65,15 @@ class KeepsHistory(Checker):
 
     # -- facts -------------------------------------------------------------------------------------
 
-    def appended(self, who: Known, batch: Batch) -> None:
+    def appended(self, who: ServerState, batch: Batch) -> None:
         self.ledgers[who.id] += [(Zxid(batch.first + at), each) for at, each in enumerate(batch.payloads())]
 
-    def truncated(self, who: Known, zxid: Zxid) -> None:
+    def truncated(self, who: ServerState, zxid: Zxid) -> None:
         if zxid < self.known[who.id] and who.id not in self.decided:
             self.fail(f"server {who.id} truncates to {show(zxid)}, and {show(self.known[who.id])} was committed there")
         self.ledgers[who.id] = [entry for entry in self.ledgers[who.id] if entry[0] <= zxid]
 
-    def installed(self, who: Known, zxid: Zxid) -> None:
+    def installed(self, who: ServerState, zxid: Zxid) -> None:
         known, leader = self.known[who.id], who.leader
         assert leader is not None
         whole = self.ledgers[leader]
@@ -89,24 +89,24 @@ class KeepsHistory(Checker):
         self.known[who.id] = zxid
         self.decided.discard(who.id)
 
-    def applied(self, who: Known, batch: Batch) -> None:
+    def applied(self, who: ServerState, batch: Batch) -> None:
         self.known[who.id] = max(self.known[who.id], batch.last)
 
-    def started(self, who: Known, recovered: Recovered) -> None:
+    def started(self, who: ServerState, recovered: Recovered) -> None:
         if not recovered.voting:
             return
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         self.ledgers[who.id] = [entry for entry in self.ledgers[who.id] if entry[0] <= last]
         self.known[who.id] = max(recovered.snapshot, recovered.committed)
 
-    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
+    def said_ack_new_leader(self, who: ServerState, to: ServerId, message: AckNewLeader) -> None:
         known = self.known[who.id]
         if not self.has_all(to, who.id, known) and known not in dict(self.ledgers[to]):
             self.fail(
                 f"server {who.id} helps the history of {to} into force, which lacks what it knows to be committed"
             )
 
-    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+    def role(self, who: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
         if serving:
             self.vetoed_at = {pair: at for pair, at in self.vetoed_at.items() if pair[0] != who.id}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Key, Record, Truth, records_of
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.producers import Producers

@@ -19,7 +19,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import (
     Ask,

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.replicas import Replicas

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from attrs import define, field, frozen
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Key, Record
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.replicas import log_of

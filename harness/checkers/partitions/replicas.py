@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from harness.checkers.controller.case import STATE, TOPIC
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Ident, Key, Truth, ident_of
 from harness.checkers.partitions.lives import Lives
 from harness.checkers.partitions.observed import Broker, World

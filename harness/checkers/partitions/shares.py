@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import define, field
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from replica.core.groups.group_messages import GroupIdentity
 
 GIVEN: Final = "a member receives its assignment by the leader of its generation"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.observed import Broker
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.leader_role import LeaderRole

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.budgets import INVARIANT as BUDGETS
 from harness.budgets import Recovery, exceeded
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.faults import Write
 from harness.quorums import is_quorum
 from harness.worlds.cores.server import Server

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.worlds.cores.simulator import Simulator
 from harness.worlds.disks import Crashed, judge_purge, lose
 from zab.core.errors import StorageError

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from harness.checkers.ghost import Ghost, Violation
+from harness.checkers.oracle_state import OracleState, Violation
 from harness.members import member
 from harness.worlds.cores.store.server_deletions import TIMELY, left_over, timely
 from zab.core.batch import pack
@@ -29,7 +29,7 @@ class Tale:
     """Transactions that were committed, and what is there in the end."""
 
     now_ms: int = 1_000
-    ghost: Ghost = field(factory=lambda: Ghost(ONE, 1))
+    ghost: OracleState = field(factory=lambda: OracleState(ONE, 1))
     nodes: dict[str, Znode] = field(factory=dict)
 
     def commit(self, payload: bytes, *, config: bool = False) -> None:

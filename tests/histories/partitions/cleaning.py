@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from attrs import frozen
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth, read_all
 from harness.checkers.partitions.logs import REPLACED, SAME
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition

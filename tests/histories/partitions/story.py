@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from attrs import define, evolve, field, frozen
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import GONE, Record, ident_of
 from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.observed import Replicated

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from harness.checkers import ALL, Checker, Ghost, Judge, Refinement, Violation
+from harness.checkers import ALL, Checker, Judge, OracleState, Refinement, Violation
 from harness.checkers.specification import Action
 from harness.members import member
 from zab.core.batch import Batch, pack
@@ -40,7 +40,7 @@ class Story:
     """A judge, with short words for what usually happens together."""
 
     def __init__(self, *checkers: type[Checker], judged_by: type[Judge] = Judge) -> None:
-        self.ghost = Ghost(ENSEMBLE, 4)
+        self.ghost = OracleState(ENSEMBLE, 4)
         self.looks = 0
         """How often somebody was told to look who serves."""
         self.judge = judged_by(self.ghost, checkers, self._looked)
@@ -191,7 +191,7 @@ class Patient(Judge):
     """Hears everybody out: asks each checker by itself, and one that has objected no more."""
 
     def __init__(
-        self, ghost: Ghost, checkers: Sequence[Callable[[Ghost], Checker]], looked: Callable[[], None]
+        self, ghost: OracleState, checkers: Sequence[Callable[[OracleState], Checker]], looked: Callable[[], None]
     ) -> None:
         self.questions = 0
         self.objections: Said = {}
@@ -240,7 +240,7 @@ def said(told: Told, bad: bool) -> object:
     return judge.objections, nonsense, steps, story.looks, _known(story.ghost)
 
 
-def _known(ghost: Ghost) -> object:
+def _known(ghost: OracleState) -> object:
     """What is written in the books, and every question about a history."""
     zxids = [*ghost.depth, z(9, 9)]
     questions = [

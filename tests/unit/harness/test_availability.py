@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.availability import NOTHING_YET, Availability, Outage, Strike
-from harness.checkers import Ghost, Judge
+from harness.checkers import Judge, OracleState
 from harness.draw import script_from_seed
 from harness.members import member
 from harness.worlds import world
@@ -20,7 +20,7 @@ class Clock:
 
 def watched() -> tuple[Clock, Judge, Availability]:
     clock = Clock()
-    ghost = Ghost(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
+    ghost = OracleState(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
     seen = Availability(ghost, lambda: clock.now)
     judge = Judge(ghost, (), seen.looked)
     for known in ghost.servers[1:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers import Ghost, Judge, Violation
+from harness.checkers import Judge, OracleState, Violation
 from harness.faults import (
     LEADER,
     ClockDrift,
@@ -107,7 +107,7 @@ class Told:
 
     def __init__(self) -> None:
         self.now = 0
-        ghost = Ghost(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
+        ghost = OracleState(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
         segments = [Segment(0, 100, MUST), Segment(100, 200, MUST_NOT), Segment(200, 300, MUST_NOT)]
         self.judge = Judge(ghost, [lambda _: Oracle(ghost, segments, lambda: self.now)])
         self.judge.role(THREE, State.LEADING, Epoch(1), THREE, True)
@@ -139,7 +139,7 @@ def test_what_begins_where_nothing_can_be_decided_is_not_decided_there() -> None
 
 
 def test_not_to_serve_is_wrong_where_it_lasts_longer_than_the_bound() -> None:
-    ghost = Ghost(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
+    ghost = OracleState(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
     oracle = Oracle(ghost, [Segment(0, 500, MUST), Segment(500, 900, UNKNOWN)], lambda: 0)
     assert oracle.unserved([(100, 300), (400, 900)], 200) is None
     broken = oracle.unserved([(100, 301)], 200)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.waiting import WAITS, check_waiting
 from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Version

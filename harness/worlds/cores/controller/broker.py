@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from harness.checkers.controller.facts import Obeyed, Registered
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.history import Request
 from harness.worlds.controller.administration import NEEDED, prepare

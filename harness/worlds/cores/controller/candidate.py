@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from harness.checkers.controller.facts import Reigns
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.cores.controller.nodes import Job
 from harness.worlds.cores.controller.simulator import ControllerSimulator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from harness.checkers.ghost import Ghost, Known, Violation
 from harness.checkers.judge import Checker
+from harness.checkers.oracle_state import OracleState, ServerState, Violation
 from harness.checkers.recovery import MachineIsHistory
 from harness.checkers.store.silence import SILENT
 from harness.history import Became, Event
@@ -41,7 +41,7 @@ CONFIGURED = "every server shows clients the membership in force"
 TIMEOUT = "a client receives the timeout of its session"
 
 
-def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:
+def committed(ghost: OracleState, start: int = 1) -> Iterator[Batch]:
     """Return the committed history from this place on, one transaction a batch."""
     for zxid in ghost.canon[start:]:
         config = ghost.governing[zxid] is not ghost.governing[ghost.parent[zxid]]
@@ -53,30 +53,30 @@ class StoreIsHistory(Checker):
 
     invariant = MachineIsHistory.invariant
 
-    def __init__(self, ghost: Ghost) -> None:
+    def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._machine = Machine()
         self._states = [self._machine.digest]
         self._digests = [0]
 
-    def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
+    def machine(self, server: ServerState, zxid: Zxid, state: int, digest: int) -> None:
         place = self.ghost.place.get(zxid)
         if place is None:
-            self.fail(f"server {who.id} holds a state of {self.ghost.view(zxid)}, which was never committed")
+            self.fail(f"server {server.id} holds a state of {self.ghost.view(zxid)}, which was never committed")
             return
         for batch in committed(self.ghost, len(self._states)):
             self._machine.apply(batch)
             self._states.append(self._machine.digest)
             self._digests.append(digest_of(batch.payloads(), self._digests[-1]))
         if state != self._states[place]:
-            self.fail(f"server {who.id} at {show(zxid)} does not hold what the history up to there makes")
+            self.fail(f"server {server.id} at {show(zxid)} does not hold what the history up to there makes")
         if digest != self._digests[place]:
             self.fail(
-                f"server {who.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}"
+                f"server {server.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}"
             )
 
 
-def exactly_once(ghost: Ghost) -> None:
+def exactly_once(ghost: OracleState) -> None:
     """Each request has one place in the history, behind those that its server was asked before it."""
     last: dict[bytes, tuple[int, Zxid]] = {}
     for batch in committed(ghost):
@@ -93,7 +93,7 @@ def exactly_once(ghost: Ghost) -> None:
         last[origin] = number, batch.first
 
 
-def moved(ghost: Ghost, told: Sequence[tuple[int, int, int]]) -> None:
+def moved(ghost: OracleState, told: Sequence[tuple[int, int, int]]) -> None:
     """Check that SESSION_MOVED is returned only if the session was attached at another server before.
 
     Otherwise a client without another server would be refused again and again.
@@ -112,7 +112,7 @@ def moved(ghost: Ghost, told: Sequence[tuple[int, int, int]]) -> None:
             raise Violation(MOVED, f"{what}, where it was taken up last")
 
 
-def told_timeouts(ghost: Ghost, events: Sequence[Event]) -> None:
+def told_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
     """Check that clients of sessions of the ensemble ping as often as the leader expects."""
     given: dict[int, int] = {}
     for batch in committed(ghost):
@@ -125,8 +125,9 @@ def told_timeouts(ghost: Ghost, events: Sequence[Event]) -> None:
         if isinstance(event, Became) and event.state == "connected":
             right = given.get(event.session, event.timeout_ms)
             if event.timeout_ms != right:
-                who = f"client {event.client}, session {event.session:#x}"
-                raise Violation(TIMEOUT, f"{who}: it was told {event.timeout_ms} ms at {event.at}, and has {right} ms")
+                client = f"client {event.client}, session {event.session:#x}"
+                what = f"received a timeout of {event.timeout_ms} ms at {event.at}, but the session has {right} ms"
+                raise Violation(TIMEOUT, f"{client} {what}")
 
 
 def owned(server: int, machine: Machine) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.store.order import REPLIES
 from harness.faults import Step
 from harness.history import Asked, Became, Event, Fired, Lost, Request, Told

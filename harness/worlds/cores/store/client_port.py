@@ -13,7 +13,7 @@ from math import inf
 from random import Random
 from typing import Any, Final
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import ADMITTED
 from harness.worlds.cores.store.client_service import (

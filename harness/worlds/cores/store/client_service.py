@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.faults import Knobs
 from harness.lists import credentials_of
 from harness.script.script import INNER_BOUNDS

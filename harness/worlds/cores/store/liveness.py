@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.history import Event, Lost, Request, Told
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness

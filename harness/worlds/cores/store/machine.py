@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 from zlib import crc32
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from zab.core.batch import Batch
 from zab.core.zxid import Zxid, show
 from zab.runtime.store_server.client_port_settings import ClientPortSettings

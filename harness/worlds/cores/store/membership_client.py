@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.history import Event, Reply, Request
 from harness.protocol import error_name, refusal
 from harness.worlds.cores.store.checks import RECONFIGURED

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define
 
-from harness.checkers.ghost import Ghost, Violation
+from harness.checkers.oracle_state import OracleState, Violation
 from harness.checkers.store.model import parent_of
 from harness.worlds.cores.store.checks import committed
 from zab.core.zxid import Zxid, show
@@ -30,7 +30,7 @@ class _Made:
     """Whether it has had a child."""
 
 
-def timely(ghost: Ghost) -> None:
+def timely(ghost: OracleState) -> None:
     """Check every deletion by the time in its transaction.
 
     A scan of the leader may be outdated, so asking for a deletion is never wrong; only carrying it out may be.
@@ -69,7 +69,7 @@ def _judge(zxid: Zxid, path: str, made: _Made, now_ms: int, *, again: bool) -> N
         raise Violation(TIMELY, f"{path} goes at {show(zxid)}, a container that nobody has left: it never had a child")
 
 
-def _transactions(ghost: Ghost) -> Iterator[tuple[Zxid, transactions.Transaction]]:
+def _transactions(ghost: OracleState) -> Iterator[tuple[Zxid, transactions.Transaction]]:
     for batch in committed(ghost):
         if batch.config:
             continue

@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from harness.checkers import ALL, Checker
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
     Blackout,

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from harness.checkers.controller.facts import Fact
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.stack.controller.session import Candidate, StoreClient
 from harness.worlds.stack.scheduler import WHOSE

@@ -9,7 +9,7 @@ from typing import Any, Final
 import zab
 from harness.budgets import SHUT_DOWN
 from harness.checkers import ALL, Checker
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.faults import Depart, Op, Script
 from harness.outcome import Outcome

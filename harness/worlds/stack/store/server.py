@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from zlib import crc32
 
-from harness.checkers.ghost import Violation
+from harness.checkers.oracle_state import Violation
 from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
 from harness.worlds.cores.store.machine import SETTINGS
 from harness.worlds.stack.machine import Fed

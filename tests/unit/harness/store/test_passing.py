@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers.ghost import Ghost, Violation
+from harness.checkers.oracle_state import OracleState, Violation
 from harness.members import member
 from harness.worlds.cores.store.server_deletions import left_over, timely
 from zab.core.batch import pack
@@ -33,7 +33,7 @@ def delete(time: int, path: str, *, reaped: bool = True) -> bytes:
 
 
 def judged(*made: bytes) -> str:
-    ghost = Ghost(Ensemble((member(ServerId(1)),)), 1)
+    ghost = OracleState(Ensemble((member(ServerId(1)),)), 1)
     behind = NOTHING
     for counter, txn in enumerate(made, start=1):
         batch = pack(make(1, counter), [bytes(TAG_BYTES) + txn])

@@ -24,7 +24,7 @@ class Violation(Exception):
 
 
 @define
-class Known:
+class ServerState:
     """The facts about one server, seen from outside. Facts about its disk outlive its process."""
 
     id: ServerId
@@ -54,10 +54,10 @@ class Known:
     up: bool = False
 
 
-class Ghost:
+class OracleState:
     def __init__(self, ensemble: Ensemble, servers: int) -> None:
         self.initial_ensemble = ensemble
-        self.servers = [Known(ServerId(sid)) for sid in range(servers + 1)]
+        self.servers = [ServerState(ServerId(sid)) for sid in range(servers + 1)]
         """By id; nobody has id 0."""
         self.parent: dict[Zxid, Zxid] = {}
         self.depth: dict[Zxid, int] = {NOTHING: 0}
