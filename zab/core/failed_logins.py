@@ -106,7 +106,10 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """Return the network that counts as one client: an IPv4 address, an IPv6 prefix of 64 bits, or else `host`."""
+    """Return the network that counts as one client: an IPv4 address, an IPv6 prefix of 64 bits, or else `host`.
+
+    An IPv4 address that is mapped into IPv6 counts as the IPv4 address.
+    """
     address = address_of(host.partition("%")[0])
     if address is None:
         return host

@@ -168,7 +168,7 @@ class Envelope:
 class FindSnapshot:
     """Find a sound snapshot file on this disk that begins with the bytes `held` by `peer`.
 
-    `Node.found` takes the answer. A separate task reads the file, because that takes long.
+    `Node.found` takes the answer. A separate task reads the file, because that can take long.
     """
 
     peer: ServerId
@@ -218,7 +218,8 @@ class Activate:
 class BarrierDone:
     """Complete a call of `Node.barrier`: every write acknowledged before the call is at or before `zxid`, and applied.
 
-    If `zxid` is None, the barrier failed because the leader is gone. The caller may repeat it.
+    If `zxid` is None, the barrier failed, because this server does not serve or has left its leader. The caller may
+    repeat it.
     """
 
     token: int
@@ -335,7 +336,7 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """The time limit of discovery, and of a synchronization without progress."""
+        """The time limit of discovery, and at a learner that of a synchronization without progress."""
         return self.init_limit * self.tick_ms
 
     @property
