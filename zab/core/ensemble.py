@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Final
 
 from attrs import evolve, field, frozen
@@ -71,7 +70,7 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
 
 
 def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
-    """Yield the reasons why these parts are not a valid ensemble. `groups` is sorted by id.
+    """Yield the reasons why these parts are not a valid ensemble.
 
     As in ZooKeeper's dynamic configuration (`QuorumPeerConfig`), each server has one entry, and weights are meaningful
     only with groups.
@@ -104,9 +103,9 @@ def _group_faults(
     As in ZooKeeper's `QuorumHierarchical`, each voter is in exactly one group, and groups have no other members. Groups
     of weight 0 are ignored, so at least one group needs a positive weight; otherwise no quorum exists.
     """
-    for group, other in pairwise(groups):
-        if group.id == other.id:
-            yield f"group.{group.id} is listed twice"
+    for number, count in Counter(group.id for group in groups).items():
+        if count > 1:
+            yield f"group.{number} is listed twice"
     grouped = Counter(sid for group in groups for sid in group.members)
     for sid, count in grouped.items():
         if count > 1:
