@@ -1,4 +1,4 @@
-"""The bodies of replies, and the 68 bytes of a stat that most of them hold.
+"""The bodies of replies, and the 68 bytes of a stat that many of them hold.
 
 Each body is a pair of functions: `encode(value)` for the server and `decode(body, at)` for our client. `decode` also
 returns the offset of the value's end. A reply is a header followed by the body, so a caller may cache a body that is

@@ -1,4 +1,4 @@
-"""The bodies of requests. Thirty operations share a dozen kinds of body.
+"""The bodies of requests. Operations with the same fields share a kind of body.
 
 A body is a pair of functions. `decode(body, at)` returns the fields and the offset of their end, because inside a multi
 another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple, the cheapest
