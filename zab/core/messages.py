@@ -167,8 +167,7 @@ class LeaderInfo:
 class Diff:
     """Both histories agree up to `common`. The missing transactions follow.
 
-    `digest` is the digest of the leader's history up to there, or None if the leader does not know it. `Trunc` has it,
-    too.
+    `digest` is the digest of the leader's history up to `common`; None if the leader does not know it.
     """
 
     common: Zxid
@@ -177,7 +176,10 @@ class Diff:
 
 @frozen
 class Trunc:
-    """The learner must discard its history after `common`, because the leader lacks it. The missing history follows."""
+    """The learner must discard its history after `common`, because the leader lacks it. The missing history follows.
+
+    `digest` is the same as in `Diff`.
+    """
 
     common: Zxid
     digest: int | None = None

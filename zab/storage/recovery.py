@@ -192,7 +192,7 @@ def _held(disk: Disk) -> SnapHeld | None:
 
 
 def _clear_temporary(disk: Disk) -> tuple[str, ...]:
-    """Delete temporary files, except INCOMING and PARTIAL. Return the names of the files that have an effect."""
+    """Delete temporary files, except INCOMING and PARTIAL. Return the names of all other files of the store."""
     ours = []
     for name in disk.list():
         if name == epochs_file.NAME or name.startswith((PREFIX, SNAPSHOT, INSTALL, ASIDE)):

@@ -6,8 +6,8 @@
 
 `previous` is the zxid right before `first`. It reveals a missing record, in a file and between files. `synced` is the
 durable size of this file when the record was written. It reveals that an unreadable record was durable once. The
-checksum of a record's header starts from the checksum of the file's header and the record's offset, so that a record
-in the wrong place is not accepted.
+checksum of a record's header starts from the sum of the file header's checksum and the record's offset, so that a
+record in the wrong place is not accepted.
 """
 
 from __future__ import annotations

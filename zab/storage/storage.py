@@ -47,8 +47,12 @@ SEGMENT_BYTES_MAX: Final = 1 << 31
 @checks_arguments
 @frozen
 class StorageSettings:
-    """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one.
+    """Settings of the log and the snapshots. Sizes in bytes.
 
+    segment_bytes                          the log continues in a new file above this size
+    preallocate                            True: reserve the space of a log file at its creation, and write zeros ahead
+    snapshots_kept                         the number of snapshots that a purge leaves
+    autocreate                             True: an empty directory is the beginning of a history, not the loss of one
     damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
                                            above a bound the earlier files are deleted, but never the newest
     """
@@ -222,9 +226,7 @@ class Storage:
         status = self._epochs.record.status
         if write.whole:
             status = HistoryStatus.WHOLE
-        elif (
-            status is HistoryStatus.WHOLE
-        ):  # the disk is sound, but the history contradicts the leader's or is given up
+        elif status is HistoryStatus.WHOLE:  # the disk is sound: the core distrusts the history, or gives it up
             status, self._begun = HistoryStatus.DAMAGED, False
         reaches, segment = self._epochs.record.reaches, self._epochs.record.segment
         if self._begun:

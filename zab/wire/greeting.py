@@ -56,7 +56,10 @@ Greeting = Hello | Welcome | Unwelcome
 
 
 class WrongPeer(WireError):
-    """The other end is not the expected server, or has another version. Both ends log the text of an `Unwelcome`."""
+    """The other end is not the expected server, or has another version.
+
+    An answering server sends the text back as an `Unwelcome`.
+    """
 
 
 def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> Hello:

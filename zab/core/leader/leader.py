@@ -236,7 +236,7 @@ class Leader:
         The newer transactions may be committed, so this server must not lead (Zab, discovery: a leader has the newest
         history of a quorum). Once a quorum has adopted the initial history, transactions outside of it cannot be
         committed, unless disks were lost. So the attempt then continues, and the leader logs that it overrules a
-        learner that counts and has a newer epoch.
+        learner whose promise counts and whose epoch is newer.
         """
         learner.require(LearnerStep.ASKED, message)
         theirs = message.current_epoch, message.last
