@@ -123,7 +123,7 @@ class Node:
 
     @property
     def serving(self) -> bool:
-        """True in broadcast, once everything is applied that was committed when this server joined."""
+        """True in broadcast, once this server has applied everything that was committed when its broadcast began."""
         role = self._role
         return not isinstance(role, LeaderElection) and role.serving
 

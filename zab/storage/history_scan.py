@@ -161,8 +161,8 @@ class HistoryScan:
     def _take(self, segment: Segment, data: bytes, found: SegmentScan, is_last: bool) -> str | None:
         """Add a scanned file to the history. Return the gap that it leaves, or None.
 
-        Only the newest file may end in a torn record; elsewhere, and if `torn_tail.contradiction` finds that the record
-        was durable, an unreadable record is a gap.
+        Only the newest file may end in a torn record; elsewhere, and if `torn_tail.contradiction` gives a reason, an
+        unreadable record is a gap.
         """
         self.segments.append(segment)
         self.batches += found.batches

@@ -45,7 +45,7 @@ def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: 
             last = batch.last
             yield batch
     if last != until:
-        raise Purged(f"the log ends at {show(last)} now, {show(until)} was cut off")
+        raise Purged(f"the log now ends at {show(last)}: {show(until)} was cut off")
 
 
 def _read(disk: Disk, segment: Segment) -> bytes:

@@ -57,7 +57,7 @@ class Segment:
     allocated: int
     """The size allocated at the file's creation, or 0. If the file is shorter, its end was lost."""
     seed: int
-    """The initial value of the checksums of the file's record headers."""
+    """The checksum of this header. The checksum of a record's header starts from it plus the record's offset."""
 
     @property
     def name(self) -> str:

@@ -110,7 +110,7 @@ def unsnappy_block(block: bytes) -> bytes:
     except IndexError:
         raise DamagedError("a Snappy block is cut short") from None
     if len(out) != size:
-        raise DamagedError(f"a Snappy block has {len(out)} bytes decompressed, not {size}")
+        raise DamagedError(f"a Snappy block decompresses to {len(out)} bytes, not {size}")
     return bytes(out)
 
 

@@ -155,7 +155,7 @@ def _unpack_batch(value: object) -> Batch:
     if type(body) is not bytes or type(config) is not bool:
         raise ValueError("a batch must be a zxid, a count, bytes and a flag")
     if not body.startswith(_array_head(count)):
-        raise ValueError(f"the body of a batch of {count} transactions has another number of them")
+        raise ValueError(f"the body of a batch of {count} transactions must be a list of {count} payloads")
     return Batch(Zxid(first), count, body, config)
 
 

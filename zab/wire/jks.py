@@ -149,5 +149,5 @@ def _der_content(data: bytes, tag: int) -> bytes:
         start += length & 0x7F
         length = int.from_bytes(data[2:start], "big")
     if start + length != len(data):
-        raise WireError(f"a protected key holds {len(data) - start} bytes where {length} are announced")
+        raise WireError(f"a protected key has a value of {len(data) - start} bytes, but its header announces {length}")
     return data[start:]

@@ -38,7 +38,7 @@ class Forward:
 
 @frozen
 class CatchUpRequest:
-    """Ask the leader for a `CatchUpPoint`. Sent first on a new link, before any request is submitted again."""
+    """Ask the leader for a `CatchUpPoint`. A member asks on each new link before it submits any request there."""
 
     number: int
 
