@@ -97,7 +97,7 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply the transactions that are newer than the store. Compare the log's last digest with the tree's at that point."""
+    """Apply the transactions newer than the store, and compare the last digest in the log with the tree at that zxid."""
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
