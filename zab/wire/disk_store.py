@@ -97,7 +97,7 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply the transactions newer than the store, and compare the last digest in the log with the tree at that zxid."""
+    """Apply the transactions newer than the store, and compare the last digest in the log with the tree there."""
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
