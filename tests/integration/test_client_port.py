@@ -388,7 +388,7 @@ async def test_each_kind_of_mistake_has_its_line_and_none_hides_another(
     assert said == [
         "'a client may not request operation 99'",
         "'a second connect request, or bytes that are not a request'",
-        "'a frame of 2147483647 bytes: 8 to 1048575 are allowed'",
+        "'a frame of length 2147483647: 8 to 1048575 are allowed'",
     ]
 
 

@@ -14,6 +14,6 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether the host is a loopback address or `localhost`. Other names are not looked up."""
+    """Return whether the host is a loopback address or the name `localhost`; False for every other name."""
     address = address_of(host)
     return host.lower() == "localhost" if address is None else address.is_loopback

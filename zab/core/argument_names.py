@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise TypeError for an argument that `what` does not have, and suggest the most similar one."""
+    """Raise TypeError for the first of `given` that is not in `known`, and suggest a similar name if there is one.
+
+    `what` is the name of the callable, for the message.
+    """
     for name in given:
         if name not in known:
             from difflib import get_close_matches
@@ -39,16 +42,17 @@ def checks_names(what: str, of: Callable[..., object] | None = None) -> Callable
 
 
 def checks_arguments(kind: type[T]) -> type[T]:
-    """Decorate a public class so that its constructor refuses misspelt arguments."""
+    """Decorate a public class so that its constructor refuses misspelt arguments, and suggests the right name."""
     changeable: Any = kind
     changeable.__init__ = checks_names(f"zab.{kind.__name__}")(changeable.__init__)
     return kind
 
 
 def checks_methods(kind: type[T]) -> type[T]:
-    """Decorate a public class so that its constructor and its public methods refuse misspelt arguments.
+    """Decorate a public class so that the TypeError for a misspelt argument suggests the right name.
 
-    Arguments are checked only after Python has raised TypeError, so a correct call costs only one more stack frame.
+    This applies to the constructor and the public methods. Arguments are checked only after Python has raised
+    TypeError, so a correct call costs only one more stack frame.
     """
     for name, function in list(vars(kind).items()):
         if isfunction(function) and (name == "__init__" or not name.startswith("_")):

@@ -1,7 +1,7 @@
 """A batch of transactions: the unit in which history is proposed, logged, committed and applied.
 
-The leader packs the payloads once. The packed bytes then travel unchanged into frames and logs, and are unpacked only
-where they are applied. So the first and last zxid of a batch are known without unpacking it.
+The leader packs the payloads once, and the packed bytes travel unchanged into frames and logs. A batch is unpacked to
+apply it, to compute a digest, and to split it. Its zxids are known without unpacking it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from zab.core.zxid import COUNTER_MAX, Zxid, counter_of, show
 class Batch:
     """`count` transactions with zxids `first`, `first + 1`, ... of one epoch; `body` holds their payloads.
 
-    A membership change is alone in its batch and is marked by `config`; its payload is the new
-    configuration's text. It is the only kind of transaction that the consensus itself understands.
+    A membership change is alone in its batch and is marked by `config`; its payload is the text of the new membership.
+    The consensus reads no other payload.
     """
 
     first: Zxid
@@ -45,7 +45,7 @@ class Batch:
         return len(self.body)
 
     def payloads(self) -> list[bytes]:
-        """Unpack the payloads. Raise RemoteProtocolError unless there are `count` payloads and all are bytes."""
+        """Return the payloads. Raise RemoteProtocolError unless the body unpacks to `count` payloads of bytes."""
         try:
             unpacked = msgpack.unpackb(self.body, use_list=True, max_bin_len=len(self.body))
         except Exception as error:
@@ -76,8 +76,9 @@ def pack(first: Zxid, payloads: Sequence[bytes], config: bool = False) -> Batch:
 
 
 def digest_of(payloads: Iterable[bytes], digest: int) -> int:
-    """Return the digest of a history: a CRC-32 continued from transaction to transaction.
+    """Return the digest of a history that ends with these payloads; `digest` is the digest of the part before them.
 
+    The digest is the CRC-32 of all payloads, one after the other.
     Two servers whose histories end at one zxid with different digests do not hold the same history.
     """
     return crc32(b"".join(payloads), digest)

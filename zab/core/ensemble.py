@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Final
 
 from attrs import evolve, field, frozen
@@ -20,7 +19,7 @@ from zab.core.errors import ConfigError
 from zab.core.zxid import NOTHING, ServerId, Zxid
 
 NO_HOST: Final = "embedded.invalid"
-"""The host of a member without an address: no server dials the member, and the member listens nowhere."""
+"""The host of a member without an address: no other server dials it, and it listens for none."""
 
 
 class Role(Enum):
@@ -73,8 +72,8 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
 def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
     """Yield the reasons why these parts are not a valid ensemble.
 
-    The rules are those of ZooKeeper's dynamic configuration (`QuorumPeerConfig`): each server has one entry, and
-    weights count only in a hierarchical quorum.
+    As in ZooKeeper's dynamic configuration (`QuorumPeerConfig`), each server has one entry, and weights are meaningful
+    only with groups.
     """
     ids = Counter(server.id for server in servers)
     for sid, count in ids.items():
@@ -101,12 +100,12 @@ def _group_faults(
 ) -> Iterator[str]:
     """Yield the reasons why these groups do not form a hierarchical quorum of the voters.
 
-    As in ZooKeeper's `QuorumHierarchical`, each voter is in exactly one group. Groups of weight 0 are ignored, so at
-    least one group needs a positive weight; otherwise no quorum exists.
+    As in ZooKeeper's `QuorumHierarchical`, each voter is in exactly one group, and groups have no other members. Groups
+    of weight 0 are ignored, so at least one group needs a positive weight; otherwise no quorum exists.
     """
-    for group, other in pairwise(groups):
-        if group.id == other.id:
-            yield f"group.{group.id} is listed twice"
+    for number, count in Counter(group.id for group in groups).items():
+        if count > 1:
+            yield f"group.{number} is listed twice"
     grouped = Counter(sid for group in groups for sid in group.members)
     for sid, count in grouped.items():
         if count > 1:
@@ -122,7 +121,7 @@ def _group_faults(
 
 
 def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
-    """Yield a message for each address that two members share."""
+    """Yield a message for each quorum or election address that two servers share."""
     taken: dict[tuple[str, int], ServerId] = {}
     for server in servers:
         for port in (server.quorum_port, server.election_port):
@@ -133,7 +132,12 @@ def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
 
 @frozen(slots=False)
 class Ensemble:
-    """One version of the membership. `version` is the zxid of the change that made it."""
+    """One version of the membership.
+
+    `version` is the zxid of the change that made it. A membership from a configuration file has the version NOTHING,
+    and counter 0 in its version once the first leader has put it into force. The constructor raises ConfigError unless
+    the parts are valid.
+    """
 
     servers: tuple[Server, ...] = field(converter=_by_ascending_id)
     version: Zxid = NOTHING
@@ -173,7 +177,7 @@ class Ensemble:
         return self.weights.get(sid, 1)
 
     def same_members(self, other: Ensemble) -> bool:
-        """Return True if `other` differs at most in its version."""
+        """Return whether `other` differs at most in its version."""
         return evolve(self, version=NOTHING) == evolve(other, version=NOTHING)
 
     # -- quorums ---------------------------------------------------------------------------------
@@ -196,7 +200,10 @@ class Ensemble:
         return not self.is_quorum([sid for sid in self.voters if sid not in acks])
 
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
-        """Return the newest zxid that a quorum has acknowledged; `acked` has the last zxid of each server."""
+        """Return the newest zxid that a quorum has acknowledged, or NOTHING.
+
+        `acked` has the last zxid that each server has acknowledged.
+        """
         if not self.groups:
             reached = sorted([acked.get(sid, NOTHING) for sid in self.voters], reverse=True)
             return reached[len(reached) // 2] if reached else NOTHING
@@ -224,7 +231,10 @@ class Ensemble:
 
     @classmethod
     def parse(cls, text: str) -> Ensemble:
-        """Parse the output of `text`. Entries may be in any order, separated by newlines or commas."""
+        """Parse the output of `text`. Raise ConfigError if it is invalid.
+
+        Entries may be in any order, separated by newlines or commas.
+        """
         return _parsed(text)
 
     # -- change ----------------------------------------------------------------------------------
@@ -232,7 +242,11 @@ class Ensemble:
     def changed(
         self, joining: Collection[Server] = (), leaving: Collection[ServerId] = (), *, version: Zxid = NOTHING
     ) -> Ensemble:
-        """Return this membership without `leaving` and with `joining`, which also replace members with the same ids."""
+        """Return this membership without `leaving` and with `joining`, which also replace members with the same ids.
+
+        Raise ConfigError if the membership has groups, if a leaving server is not a member, or if the result is
+        invalid.
+        """
         if self.groups:
             raise ConfigError("an ensemble with groups can only be replaced as a whole: give all its members")
         for sid in leaving:
@@ -255,7 +269,7 @@ def _parsed(text: str) -> Ensemble:
 
 
 def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[ServerId, int]]:
-    """Parse an ensemble's text into servers, version, groups and weights."""
+    """Parse an ensemble's text into servers, version, groups and weights. Whether they fit together is not checked."""
     servers: list[Server] = []
     groups: list[Group] = []
     weights: dict[ServerId, int] = {}
@@ -280,7 +294,10 @@ def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[
 
 
 def parse_server(line: str) -> Server:
-    """Parse a line like `server.1=host:2888:3888:participant;0.0.0.0:2181`. An IPv6 address is written in brackets."""
+    """Parse a line like `server.1=host:2888:3888:participant;0.0.0.0:2181`. Raise ConfigError if it is invalid.
+
+    An IPv6 address is written in brackets.
+    """
     key, equals, value = line.partition("=")
     kind, dot, number = key.strip().partition(".")
     if not equals or kind != "server" or not dot:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def present_as(package: str, module: Mapping[str, object]) -> None:
-    """Set `__module__` of the errors in `module` to `package`, the name under which users import them."""
+    """Set `__module__` of the errors that `module` defines to `package`, from which users import them."""
     for each in list(module.values()):
         if isinstance(each, type) and issubclass(each, Exception) and each.__module__ == module["__name__"]:
             each.__module__ = package
@@ -17,7 +17,7 @@ class ZabError(Exception):
 
 
 class LocalProtocolError(ZabError):
-    """The caller asked for something that the protocol forbids now: a bug in the caller."""
+    """The call is forbidden in this state or with these arguments. Usually the caller has a bug."""
 
 
 class RemoteProtocolError(ZabError):
@@ -25,20 +25,20 @@ class RemoteProtocolError(ZabError):
 
 
 class StorageError(ZabError):
-    """The disk failed or returned wrong data. This server stops; the others continue."""
+    """The disk failed, or its files cannot be used. A server that cannot write its log stops; the others continue."""
 
 
 class DamagedError(StorageError):
-    """The data on the disk are inconsistent, and not because a crash tore the last write."""
+    """The data on the disk are inconsistent or unreadable, and not because a crash tore the last write."""
 
 
 class ConfigError(ZabError):
-    """A configuration or a change of membership is invalid. The message names the place."""
+    """A configuration or a change of membership is invalid, or the change is not possible now."""
 
     def __init__(self, *args: object, why: str = "") -> None:
         super().__init__(*args)
         self.why = why or str(self)
-        """The reason without the place."""
+        """The reason without the place, if the error was made with one; else the whole message."""
 
 
 class NotLeader(ZabError):
@@ -46,7 +46,7 @@ class NotLeader(ZabError):
 
 
 class Overloaded(ZabError):
-    """The outstanding work has reached the limit of the settings. Wait until some of it is finished, then try again."""
+    """A limit of the settings is reached. If it limits outstanding work, wait until some is done, then try again."""
 
 
 class ReconfigInProgress(ConfigError):
@@ -62,7 +62,7 @@ class NewConfigNoQuorum(ConfigError):
 
 
 class Refused(ZabError):
-    """The machine's `prepare` refused the request; the message tells the reason. The request changed nothing."""
+    """The request was refused, usually by the machine's `prepare`, and changed nothing. The message has the reason."""
 
 
 class LeadersLost(Refused):
@@ -72,13 +72,14 @@ class LeadersLost(Refused):
 class OutcomeUnknown(ZabError):
     """The request may have been carried out, and this can no longer be found out.
 
-    A client gets this error if its connection is lost before the reply. A member gets it only if a snapshot brought it
-    up to date: the snapshot may contain the request. Look at the state, then decide whether to repeat it.
+    A client gets this error if its connection is lost before the reply. A member gets it if a snapshot of the leader,
+    which may contain the request, has replaced its state; for a change of membership also if the leader is lost before
+    its answer. Look at the state, then decide whether to repeat the request.
     """
 
 
 class Stopped(ZabError):
-    """This member stopped or failed before the outcome was known: the request may still be carried out."""
+    """This member was not started, has stopped or has failed. A request without an outcome may still be carried out."""
 
 
 class ChangeLost(ZabError):

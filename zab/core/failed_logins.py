@@ -7,8 +7,8 @@ checks no credentials from that address. So once its pause has grown to `pause_m
 `waiting_max` guesses in that time, however many connections it opens.
 
 A correct password costs no pause, and connections that are logged in are not affected. While all places of an address
-are occupied, the server closes the connection of a new login without checking it. The client takes that for a network
-error and tries again.
+are occupied, the server refuses a new login without checking it. The client port closes the connection, which the
+client takes for a network error and tries again; the admin port replies with the status 429.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class FailedLogins:
         return len(self._of)
 
     def may_try(self, host: str, now_ms: float) -> bool:
-        """Return whether credentials from `host` may be checked now. If not, the caller must close the connection."""
+        """Return whether credentials from `host` may be checked now. If not, refuse the login unchecked."""
         failures = self._of.get(network_of(host))
         if failures is None:
             return True
@@ -106,7 +106,10 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """Return the network that counts as one client: an IPv4 address, an IPv6 prefix of 64 bits, or else `host`."""
+    """Return the network that counts as one client: an IPv4 address, an IPv6 prefix of 64 bits, or else `host`.
+
+    An IPv4 address that is mapped into IPv6 counts as the IPv4 address.
+    """
     address = address_of(host.partition("%")[0])
     if address is None:
         return host

@@ -27,7 +27,7 @@ BYTES_UNKNOWN: Final = 1 << 62
 
 
 class History:
-    """The history of one server: `(base, last]` in memory as batches, `(log_start, last]` on disk.
+    """The history of one server: `(base, last]` in memory as batches, `(log_start, last]` in memory or on disk.
 
     Always `log_start <= base`. The outline covers `(outlined, last]`, and `outlined <= log_start`: a purge leaves the
     outline as it is.
@@ -85,7 +85,7 @@ class History:
         self._note_end(self.last)
 
     def truncate(self, zxid: Zxid) -> None:
-        """Discard everything after `zxid`."""
+        """Discard everything after `zxid`, which must be in `[base, last]`."""
         if not self.base <= zxid <= self.last:
             raise LocalProtocolError(f"cannot cut at {show(zxid)}, outside {show(self.base)}..{show(self.last)}")
         keep = bisect_right(self._batches, zxid, key=_last)
@@ -167,7 +167,10 @@ class History:
         return self._ends[position - 1] if position else NOTHING
 
     def after(self, zxid: Zxid, until: Zxid | None = None) -> list[Batch]:
-        """Return the batches in `(zxid, until]`; `zxid` must not be before `base`."""
+        """Return the transactions in `(zxid, until]` as batches, which are cut at both ends.
+
+        `zxid` must not be before `base`; `until` is `last` by default.
+        """
         assert zxid >= self.base, f"{show(zxid)} is not in memory, which starts after {show(self.base)}"
         until = self.last if until is None else until
         if zxid >= until:
@@ -221,7 +224,7 @@ class History:
 
 
 def config_of(batch: Batch) -> Ensemble:
-    """Return the membership that a configuration batch contains."""
+    """Return the membership that a configuration batch contains. Raise RemoteProtocolError unless it is valid."""
     payloads = batch.payloads()
     if len(payloads) != 1:
         raise RemoteProtocolError(

@@ -1,6 +1,6 @@
 """Fast leader election: agree on the server with the newest history before following it.
 
-A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks history. A
+A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks committed history. A
 `LeaderElection` lasts for one period of LOOKING; the number of the round is kept for the next one.
 """
 
@@ -47,7 +47,8 @@ class ReceivedVote:
         """Return whether both votes count for the same leader.
 
         Votes of servers that already lead or follow may differ in zxid and round, because they were cast at different
-        times."""
+        times. If one of the servers is LOOKING, zxid and round must be equal, too.
+        """
         if self.state is _LOOKING or other.state is _LOOKING:
             return self.vote == other.vote and self.round == other.round
         return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch
@@ -131,7 +132,7 @@ class LeaderElection:
         self.began = now
         """The time at which this election began."""
         self.round = last_round + 1
-        """The round of this election. If voters are in a later round, this server joins it and empties `_received`."""
+        """The round of this election. It changes when this server joins the round of another voter."""
         self.proposal = own
         """The best vote of the round so far."""
         self.outgoing: list[ServerId] = []
@@ -312,7 +313,7 @@ class LeaderElection:
         return self._electorate.is_quorum_of_all(agreeing)
 
     def _is_followed(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
-        """Return whether an established leader has a quorum of one of the memberships that this server knows.
+        """Return whether a leader has confirmed that it leads, and has a quorum of a membership that this server knows.
 
         One membership is enough: a change that only this server has logged must not keep it from following that leader.
         """

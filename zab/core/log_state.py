@@ -20,6 +20,7 @@ from zab.core.history import History
 from zab.core.messages import Veto
 from zab.core.outbox import Outbox
 from zab.core.partial_snapshot import PartialSnapshot
+from zab.core.plurals import counted
 from zab.core.ready import (
     Activate,
     Append,
@@ -57,7 +58,7 @@ class LogState:
         self.whole = recovered.voting
         """False while transactions may be missing in the history. A synchronization makes it whole."""
         self.forgotten = recovered.forgotten
-        """True while promises may have been lost with an earlier disk. The commit of a membership change clears it."""
+        """True while promises may have been lost with an earlier disk. The commit of a later membership clears it."""
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
         """The active membership. Its version goes back only if this server takes over a history that lacks the newer
@@ -68,9 +69,12 @@ class LogState:
         self._known = max(recovered.snapshot, recovered.committed)
         """Everything up to this zxid was known to be committed before the start, or came with a snapshot."""
         self.committed = recovered.snapshot
-        """Everything up to here is committed, as a leader or a quorum has confirmed since the start. Only advances."""
+        """Everything up to here is committed, as a snapshot, a leader or a quorum has confirmed since the start.
+
+        Like `applied`, it goes back only if a leader's snapshot replaces a history that was given up.
+        """
         self.applied = recovered.snapshot
-        """Everything up to here was handed to the machine. Only advances."""
+        """Everything up to here was handed to the machine, or is in the snapshot for which it waits."""
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
         """The writes of history that are not durable, and the end of the history after each, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
@@ -144,7 +148,7 @@ class LogState:
         return ticket
 
     def truncate(self, zxid: Zxid) -> None:
-        """Discard everything after `zxid`. No leader may ask to truncate committed transactions."""
+        """Discard everything after `zxid`. Raise RemoteProtocolError if this includes committed transactions."""
         if zxid < self.committed:
             raise RemoteProtocolError(f"asked to truncate to {show(zxid)}, but {show(self.committed)} is committed")
         self.history.truncate(zxid)
@@ -203,7 +207,10 @@ class LogState:
                 self.activate(config)
 
     def activate(self, ensemble: Ensemble) -> None:
-        """Put this membership into force and save it: a restart must not go back to servers that may be gone."""
+        """Put this membership into force if it is newer than the active one, and save it.
+
+        Without the save, a restart would go back to servers that may be gone.
+        """
         if ensemble.version <= self.ensemble.version:
             return
         self.ensemble = ensemble
@@ -256,6 +263,6 @@ class LogState:
             committed=show(veto.committed),
             last=show(veto.last),
             count=veto.count,
-            why=f"a snapshot of the leader takes the place of this history; its files, with {veto.count} transactions "
-            f"that the leader lacks, are kept as damaged.*",
+            why=f"a snapshot of the leader takes the place of this history; its files, with "
+            f"{counted(veto.count, 'transaction')} after {show(veto.common)}, are kept as damaged.*",
         )

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
+from zab.core.plurals import counted
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, show
 
 
@@ -31,7 +32,7 @@ class State(IntEnum):
 
 @frozen
 class Notification:
-    """The vote of a LOOKING server. Any other server sends the vote by which it has its leader.
+    """The sender's vote: while LOOKING its current proposal, otherwise the vote that gave it its leader.
 
     `pending` is an undecided membership change in the sender's log: a server that it adds may not have received it.
     """
@@ -64,10 +65,12 @@ class FollowerInfo:
 class AckEpoch:
     """The leader's epoch is durably promised. The message reports the learner's history and asks for synchronization.
 
-    counts     False if the same promise was made before, perhaps to another leader: it must not be counted
-    last       the end of the history; unknown if the history may be incomplete
-    digest     the digest of the history up to `last`
-    forgotten  True if the learner may have lost promises: it must not be counted before it is readmitted
+    current_epoch  the newest epoch whose initial history the learner has
+    last           the end of the history; UNKNOWN if the history may be incomplete
+    digest         the digest of the history up to its end
+    counts         False if the promise must not be counted: the learner promised the same epoch before, perhaps to
+                   another leader, or is `forgotten`
+    forgotten      True if the learner may have lost promises: it must not be counted before it is readmitted
     """
 
     current_epoch: Epoch
@@ -114,7 +117,7 @@ class BarrierRequest:
 
 @frozen
 class Veto:
-    """The learner does not follow: it keeps transactions that it knows to be committed and the leader lacks.
+    """The learner does not follow: it keeps transactions that it knows to be committed, and that the leader lacks.
 
     leader, epoch   the addressee, and the epoch that it leads or wants to lead
     common          the two histories agree at most up to here
@@ -134,7 +137,7 @@ class Veto:
         return (
             f"the history of leader {self.leader} agrees with this server's at most up to {show(self.common)}, but "
             f"{show(self.committed)} was committed here; this server would lose "
-            f"{self.count} transactions, up to {show(self.last)}"
+            f"{counted(self.count, 'transaction')}, up to {show(self.last)}"
         )
 
 
@@ -162,7 +165,10 @@ class LeaderInfo:
 
 @frozen
 class Diff:
-    """Both histories agree up to `common`, with this digest if the leader knows it. The missing transactions follow."""
+    """Both histories agree up to `common`. The missing transactions follow.
+
+    `digest` is the digest of the leader's history up to `common`; None if the leader does not know it.
+    """
 
     common: Zxid
     digest: int | None = None
@@ -170,7 +176,10 @@ class Diff:
 
 @frozen
 class Trunc:
-    """The learner discards everything after `common`, which the leader lacks. The missing history follows."""
+    """The learner must discard its history after `common`, because the leader lacks it. The missing history follows.
+
+    `digest` is the same as in `Diff`.
+    """
 
     common: Zxid
     digest: int | None = None
@@ -213,7 +222,7 @@ class SnapEnd:
 
 @frozen
 class NewLeader:
-    """The initial history is complete. The learner makes it durable, then the epoch, then acknowledges."""
+    """The history so far was sent. The learner makes it durable, then the epoch, and then acknowledges."""
 
     epoch: Epoch
     ensemble: Ensemble

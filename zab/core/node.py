@@ -6,7 +6,7 @@ delivers messages with `step`, and calls `tick` when `deadline` has come. The sa
 The driver's side of the contract:
 - There is one caller at a time. `now` is in whole milliseconds of any origin, and never goes back.
 - After `LinkDown`, `HangUp` or a replacing `LinkUp`, nothing of the old link is delivered or sent any more.
-- A crash loses the node and all writes that the disk had not reported. A new node starts from `Recovered`.
+- A crash loses the node, and may lose every write that the disk had not reported. A new node starts from `Recovered`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Node:
         self.elections = 0
         """The number of elections that this server has begun."""
         self.has_ready = True
-        """True if there was an input since the last `ready`. Otherwise `ready` returns nothing."""
+        """True if an input since the last `ready` may have had effects. Otherwise `ready` need not be called."""
         self.serving_role: Leader | Learner | None = None
         """The role while it serves, else None. Epoch and leader do not change while this is the same object."""
         self._vetoes = Vetoes()
@@ -123,7 +123,7 @@ class Node:
 
     @property
     def serving(self) -> bool:
-        """True in broadcast, once everything is applied that was committed when this server joined."""
+        """True in broadcast, once this server has applied everything that was committed when its broadcast began."""
         role = self._role
         return not isinstance(role, LeaderElection) and role.serving
 
@@ -151,7 +151,7 @@ class Node:
 
     @property
     def responsive_voters(self) -> frozenset[ServerId]:
-        """This server, and the voters that have sent a notification since its election began; empty without one."""
+        """In an election, this server and the voters that have sent a notification since it began; else empty."""
         role = self._role
         return frozenset(role.sources if isinstance(role, LeaderElection) else ())
 
@@ -310,7 +310,10 @@ class Node:
         self._settle(now)
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
-        """Propose these transactions. Return the zxid of the first one; the others follow it without a gap."""
+        """Propose these transactions. Return the zxid of the first one; the others follow it without a gap.
+
+        Raise `NotLeader` or `Overloaded` if nothing can be proposed now, and `LocalProtocolError` without payloads.
+        """
         role = self._role
         if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} does not lead: it is {self.state.name}")
@@ -320,7 +323,10 @@ class Node:
             self._settle(now)
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose another membership. `expect` is the version that it must replace, or None for any version."""
+        """Propose another membership and return its zxid, or raise `NotLeader`, `ConfigError` or a subclass of it.
+
+        `expect` is the version that it must replace, or None for any version.
+        """
         role = self._role
         if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} does not lead: it is {self.state.name}")
@@ -330,7 +336,10 @@ class Node:
             self._settle(now)
 
     def barrier(self, token: int, now: Millis) -> None:
-        """Request a barrier: a zxid at or after every write that any server acknowledged before this call."""
+        """Request a barrier: a zxid at or after every write that any server acknowledged before this call.
+
+        A later `Ready` has its `BarrierDone` with the same token.
+        """
         role = self._role
         self.has_ready = True
         if isinstance(role, LeaderElection):
@@ -339,7 +348,10 @@ class Node:
             role.barrier(token)
 
     def give_up_history(self, now: Millis) -> Veto:
-        """End the veto and have this history replaced by a snapshot of the leader. Only an operator may decide this."""
+        """End and return the veto, and have this history replaced by a snapshot of the leader.
+
+        Only an operator may decide this. Raise `LocalProtocolError` if no veto is pending.
+        """
         veto = self.veto
         if veto is None:
             raise LocalProtocolError(f"server {self.me} vetoes no leader: there is nothing to give up")
@@ -373,7 +385,8 @@ class Node:
         """Count the notification of a voter, or answer it if this server has a leader (ZooKeeper: FastLeaderElection).
 
         A server that is LOOKING first takes the memberships from the notification. It begins another election if the
-        active membership is newer than its own, or if a pending one gives it a vote.
+        active membership is newer than its own and not the same apart from the version, or if a pending one gives it a
+        vote.
         """
         log_state = self._log_state
         role = self._role

@@ -54,7 +54,7 @@ class Outbox:
         self.notes.append(Note(event, tuple(fields.items()), level))
 
     def forget_link(self, peer: ServerId, dialled: bool) -> None:
-        """Drop messages for a link that is gone or replaced: they must not reach its successor."""
+        """Drop the messages and the HangUp for a link that is gone or replaced: they must not reach its successor."""
         self.send_list = [
             envelope
             for envelope in self.send_list
@@ -65,7 +65,7 @@ class Outbox:
         self.links = [link for link in self.links if link != HangUp(peer, dialled)]
 
     def drain(self) -> Ready:
-        """Return all effects since the last call. Drivers repeat the call until it returns none."""
+        """Return all effects since the last call, or `EMPTY_READY`."""
         save, send, apply = self.save, self.send_list, self.apply
         if self.notes or self.links or self.barriers or self.finds:
             rare = (tuple(self.barriers), tuple(self.notes), tuple(self.finds))

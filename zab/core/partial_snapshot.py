@@ -16,7 +16,7 @@ class PartialSnapshot:
         self.held = held
         """The part of a snapshot that the disk last reported. Up to date whenever `saved` reports a later write."""
         self.is_held = held is not None
-        """True if the disk will hold part of a snapshot after all writes so far."""
+        """True if, after all writes so far, the disk keeps part of a snapshot that no longer arrives."""
         self._arrives = False
         """True while a snapshot arrives."""
         self._out = out

@@ -168,7 +168,7 @@ class Envelope:
 class FindSnapshot:
     """Find a sound snapshot file on this disk that begins with the bytes `held` by `peer`.
 
-    `Node.found` takes the answer. A separate task reads the file, because that takes long.
+    `Node.found` takes the answer. A separate task reads the file, because that can take long.
     """
 
     peer: ServerId
@@ -218,7 +218,8 @@ class Activate:
 class BarrierDone:
     """Complete a call of `Node.barrier`: every write acknowledged before the call is at or before `zxid`, and applied.
 
-    If `zxid` is None, the barrier failed because the leader is gone. The caller may repeat it.
+    If `zxid` is None, the barrier failed, because this server does not serve or has left its leader. The caller may
+    repeat it.
     """
 
     token: int
@@ -277,7 +278,7 @@ class Recovered:
     log_start      the log on disk holds everything after this zxid, and it is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
     voting         false if the history may be incomplete: damaged, never initialised, or marked so in the epochs record
-    forgotten      true if promises may have been lost: the epochs record is missing, damaged, or marks them as lost
+    forgotten      true if promises may have been lost: the epochs record is missing, damaged or outdated, or says so
     damage         sentences about damaged files; empty if there is no damage
     committed      everything up to here was known to be committed; more may have been committed since
     held           the part of a leader's snapshot that had arrived before the restart
@@ -301,11 +302,25 @@ class Recovered:
 @checks_arguments
 @frozen
 class Settings:
-    """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where ZooKeeper has the setting.
+    """Times in milliseconds, limits in ticks, transactions or bytes.
 
-    veto_lost_history   True: a server vetoes a leader whose history lacks committed transactions, until an operator
-                        decides; False: the server gives up its own history at once
-    veto_retry_ms       how long a server neither votes for nor follows a leader that it has vetoed
+    The defaults of `tick_ms`, `init_limit` and `sync_limit` are those of ZooKeeper's sample configuration.
+
+    tick_ms                     the unit of `init_limit` and `sync_limit`; a leader sends a ping every half tick
+    init_limit, sync_limit      ticks; see `init_ms` and `sync_ms`
+    finalize_wait_ms            how long an election waits for a better vote when a quorum agrees on one
+    notification_ms_min, _max   the interval between two sendings of a vote; it doubles from the least to the greatest
+    notification_backoff_reset  True: a notification or a new connection of a peer sets the interval back to the least
+    observer_delay_ms_max       the greatest random delay before a server without a vote looks for a leader
+    dial_retry_ms               the pause before a learner dials its leader again
+    outstanding_max             a proposal that would make more transactions outstanding is refused, unless none are
+    outstanding_bytes_max       while more bytes are outstanding, every proposal is refused
+    window_entries, _bytes      above one of these limits, old transactions are dropped from memory
+    log_sync_entries_max        a learner that needs more transactions from the log on disk receives a snapshot instead
+    counter_max                 the last counter of an epoch; at a greater one the leader ends its attempt to lead
+    veto_lost_history           True: a server vetoes a leader whose history lacks committed transactions, until an
+                                operator decides; False: the server gives up its own history at once
+    veto_retry_ms               how long a server neither votes for nor follows a leader that it has vetoed
     """
 
     tick_ms: Millis = 2000
@@ -335,7 +350,7 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """The time limit of discovery, and of a synchronization without progress."""
+        """The time limit of discovery, and at a learner that of a synchronization without progress."""
         return self.init_limit * self.tick_ms
 
     @property

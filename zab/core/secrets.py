@@ -13,9 +13,9 @@ _SECRET: Final = (
     "passw", "passphrase", "pwd", "secret", "credential", "token", "superdigest", "jaasconfig", "keystorekey",
     "privatekey", "masterkey", "apikey",
 )  # fmt: skip
-"""Parts of secret keys, written without separators."""
+"""Parts of the names of configuration keys whose values are secret, without separators and in lower case."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""Endings of keys whose values are not secret: the place of a secret, its lifetime, or the way to make it."""
+"""Endings of the names of keys whose values are not secret: the place of a secret, its lifetime, how it is made."""
 
 
 def is_secret(key: str) -> bool:

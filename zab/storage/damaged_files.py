@@ -23,7 +23,7 @@ def found(disk: Disk) -> dict[str, int]:
 
 
 def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int) -> None:
-    """Delete files of earlier damage until the rest is within the bounds, or only new files are left.
+    """Delete files of earlier damage, least zxid first, until the bounds are kept or only new files are left.
 
     `earlier` are the files that existed before the newest were moved aside. If none were moved aside, all files stay.
     """
@@ -57,7 +57,7 @@ def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
     if 2 * files <= files_max and 2 * size <= bytes_max:
         return None
     return (
-        f"{counted(files, 'file')} of {size} bytes named {ASIDE}* are kept from earlier damage; the limits are "
+        f"{size} bytes in {counted(files, 'file')} named {ASIDE}* are kept from earlier damage; the limits are "
         f"damaged_files_max = {files_max} (db.damagedFilesMax in zoo.cfg) and damaged_bytes_max = {bytes_max} "
         f"(db.damagedSizeLimitInKb); new damage that exceeds a limit deletes these files: save or delete them now"
     )

@@ -38,7 +38,10 @@ class DescriptorReserve:
             return True
 
     def run(self, act: Callable[[], T]) -> T:
-        """Return `act()`. While the process has no descriptor left, spend one from the reserve and try again."""
+        """Return `act()`. While it fails for lack of a descriptor, spend one from the reserve and try again.
+
+        Raise the OSError if the reserve is empty.
+        """
         while True:
             try:
                 return act()

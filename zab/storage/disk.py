@@ -1,14 +1,14 @@
 """One directory on a disk: the minimum that write-ahead logs, snapshots and atomically replaced files need.
 
 The storage of a server and the partition logs of a broker use only this protocol; the partition logs also need folders.
-The tests run it on a memory disk that tears, loses and flips bytes. Guarantees:
+The tests run both on a memory disk that tears, loses and flips bytes. Guarantees:
 
 - Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before that a crash
   may keep or lose any 512-byte sector of any write and any change of a name, in any order.
 - A rename is atomic: after a crash either the old names are there or the new ones.
 - Bytes that were never written read as zeros.
-- Every failure is an error of the disk's `DiskErrors`. After one, everything written since the last `sync` is in doubt
-  for ever: a later `sync` that succeeds proves nothing.
+- Every failure raises an error that the disk's `DiskErrors` makes. After a failed write or sync, everything written
+  since the last `sync` is in doubt for ever: a later `sync` that succeeds proves nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DiskFile(Protocol):
         ...
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long, with zeros, and reserve the space for it."""
+        """Make the file at least this long, with zeros. Reserve the space for it if the file system can."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -61,7 +61,7 @@ class Disk(Protocol):
     """The files of one directory, by name. Names are plain: no slash, no leading dot."""
 
     def list(self) -> tuple[str, ...]:
-        """Return all names, ascending."""
+        """Return the names of all files, ascending."""
         ...
 
     def open(self, name: str) -> DiskFile: ...
@@ -104,7 +104,7 @@ class FolderDisk(Disk, Protocol):
 
     @property
     def scarce(self) -> bool:
-        """True if the process has too few descriptors left. Then the caller should close files that are not in use."""
+        """True if there are too few descriptors for the reserve. Then the caller should close files not in use."""
         ...
 
     def room(self) -> int:
@@ -138,7 +138,8 @@ ADVICE: Final = {
     errno.ENOSPC: "free some space on this disk, then start the server again",
     errno.EDQUOT: "raise the quota or free some space, then start the server again",
     errno.EFBIG: "raise the file size limit of the process (ulimit -f), then start the server again",
-    errno.EIO: "the disk is failing: check the kernel log and replace the disk; the others then send a snapshot",
+    errno.EIO: "the disk is failing: check the kernel log and replace the disk; then let the leader send a snapshot, "
+    "or restore a backup if this is the only server",
     errno.EROFS: "the file system is read-only, often after an error: check the kernel log, then mount it writable",
     errno.EACCES: "give the user that runs the server read and write permission here",
     errno.EPERM: "give the user that runs the server read and write permission here",
@@ -157,7 +158,7 @@ def failure_text(operation: str, where: str, number: int | None, advice: Mapping
 
 
 def disk_error(operation: str, where: str, number: int | None) -> StorageError:
-    """Return the error of a failed call."""
+    """Return the error of a failed call: `DamagedError` for an unreadable sector, else `StorageError`."""
     if operation == "make" and number == errno.ENOENT:
         advice = {errno.ENOENT: "no directory can be made there: choose another place for the data"}
         return StorageError(failure_text(operation, where, number, advice))
@@ -215,7 +216,7 @@ def read_all(disk: Disk, name: str) -> bytes:
 
 
 def write_atomically(disk: Disk, name: str, data: bytes, *, durably: bool = True) -> None:
-    """Replace the content of `name` atomically.
+    """Replace the content of `name` atomically, and durably unless `durably` is False.
 
     After a crash at any point the file has either the old content or all of `data`. But if not `durably`, a loss of
     power may leave the file empty or torn.

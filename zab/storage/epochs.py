@@ -46,9 +46,9 @@ class HistoryStatus(IntEnum):
     """The state of the history on this disk. The server votes only if it is WHOLE.
 
     NEVER_INITIALISED: the directory was empty, and the settings do not allow it to begin a history.
-    DAMAGED: the history may be incomplete.
+    DAMAGED: the history may be incomplete, contradicts the leader's, or was given up.
     HEALING: a snapshot has replaced the lost history, but its epoch is not adopted yet. Transactions after the snapshot
-    may have been acknowledged before the damage, so a server that crashes now must not vote.
+    may have been acknowledged before the damage, so a server that restarts in this state must not vote.
     """
 
     WHOLE = 0
@@ -107,12 +107,14 @@ def encode(record: EpochsRecord) -> bytes:
 
 
 def middle(size: int) -> int:
-    """Return the offset of the second copy, even if the end of the file is missing."""
+    """Return the offset of the second copy, even if less than two pages are missing at the end of the file."""
     return -(-size // (2 * _PAGE)) * _PAGE
 
 
 def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple[str, ...]]:
     """Return the record, and a note for each damaged copy. Raise `DamagedError` if no copy is sound or the two differ.
+
+    Raise `StorageError` if a copy has another format.
 
     Each argument is the bytes of a copy, or the reason why it could not be read.
     """
@@ -162,7 +164,7 @@ def _decode_copy(data: bytes) -> EpochsRecord | str:
             committed,
         )
     except (ValueError, ZabError) as error:
-        return f"the membership is invalid: {error}"
+        return f"a field is invalid: {error}"
 
 
 def _decode_hint(data: bytes, start: int) -> Zxid | None:
@@ -213,7 +215,7 @@ class EpochsFile:
         return epochs, notes
 
     def distrust(self, *, forgotten: bool) -> None:
-        """Mark the history as damaged in every record from now on, until a snapshot has replaced it."""
+        """Mark a whole history as damaged in `record`, and with `forgotten` the promises as lost."""
         status = self.record.status
         if status is HistoryStatus.WHOLE:
             status = HistoryStatus.DAMAGED
@@ -230,7 +232,8 @@ class EpochsFile:
         old = self.record
         if not 0 <= record.current <= record.accepted <= EPOCH_MAX:
             raise LocalProtocolError(
-                f"current epoch {record.current} and accepted epoch {record.accepted}, but 0 <= current <= accepted"
+                f"current epoch {record.current} and accepted epoch {record.accepted}, but "
+                f"0 <= current <= accepted <= {EPOCH_MAX} is required"
             )
         if record.accepted < old.accepted or record.current < old.current:
             raise LocalProtocolError(

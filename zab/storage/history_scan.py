@@ -22,13 +22,15 @@ from zab.storage.torn_tail import contradiction
 class HistoryScan:
     """The result of a scan. If `damage` is empty, these pieces are a complete history that ends at `last`.
 
+    notes       findings for the log; those of recovery come first
     snapshot    the zxid of the snapshot that the history starts from; NOTHING without one
     newest      the zxid of the newest sound snapshot; None without one
+    digest      the digest of the history up to `snapshot`
     start       the log holds everything after it
     batches     all batches that end after `snapshot`
     segments    the files that hold the log, in order
     unsound     newer snapshots that cannot be used, and why
-    tail        the newest file of the history and its content; None if there is no file
+    tail        the bytes and the scan of the newest file of the history; None without one
     torn        the log ends in a record that was being written when the server died
     void        files that are not part of the history
     rotten      notes about damaged files that are not needed
@@ -110,10 +112,10 @@ class HistoryScan:
             return segment
 
     def _try_unannounced(self, first: Zxid) -> None:
-        """Try a log file that is newer than the epochs record: it was never used, or was about to be deleted.
+        """Take a log file newer than the epochs record if it continues the history without damage; else it is void.
 
-        If syncs were durable, no acknowledgement depends on it. If the disk has confirmed a sync falsely, an
-        acknowledgement may depend on it. So keep the file if it continues the history without damage.
+        Such a file was never used, or was about to be deleted. If syncs were durable, no acknowledgement depends on it.
+        But if the disk has confirmed a sync falsely, an acknowledgement may depend on it.
         """
         name = name_of(first)
         if not self.void and not self.torn:
@@ -130,7 +132,10 @@ class HistoryScan:
         self.void.append(name)
 
     def _join(self, segment: Segment, gap: str | None) -> bool:
-        """Return whether this file continues the history so far, or the snapshot covers the gap before it."""
+        """Return whether this file continues the history so far, or the snapshot covers the gap before it.
+
+        If the snapshot covers the gap, drop the earlier files; if nothing covers it, note the damage.
+        """
         if self.segments and gap is None and segment.previous == self.last:
             return True
         if segment.previous > self.snapshot or self.batches:
@@ -156,8 +161,8 @@ class HistoryScan:
     def _take(self, segment: Segment, data: bytes, found: SegmentScan, is_last: bool) -> str | None:
         """Add a scanned file to the history. Return the gap that it leaves, or None.
 
-        Only the newest file may end in a torn record; elsewhere, and if `torn_tail.contradiction` finds that the record
-        was durable, an unreadable record is a gap.
+        Only the newest file may end in a torn record; elsewhere, and if `torn_tail.contradiction` gives a reason, an
+        unreadable record is a gap.
         """
         self.segments.append(segment)
         self.batches += found.batches
@@ -169,7 +174,7 @@ class HistoryScan:
             self.start = reaches
             self._rotten(
                 f"{segment.name}: offset {offset}: the checksum of a record is wrong; the record is not needed, "
-                f"because it ends at {show(reaches)}, and the snapshot at {show(self.snapshot)} lies after it"
+                f"because the snapshot at {show(self.snapshot)} contains everything up to its end, {show(reaches)}"
             )
         if is_last:
             self.tail = data, found

@@ -67,7 +67,7 @@ class LogFile:
     """One file of the log by itself.
 
     `trouble` says that the file is unreadable, that its header is damaged, or that something else than records follows;
-    it is None if the file is sound. `scan` is None if no record can be read.
+    it is None if the file is sound. `scan` is None if the header is lost and cannot be guessed.
     """
 
     name: str
@@ -77,7 +77,7 @@ class LogFile:
 
 
 def log_files(disk: Disk) -> Iterator[LogFile]:
-    """Iterate over the log files in order; each is read when it is requested."""
+    """Iterate over the log files, oldest first; each is read when it is requested."""
     for first in sorted(snapshot_files.listed(disk.list(), PREFIX)):
         name, size = name_of(first), 0
         segment, trouble = None, []
@@ -101,6 +101,7 @@ def log_files(disk: Disk) -> Iterator[LogFile]:
 class FoundHistory:
     """The history in a directory, as recovery would find it. If `damage` is empty, it is complete and ends at `last`.
 
+    record   the epochs record; None if it is unreadable or the server must not vote with this history
     newest   the newest sound snapshot, or None; `batches` is everything after it
     torn     the log ends in a record that a crash left half written; it does not count
     lost     the line of `damage` about an unreadable epochs record. Without the record, missing log files cannot be
@@ -136,15 +137,15 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
             salvage,
         )
     if record.status is not HistoryStatus.WHOLE:
-        status = record.status.name.lower()
-        return _salvaged(disk, [f"the server must not vote with this history: it is {status}"], salvage)
+        status = record.status.name.lower().replace("_", " ")
+        return _salvaged(disk, [f"the server must not vote with this history: its status is {status}"], salvage)
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
     return _told(record, walk)
 
 
 def _salvaged(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
-    """Read the longest sound history, without the epochs record."""
+    """Read the longest sound history, without the epochs record. `damage` comes first in the result's."""
     firsts = snapshot_files.listed(disk.list(), PREFIX)
     walk = HistoryScan(disk, EpochsRecord(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
     walk.read()

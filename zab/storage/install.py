@@ -31,7 +31,7 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
     """Complete an installation after its first rename: remove older files, save the epochs, rename the snapshot.
 
-    The files of a damaged history are moved aside. A crash may interrupt this at any step.
+    The files of a damaged history are moved aside instead of removed. A crash may interrupt this at any step.
     """
     status = epochs.record.status
     for name in disk.list():

@@ -1,6 +1,6 @@
 """Read the log for a peer that is far behind, in another thread than the one that appends.
 
-The reader opens the files itself. It stops at `until`, which must be durable when the read begins, so it never reads a
+The reader opens the files itself. It stops at `until`, which must be durable when the read begins, so it never yields a
 record that is being written. If a file is purged or cut meanwhile, the reader raises `Purged`, and the peer gets a
 snapshot.
 """
@@ -23,8 +23,8 @@ class Purged(ZabError):
 def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: Zxid) -> Iterator[Batch]:
     """Yield the batches of (`after`, `until`] from these files. The first file begins at or before `after`.
 
-    Raise `LocalProtocolError` if this history does not contain `after`, `DamagedError` if a record is unreadable, and
-    `Purged` if the files changed.
+    Raise `LocalProtocolError` if this history does not contain `after`, and, possibly after some batches,
+    `DamagedError` if a record is unreadable and `Purged` if the files changed.
     """
     last = after
     for index, segment in enumerate(segments):
@@ -45,7 +45,7 @@ def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: 
             last = batch.last
             yield batch
     if last != until:
-        raise Purged(f"the log ends at {show(last)} now, {show(until)} was cut off")
+        raise Purged(f"the log now ends at {show(last)}: {show(until)} was cut off")
 
 
 def _read(disk: Disk, segment: Segment) -> bytes:

@@ -2,8 +2,8 @@
 
 It keeps each file once, as the running server reads it, with an undo list of the changes that no `sync` has made
 durable (`zab.storage.memory_inode`). Unsynced changes of names are listed, too. A crash rolls the lists
-back, then redoes the part that a policy selects with the caller's `choose` (`zab.storage.power_loss`). Nothing is
-copied per write. Folders are durable at once.
+back, then redoes the part that a policy selects with the caller's `choose` (`zab.storage.power_loss`). A write does not
+copy the file. Folders are durable at once.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class MemoryDisk:
     ) -> None:
         """Raise an error at the change with this number (the first is 0): before it happens, or right after.
 
-        `error` makes the error from the kind of the call, "" right after it, and from a description.
+        `error` makes the error from the kind of the call ("" if `after`) and a description; `Crash` by default.
         """
         self._crash_at = change
         self._crash_after = after
@@ -327,14 +327,14 @@ class MemoryDisk:
         self._durable_names.pop(name, None)
 
     def put(self, name: str, data: bytes) -> None:
-        """Add a durable file."""
+        """Add a durable file, or replace the file of that name."""
         self._names[name] = self._durable_names[name] = Inode(bytearray(data))
 
     def get(self, name: str) -> bytes:
         return bytes(self._names[name].data)
 
     def durable(self, name: str) -> bytes:
-        """Return the part of a file that certainly survives a loss of power."""
+        """Return the content of a file after a loss of every unsynced change; empty if its name is lost, too."""
         inode = self._durable_names.get(name)
         return b"" if inode is None else inode.durable()
 
@@ -345,7 +345,7 @@ class MemoryDisk:
         return sum(len(inode.data) for inode in self._names.values())
 
     def clone(self) -> MemoryDisk:
-        """Return a copy with the same durable and pending changes, and the same switches."""
+        """Return a copy with the same content, unsynced changes, switches and failures, but without a planned crash."""
         other = MemoryDisk(self._new_errors, self._power_loss, self.where)
         other.capacity, other.lying, other.divert = self.capacity, self.lying, self.divert
         other.changes, other.counts, other.boots = self.changes, dict(self.counts), self.boots

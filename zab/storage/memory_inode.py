@@ -1,6 +1,6 @@
 """One file of the memory disk: its bytes as the running server reads them, and the changes that are not durable.
 
-A crash rolls all of these changes back, then redoes the part of them that a policy keeps (`zab.storage.power_loss`).
+A crash rolls all of these changes back, then redoes the part that a policy keeps (`zab.storage.power_loss`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Inode:
     data: bytearray = field(factory=bytearray)
     """The bytes as the running server reads them."""
     pending: list[InodeChange] = field(factory=list)
-    """The changes since the last successful sync, oldest first. Undoing them in reverse restores the durable bytes."""
+    """The changes since the last successful sync before any failed one, oldest first."""
     in_doubt: bool = False
-    """True if a sync of this file has failed. The changes before that sync are `doomed`: no later sync saves them."""
+    """True if a sync of this file has failed. Its unsynced changes are then `doomed`: no later sync saves them."""
 
     def clone(self) -> Inode:
         return Inode(bytearray(self.data), [evolve(change) for change in self.pending], self.in_doubt)
@@ -75,7 +75,7 @@ class Inode:
                 self._redo(offset, new, size)
 
     def durable(self) -> bytes:
-        """Return the part that certainly survives a loss of power."""
+        """Return the content after a loss of power that loses every change that is not durable."""
         copy = self.clone()
         copy.crash(None, keep=False)
         return bytes(copy.data)

@@ -28,7 +28,7 @@ NO_DIGEST: Final = 0
 
 
 def found_history(disk: Disk, zxid: Zxid, chunks: Iterable[bytes], epoch: Epoch = Epoch(0)) -> None:
-    """Begin a history at `zxid` with the state in `chunks`, in a directory without a history.
+    """Begin a history at `zxid` with the state in `chunks`. Raise ConfigError if the directory has a history.
 
     Imports and restores use this. `epoch` is the newest epoch that any server promised, if it is known to be later than
     that of `zxid`. The snapshot is written first and the epochs record last: recovery recognizes a directory without
@@ -59,8 +59,8 @@ class GivenUp:
 def give_up_history(disk: Disk) -> GivenUp | None:
     """Mark the history as damaged: the server does not vote until a snapshot has taken its place.
 
-    Promises and membership stay. The files stay until the snapshot arrives. Return None if the server
-    does not vote anyway, or has no membership.
+    Promises and membership stay. The files stay until the snapshot arrives. Return the extent of the history; or None,
+    and change nothing, if the server does not vote anyway or has no membership.
     """
     storage, recovered = Storage.open(disk, StorageSettings(autocreate=False))
     try:
@@ -108,9 +108,9 @@ def replace_membership(disk: Disk, ensemble: Ensemble, settings: StorageSettings
 def next_version(before: Zxid, last: Zxid, accepted: Epoch) -> Zxid:
     """Return a version after everything in this log, so that no change in the log counts as pending.
 
-    The version is the beginning of an epoch, so that servers that were stopped together choose the same one. If the
-    epoch of the current version has not begun yet, that version is reused: otherwise an operator who repeats the change
-    at one server would give it a later version than the others have.
+    The version is the beginning of an epoch, so that servers whose logs end in the same epoch choose the same one. If
+    the epoch of the current version has not begun yet, that version is reused: otherwise an operator who repeats the
+    change at one server would give it a later version than the others have.
     """
     unused = not counter_of(before) and epoch_of(before) > accepted
     epoch = max(epoch_of(Zxid(max(last, 0))) + 1, epoch_of(before) + (not unused))

@@ -21,7 +21,11 @@ Piece: TypeAlias = tuple[int, bytes | None, int]
 
 @define
 class InodeChange:
-    """A change that no sync has confirmed: offset, old bytes, new bytes. `new` is None for a change of size."""
+    """A write to a file, or a change of its size (`new` is None).
+
+    durable   a sync has confirmed the change, although an earlier sync failed
+    doomed    a sync of the change failed, and no later one confirms it
+    """
 
     offset: int
     old: bytes
@@ -35,7 +39,7 @@ class InodeChange:
         return self.offset, self.new, self.size_after
 
     def first(self, length: int) -> Piece:
-        """Return the first bytes of a write."""
+        """Return the piece with the first `length` bytes of a write."""
         assert self.new is not None
         whole = length >= len(self.new)
         return self.offset, self.new[:length], self.size_after if whole else 0
@@ -115,7 +119,7 @@ class OrderedSectors:
 
 
 class AnySectors:
-    """Each sector of each change, and each change of a name, survives or is lost independently."""
+    """A sector may lose a write and keep a later one. Each change of a name survives or is lost independently."""
 
     def __init__(self, choose: Choose) -> None:
         self._choose = choose

@@ -108,7 +108,7 @@ class RealFile:
 class RealDisk:
     """A directory, created if it is missing, that belongs to one process until `close`.
 
-    If `errors` remembers the first failure, every call raises it, even if the directory could not be opened at all.
+    If `errors` remembers the first failure, the constructor does not raise it; every later call does.
     `reserve` descriptors are kept for calls that are made while the process has no other left.
     """
 
@@ -206,7 +206,7 @@ class RealDisk:
             self._reserve.run(partial(shutil.rmtree, folder, dir_fd=self._fd))
 
     def close(self) -> None:
-        """Release the lock on the directory."""
+        """Release the lock on the directory, and close all descriptors but those of open files."""
         self._reserve.close()
         lock, self._lock, fd, self._fd = self._lock, -1, self._fd, -1
         for each in (lock, fd):

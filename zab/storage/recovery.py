@@ -176,8 +176,8 @@ def _offer_nothing(record: EpochsRecord, damage: tuple[str, ...]) -> Recovered:
 def _held(disk: Disk) -> SnapHeld | None:
     """Return the part of a leader's snapshot that PARTIAL holds, if there is one.
 
-    After a crash, INCOMING becomes PARTIAL. If PARTIAL exists, INCOMING is a copy of it, and is deleted. A PARTIAL that
-    is a complete snapshot, or has no undamaged chunk, is deleted, too.
+    After a crash, INCOMING becomes PARTIAL. If PARTIAL exists, INCOMING is an unfinished copy of it, and is deleted. A
+    PARTIAL that is a complete snapshot, or has no undamaged chunk, is deleted, too.
     """
     names = disk.list()
     if snapshot_files.INCOMING in names:
@@ -192,7 +192,7 @@ def _held(disk: Disk) -> SnapHeld | None:
 
 
 def _clear_temporary(disk: Disk) -> tuple[str, ...]:
-    """Delete temporary files, which never had an effect. Return the names of all other files of the store."""
+    """Delete temporary files, except INCOMING and PARTIAL. Return the names of all other files of the store."""
     ours = []
     for name in disk.list():
         if name == epochs_file.NAME or name.startswith((PREFIX, SNAPSHOT, INSTALL, ASIDE)):
@@ -216,7 +216,7 @@ def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], note
 
 
 def _settle_tail(walk: HistoryScan) -> int:
-    """Make the sound part of the newest file durable, cut the rest, and return the offset for the next record."""
+    """Make the sound part of the newest file durable, cut off the rest, and return the offset for the next record."""
     if walk.tail is None:
         return 0
     disk, (data, found) = walk.disk, walk.tail
@@ -256,7 +256,8 @@ def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: obj
     ensemble = saved if saved is not None and saved.version > given.version else given
     if recovered.voting or set(ensemble.voters) - {me}:
         return
-    what, how = "the directory holds no history, although autocreate=False means that it held a history", ""
+    what = "the directory holds no complete history, although autocreate=False means that it held one"
+    how = ""
     if recovered.damage:
         what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
         how = f"save the consistent part of a store with `zab log repair {path} NEW_DIRECTORY`, "

@@ -6,7 +6,8 @@
 
 `previous` is the zxid right before `first`. It reveals a missing record, in a file and between files. `synced` is the
 durable size of this file when the record was written. It reveals that an unreadable record was durable once. The
-checksum of a record's header starts from the record's offset, so that a record in the wrong place is not accepted.
+checksum of a record's header starts from the sum of the file header's checksum and the record's offset, so that a
+record in the wrong place is not accepted.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Segment:
     allocated: int
     """The size allocated at the file's creation, or 0. If the file is shorter, its end was lost."""
     seed: int
-    """The initial value of the checksums of the file's record headers."""
+    """The checksum of this header. The checksum of a record's header starts from it plus the record's offset."""
 
     @property
     def name(self) -> str:
@@ -179,7 +180,12 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
             found.trouble = f"the record is {length} bytes long, which is more than the file holds"
             break
         if previous != last or not _sensible(kind, first, count, last) or durable > at:
-            found.trouble = f"a sound record that should follow {show(previous)}, but comes after {show(last)}"
+            found.trouble = (
+                f"a sound record that should follow {show(previous)}, but comes after {show(last)}"
+                if previous != last
+                else f"a sound record with impossible fields: kind {kind}, {count} transactions from {show(first)}, "
+                f"{durable} bytes of the file were durable"
+            )
             found.misplaced = True
             break
         body = data[body_at:end]

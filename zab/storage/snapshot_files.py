@@ -205,7 +205,9 @@ def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
             continue
         count, digest = chunk
         if count != chunks or not reader.at_end():
-            raise reader.damaged(f"{chunks} of {count} chunks were read, or bytes follow the end")
+            raise reader.damaged(
+                "bytes follow the end" if count == chunks else f"{chunks} chunks, but {count} were written"
+            )
         return zxid, digest
 
 
@@ -292,7 +294,10 @@ class _SummingReader:
 
 
 def kept(disk: Disk) -> SnapHeld | None:
-    """Return the size and checksum of the sound chunks of PARTIAL; None if it has none or is a complete snapshot."""
+    """Return zxid, size and checksum of the sound beginning of PARTIAL.
+
+    Return None if it has no sound chunk or is a complete snapshot.
+    """
     if PARTIAL not in disk.list():
         return None
     file = disk.open(PARTIAL)
@@ -349,7 +354,7 @@ def find(disk: Disk, held: SnapHeld) -> FoundSnapshot | None:
 
 
 def verify(disk: Disk, name: str) -> int:
-    """Read the whole file and return the history's digest. Raise `DamagedError` if anything is wrong."""
+    """Read the whole file and return the history's digest. Raise `DamagedError` if the file is not sound."""
     chunks = read_chunks(disk, name)
     while True:
         try:

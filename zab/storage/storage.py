@@ -1,7 +1,7 @@
 """Storage of one server: perform a node's writes in order, and recover everything at the next start.
 
-Its calls may block, and come from one thread. Other threads may use only `read_log`, `read_snapshot`, the writer of a
-local snapshot, and the members marked with "any thread".
+Its calls may block, and must come from one thread. Other threads may use only `read_log`, `read_snapshot`, the writer
+of a local snapshot, and the members marked with "any thread".
 """
 
 from __future__ import annotations
@@ -47,8 +47,12 @@ SEGMENT_BYTES_MAX: Final = 1 << 31
 @checks_arguments
 @frozen
 class StorageSettings:
-    """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one.
+    """Settings of the log and the snapshots. Sizes in bytes.
 
+    segment_bytes                          the log continues in a new file above this size
+    preallocate                            True: reserve the space of a log file at its creation, and write zeros ahead
+    snapshots_kept                         the number of snapshots that a purge leaves
+    autocreate                             True: an empty directory is the beginning of a history, not the loss of one
     damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
                                            above a bound the earlier files are deleted, but never the newest
     """
@@ -69,7 +73,7 @@ class StorageSettings:
 
 
 class Storage:
-    """The log, the snapshots and the epochs record of one server. After an error every later call fails."""
+    """The log, the snapshots and the epochs record of one server. After a failed write every later write fails."""
 
     def __init__(self, disk: Disk, settings: StorageSettings, found: Recovery) -> None:
         self.notes = tuple(found.notes)
@@ -131,7 +135,7 @@ class Storage:
         return self._log.start
 
     def log_file_of(self, zxid: Zxid) -> str:
-        """Return the name of the log file that holds the transaction, for messages. Any thread."""
+        """Return the name of the log file that holds the transaction, for messages, or "the log". Any thread."""
         names = [segment.name for segment in self._log.segments if segment.first <= zxid]
         return names[-1] if names else "the log"
 
@@ -165,7 +169,9 @@ class Storage:
     # -- writing ---------------------------------------------------------------------------------------
 
     def perform(self, writes: Sequence[Write]) -> None:
-        """Perform the writes in order. On return all are durable: report the last ticket with `node.saved`.
+        """Perform the writes in order. On return they are durable: report the last ticket with `node.saved`.
+
+        Only the chunks of a snapshot become durable later, when it is installed.
 
         After an error it is unknown which writes are durable. Report none of them; every later call fails.
         """
@@ -220,7 +226,7 @@ class Storage:
         status = self._epochs.record.status
         if write.whole:
             status = HistoryStatus.WHOLE
-        elif status is HistoryStatus.WHOLE:  # the disk is sound, but the history contradicts that of the others
+        elif status is HistoryStatus.WHOLE:  # the disk is sound: the core distrusts the history, or gives it up
             status, self._begun = HistoryStatus.DAMAGED, False
         reaches, segment = self._epochs.record.reaches, self._epochs.record.segment
         if self._begun:
@@ -291,7 +297,10 @@ class Storage:
         """Begin a local snapshot, which any thread may write. Call it in the thread of `perform`, and `purge` later."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:
-            raise LocalProtocolError(f"no snapshot can be at {show(zxid)}: the history ends at {show(self.last)}")
+            raise LocalProtocolError(
+                f"no snapshot can be at {show(zxid)}: it must be between {show(self._newest or NOTHING)}, the newest "
+                f"snapshot, and {show(self.last)}, the end of the history"
+            )
         self._log.roll()
         self._unsound -= {zxid}
         if zxid == self.spare:
@@ -306,7 +315,10 @@ class Storage:
         yield from snapshot_files.read_chunks(self._disk, name)
 
     def find_snapshot(self, held: SnapHeld) -> FoundSnapshot | None:
-        """Return the sound snapshot that begins with the bytes `held` by another server, or None. Any thread."""
+        """Return the sound snapshot at `held.zxid` if it begins with the bytes that another server holds, else None.
+
+        Any thread.
+        """
         return snapshot_files.find(self._disk, held)
 
     def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
@@ -321,6 +333,8 @@ class Storage:
 
     def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
         """Remove all snapshots but the newest `keep`, and the log that none of them needs. Return the new `log_start`.
+
+        `keep` is `snapshots_kept` by default. Damaged snapshots are not counted.
 
         Call after every local snapshot. While there are fewer than `keep`, nothing is removed but snapshots
         from before the log's start. Such a snapshot exists if a received one replaced the history while a local one was
@@ -370,8 +384,8 @@ class Storage:
     def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
         """Yield the batches of (`after`, `until`] from the disk, in any thread.
 
-        Raise `Purged` if a part of them is gone, and `DamagedError` if it cannot be read. In both cases the peer needs
-        a snapshot.
+        Raise `Purged` if a part of them is gone, and `DamagedError` if it cannot be read: then the peer needs a
+        snapshot. Raise `LocalProtocolError` if the history does not contain `after` and `until`.
         """
         durable = self._log.durable  # in this order: another thread may extend or purge the log in between
         segments = self._log.segments

@@ -153,7 +153,8 @@ class TransactionLog:
             return
         if not self.start <= zxid < self.last:
             raise LocalProtocolError(
-                f"cannot truncate to {show(zxid)}: the log holds {show(self.start)} to {show(self.last)}"
+                f"cannot truncate to {show(zxid)}: the log begins after {show(self.start)}, and ends at "
+                f"{show(self.last)}"
             )
         self.sync()
         if zxid == self.start:

@@ -9,6 +9,7 @@
   export. `disk_source` reads them, and `disk_store` converts between them and our store.
 - `certificates` and `jks` read certificates and key stores.
 
-A decoder checks everything: malformed bytes of a connection raise `WireError`, those of a file `DamagedError`. The
+Decoders check all bytes. Malformed bytes of a connection, a certificate or a key store raise `WireError`; a request of
+a client that cannot be decoded becomes a `RejectedRequest`; damaged files of ZooKeeper raise `DamagedError`. The
 formats of our own log and snapshots are in `zab.storage`.
 """

@@ -41,7 +41,7 @@ def require_library() -> None:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate in DER, as Java writes it."""
+    """Return the subject of a certificate in DER, as Java writes it. Raise `WireError` if it cannot be read."""
     try:
         with warnings.catch_warnings():  # the library warns of lengths that Java and OpenSSL accept
             warnings.simplefilter("ignore")
@@ -51,7 +51,10 @@ def subject_of(certificate: bytes) -> str:
 
 
 def validity_of(certificate: bytes) -> tuple[int, int]:
-    """Return the first and the last second of a certificate's validity, counted since 1970."""
+    """Return the first and the last second of a certificate's validity, counted since 1970.
+
+    Raise `WireError` if they cannot be read.
+    """
     try:
         loaded = _load(certificate)
         return int(loaded.not_valid_before_utc.timestamp()), int(loaded.not_valid_after_utc.timestamp())

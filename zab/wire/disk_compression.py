@@ -1,7 +1,7 @@
 """Decompress ZooKeeper's snapshots while they are read.
 
-The standard library has gzip. It lacks Snappy, and forty lines of decoder are cheaper than a dependency for files that
-are read once. We write neither format.
+The standard library has gzip. It lacks Snappy, and a short decoder is cheaper than a dependency for files that are read
+once. We write neither format.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def plain(chunks: Iterable[bytes], compression: Compression) -> Iterable[bytes]:
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress gzip in chunks of at most `CHUNK_BYTES`."""
+    """Decompress gzip in chunks of at most `CHUNK_BYTES`. Raise `DamagedError` at damage, but not for a missing end."""
     stream = zlib.decompressobj(wbits=31)
     try:
         for chunk in chunks:
@@ -45,7 +45,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 else:
                     chunk = stream.unconsumed_tail
     except zlib.error as error:
-        raise DamagedError(f"the gzip stream is damaged or incomplete: {error}") from error
+        raise DamagedError(f"the gzip stream is damaged: {error}") from error
     # A truncated stream needs no error here: the reader of the snapshot reports the missing end.
 
 
@@ -110,7 +110,7 @@ def unsnappy_block(block: bytes) -> bytes:
     except IndexError:
         raise DamagedError("a Snappy block is cut short") from None
     if len(out) != size:
-        raise DamagedError(f"a Snappy block has {len(out)} bytes decompressed, not {size}")
+        raise DamagedError(f"a Snappy block decompresses to {len(out)} bytes, not {size}")
     return bytes(out)
 
 

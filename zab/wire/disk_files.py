@@ -3,6 +3,7 @@
 <dataDir>/myid                       <dataDir>/version-2/snapshot.<zxid>[.gz|.snappy]
 <dataDir>/version-2/acceptedEpoch    <dataLogDir>/version-2/log.<zxid of its first transaction>
 <dataDir>/version-2/currentEpoch     <config>.dynamic.<version of the membership>
+<dataDir>/initialize
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def logs_behind(names: Iterable[str], zxid: int) -> list[DataFile]:
 
 
 def decode_number(raw: bytes) -> int:
-    """Decode an epoch or a server id: the first line, in decimal digits."""
+    """Decode an epoch or a server id: the first line, in decimal digits. Raise `DamagedError` for anything else."""
     match = _NUMBER.fullmatch(raw.decode("latin-1").partition("\n")[0])
     if match is None:
         raise DamagedError(f"not a number: {raw[:40]!r}")
@@ -105,7 +106,7 @@ def dynamic_name(config_name: str, version: int) -> str:
 
 
 def decode_dynamic(text: str, name: str = "") -> Ensemble:
-    """Parse a dynamic configuration file. Its name holds the version. `ConfigError` reports a bad line."""
+    """Parse a dynamic configuration file, with the version in its name, if any. Raise `ConfigError` for a bad line."""
     version = dynamic_version(name)
     return Ensemble.parse(text if version is None else f"{text}\nversion={version:x}")
 

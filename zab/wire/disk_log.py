@@ -40,7 +40,8 @@ class LogReader:
         """Yield the transactions as ZooKeeper's `FileTxnLog` reads them.
 
         The log ends at the end of the file, at a length of 0 (preallocated zeros), or at a record without its letter,
-        which a crash leaves. A complete record with a wrong checksum raises `DamagedError`.
+        which a crash leaves. Another kind or version of file, an impossible length, and a complete record with a wrong
+        checksum or content raise `DamagedError`.
         """
         source = self._source
         head = source.take(_FILE_HEAD.size)
@@ -62,7 +63,7 @@ class LogReader:
                 self.torn = checksum != 0 or not source.only_zeros_behind()
                 return
             if length < HEAD.size:
-                raise DamagedError(f"at byte {self.end}: a record of {length} bytes is too short")
+                raise DamagedError(f"at byte {self.end}: a record of length {length}: at least {HEAD.size} are needed")
             record = source.take(length + 1)
             if len(record) <= length or not record.endswith(_END):
                 self.torn = True
@@ -78,7 +79,10 @@ class LogReader:
 
 
 def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
-    """Return the offset at which to cut a file so that it ends with this transaction, which must be in the file."""
+    """Return the offset at which to cut a file so that it ends with this transaction.
+
+    Raise `DamagedError` if the transaction is not in the file.
+    """
     reader = LogReader(chunks)
     for txn in reader:
         if txn.zxid == zxid:

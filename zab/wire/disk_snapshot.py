@@ -45,8 +45,8 @@ OPEN_KEY: Final = -1
 PersistedStat: TypeAlias = tuple[int, ...]
 """czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid, as they are stored.
 
-In the stats of clients cversion and owner differ. Stored, cversion counts created children only, and the owner tells
-containers and TTL nodes apart.
+The stats that clients receive have another cversion and owner. Stored, cversion counts created children only, and the
+owner tells containers and TTL nodes apart.
 """
 
 
@@ -77,8 +77,8 @@ def seems_whole(size: int, tail: bytes) -> bool:
 class SnapshotReader:
     """Read one file. `sessions` and `acls` are present at once; iterate, once, over the nodes in the file's order.
 
-    When the iteration has ended, all checksums were right, and `digest` and `last_zxid` are known. Nodes from an
-    iteration that stopped early are not verified.
+    When the iteration has ended, all checksums were right, and `digest` and `last_zxid` are set if the file has them.
+    Nodes from an iteration that stopped early are not verified. Damage raises `DamagedError`.
     """
 
     def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
@@ -140,7 +140,10 @@ class SnapshotReader:
         left = len(source.take(with_digest + with_zxid + 1))
         source.position -= left
         if left not in (0, with_digest, with_zxid, with_digest + with_zxid):
-            raise DamagedError(f"at byte {source.offset}: {left} bytes after the first checksum fit no known format")
+            more = " or more" if left > with_digest + with_zxid else ""
+            raise DamagedError(
+                f"at byte {source.offset}: {left}{more} bytes after the first checksum fit no known format"
+            )
         if left >= with_digest:
             self.digest = FileDigest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
             self._check_seal()
@@ -161,7 +164,7 @@ class SnapshotReader:
         """Read a count. A wrong count costs no memory, because the items are read one by one."""
         (count,) = INT.unpack(self._exactly(4))
         if count < 0:
-            raise DamagedError(f"at byte {self._source.offset - 4}: {count} entries is not a valid number")
+            raise DamagedError(f"at byte {self._source.offset - 4}: {count} is not a valid number of entries")
         return int(count)
 
     def _exactly(self, count: int) -> bytes:
@@ -172,7 +175,7 @@ class SnapshotReader:
 
     def _cut_short(self) -> DamagedError:
         return DamagedError(
-            f"the snapshot ends in the middle, or its lengths are wrong; complete up to {self._source.offset}"
+            f"the snapshot ends in the middle, or its lengths are wrong; complete up to byte {self._source.offset}"
         )
 
 
@@ -268,5 +271,5 @@ def node_digest(path: str, data: bytes | None, stat: PersistedStat) -> int:
 
 
 def tree_digest(nodes: Iterable[FileNode]) -> int:
-    """Return the sum of all nodes' digests. ZooKeeper writes it after transactions and into snapshots."""
+    """Return the sum of all nodes' digests modulo 2**64. ZooKeeper writes it after transactions and into snapshots."""
     return sum(node_digest(node.path, node.data, node.stat) for node in nodes) & _DIGEST_MASK

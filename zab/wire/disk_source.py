@@ -36,7 +36,7 @@ class Source:
         return self._passed + self.position
 
     def more(self) -> bool:
-        """Read more, or return False at the end.
+        """Read more and return True, or return False at the end. Raise `DamagedError` if a record is too large.
 
         Each call at least doubles the unconsumed bytes until the file ends, so a large record is copied rarely.
         """
@@ -58,9 +58,11 @@ class Source:
         return True
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes, or fewer at the end of the file."""
+        """Return the next `count` bytes, or fewer at the end of the file. Raise `DamagedError` for too many."""
         if count > self._bytes_max:
-            raise DamagedError(f"at byte {self.offset}: a record of {count} bytes is too large")
+            raise DamagedError(
+                f"at byte {self.offset}: a record of {count} bytes: at most {self._bytes_max} are allowed"
+            )
         while len(self.data) - self.position < count and self.more():
             pass
         taken = self.data[self.position : self.position + count]

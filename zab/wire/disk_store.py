@@ -52,7 +52,7 @@ class Arrival:
 
 
 def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
-    """Convert a snapshot file. `zxid` is the zxid in the file's name, where the replay begins.
+    """Convert a snapshot file, or raise `DamagedError`. `zxid` is the zxid in its name, after which the replay begins.
 
     ZooKeeper derives session passwords from ids alone. Ours need `secret`, so clients' old passwords become invalid.
     """
@@ -97,7 +97,7 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply the transactions that are newer than the store, and compare the last digest of the log with the tree's."""
+    """Apply the transactions newer than the store, and compare the last digest in the log with the tree there."""
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
@@ -116,12 +116,12 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
 
 
 def store_txn(txn: FileTxn, tree: Tree) -> bytes:
-    """Return the transaction in our store's encoding. `tree` is the tree before it."""
+    """Return the transaction in our store's encoding, or raise `DamagedError`. `tree` is the tree before it."""
     return _translated(txn.kind, txn.fields, txn, tree)
 
 
 def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
-    """Translate one operation. Raise `DamagedError` unless its kind and fields are those that `FileTxn` lists."""
+    """Translate one operation. Raise `DamagedError` for a bad path, and a kind or fields not listed in `FileTxn`."""
     who = txn.session, txn.cxid, txn.time_ms
     if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
         raise DamagedError(f"transaction {txn.zxid:#x}: operation {kind} on {fields[0]!r:.100} is not possible")
@@ -181,7 +181,7 @@ def _created(
 ) -> bytes:
     assert data is None or isinstance(data, bytes)
     if cversion == -1 and ROOT in path:
-        # Logs of old versions lack the number. It is one more than the parent's number before the transaction.
+        # Logs of old versions lack the parent's cversion. It is one more than before the transaction.
         parent = tree.nodes.get(parent_of(path))
         cversion = 0 if parent is None else parent[CVERSION] + 1
     return transactions.create(kind, *who, path, data, _list(acl), owner, cversion)

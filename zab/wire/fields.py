@@ -1,7 +1,7 @@
 """The type and range of each field of a message, checked once, when it is unpacked.
 
 Each kind is a pair of functions. Packing trusts the caller. Unpacking checks everything and raises `ValueError`, which
-`decode` turns into the `WireError` that ends the link.
+`zab.wire.peer.decode` turns into the `WireError` that ends the link.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def optional(kind: Kind) -> Kind:
 
 
 def listing(kind: Kind, count_max: int) -> Kind:
-    """Return the kind of a tuple whose items are all of one kind."""
+    """Return the kind of a tuple of at most `count_max` items, all of one kind."""
     inner = kind.pack
 
     def unpack(value: object) -> tuple[Any, ...]:
@@ -151,11 +151,11 @@ def _unpack_batch(value: object) -> Batch:
     if type(first) is not int or not 0 < first <= ZXID_MAX or not counter_of(Zxid(first)):
         raise ValueError("a batch must begin with the zxid of a transaction")
     if type(count) is not int or not 0 < count <= COUNTER_MAX - counter_of(Zxid(first)) + 1:
-        raise ValueError("a batch must end in the epoch in which it begins")
+        raise ValueError("a batch must have a transaction at least, and end in the epoch in which it begins")
     if type(body) is not bytes or type(config) is not bool:
         raise ValueError("a batch must be a zxid, a count, bytes and a flag")
     if not body.startswith(_array_head(count)):
-        raise ValueError(f"the body of a batch of {count} transactions has another number of them")
+        raise ValueError(f"the body of a batch of {count} transactions must be a list of {count} payloads")
     return Batch(Zxid(first), count, body, config)
 
 

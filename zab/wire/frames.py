@@ -3,8 +3,8 @@
 A receive returns any number of bytes: half a frame, or a hundred frames. One `feed` returns all complete frames,
 because its caller handles many messages at once faster than one by one.
 
-`FrameReader` splits the links between servers, the command channel of the controller and the connections of brokers
-(`replica.wire.framing`). The client protocol has the same framing and headers of its own, read in one step
+`FrameReader` splits the streams of links between servers, of the controller's command channel and of the connections
+of brokers (`replica.wire.framing`). The client protocol has the same framing and headers of its own, read in one step
 (`zab.wire.client.client_frames`). Both share `PartialFrame`.
 """
 
@@ -49,7 +49,7 @@ class PartialFrame:
         return self._needed - len(self._held)
 
     def _gather(self, data: bytes | bytearray) -> bytes:
-        """Return all held bytes and `data`, or nothing if the partial frame is still not complete."""
+        """Return all held bytes and `data`, or no bytes if the partial frame is still not complete."""
         held = self._held
         if held:
             # Appended, not joined: however slowly a frame arrives, its bytes are copied a fixed number of times.
@@ -71,7 +71,7 @@ class PartialFrame:
 
     def _check(self, length: int) -> None:
         if not self._bytes_min <= length <= self.bytes_max:
-            raise WireError(f"a frame of {length} bytes: {self._bytes_min} to {self.bytes_max} are allowed")
+            raise WireError(f"a frame of length {length}: {self._bytes_min} to {self.bytes_max} are allowed")
 
 
 class FrameReader(PartialFrame):
@@ -86,7 +86,7 @@ class FrameReader(PartialFrame):
         super().__init__(frame_bytes_max, 1)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Return the payloads of all frames that are complete now."""
+        """Return the payloads of all frames that are complete now. Raise `WireError` for a forbidden length."""
         held = self._held
         if held:
             held += data

@@ -1,7 +1,8 @@
 """The handshake on every link between servers: server id, ensemble and purpose.
 
-No other message is accepted on a link before both ends have named the same ensemble and the same version. Otherwise two
-ensembles with mixed-up addresses would merge their histories. A refused server receives the reason.
+A link carries no other message before the answering server has checked the ensemble, the purpose and the version of the
+dialling one. Otherwise two ensembles with mixed-up addresses would merge their histories. A refused server receives the
+reason.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ Greeting = Hello | Welcome | Unwelcome
 
 
 class WrongPeer(WireError):
-    """The other end is not the expected server. The text goes to the logs of both sides."""
+    """The other end is not the expected server, or has another version.
+
+    An answering server sends the text back as an `Unwelcome`.
+    """
 
 
 def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> Hello:
@@ -70,7 +74,7 @@ def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> He
         case Hello():
             return greeting
         case _:
-            raise WrongPeer("it did not send a hello")
+            raise WrongPeer("its first message is not a hello")
 
 
 def accept(greeting: object, wanted: ServerId) -> None:
@@ -83,4 +87,4 @@ def accept(greeting: object, wanted: ServerId) -> None:
         case Welcome():
             return
         case _:
-            raise WrongPeer("it did not answer the greeting")
+            raise WrongPeer("it did not answer the greeting with a welcome")

@@ -55,7 +55,8 @@ class _JksReader:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self._data) - self._at:
-            raise WireError(f"the key store ends at byte {len(self._data)}, but {count} more bytes are announced")
+            left = len(self._data) - self._at
+            raise WireError(f"at byte {self._at} of the key store: a length of {count}, but {left} bytes remain")
         self._at += count
         return self._data[self._at - count : self._at]
 
@@ -79,8 +80,8 @@ class _JksReader:
 def decode_jks(data: bytes, password: str) -> Jks:
     """Decode a key store: magic, version, entries, and a SHA-1 digest of the password and the preceding bytes.
 
-    Without a password the digest is not checked, and no key can be decrypted. Every count and length is checked against
-    the bytes that are present.
+    Raise `WireError` if the key store is malformed, and `WrongPassword` if the password or a key does not fit. With an
+    empty password the digest is not checked. Every length is checked against the bytes that are present.
     """
     secret = password.encode("utf-16-be", "surrogatepass")
     body, seal = data[:-20], data[-20:]
@@ -104,7 +105,7 @@ def decode_jks(data: bytes, password: str) -> Jks:
             protected = reader.take(reader.number())
             certificates = reader.number()
             if not 0 <= certificates <= ENTRIES_MAX:
-                raise WireError(f"a chain of {certificates} certificates is too long")
+                raise WireError(f"a chain has {certificates} certificates; 0 to {ENTRIES_MAX} are allowed")
             chain = tuple(reader.certificate(version) for _ in range(certificates))
             keys.append(KeyEntry(alias, _decrypt_key(protected, secret), chain))
         elif kind == _CERTIFICATE:
@@ -148,5 +149,5 @@ def _der_content(data: bytes, tag: int) -> bytes:
         start += length & 0x7F
         length = int.from_bytes(data[2:start], "big")
     if start + length != len(data):
-        raise WireError(f"a protected key holds {len(data) - start} bytes where {length} are announced")
+        raise WireError(f"a protected key has a value of {len(data) - start} bytes, but its header announces {length}")
     return data[start:]

@@ -202,10 +202,12 @@ class Reader:
                 start = at + 4
                 at = start + unpack(data, at)[0]
                 if not start <= at <= end:
-                    raise WireError(f"at byte {start - 4}: {at - start} bytes are announced, but {end - start} remain")
+                    raise WireError(
+                        f"at byte {start - 4}: a text has the length {at - start}, but {end - start} bytes remain"
+                    )
                 found.append(text_of(data[start:at]))
         except struct.error:
-            raise WireError(f"at byte {at}: 4 bytes are announced, but {end - at} remain") from None
+            raise WireError(f"at byte {at}: 4 bytes are needed, but {end - at} remain") from None
         self.position = at
         return tuple(found)
 
@@ -220,7 +222,9 @@ class Reader:
 
     def _take(self, length: int) -> bytes:
         start, stop = self.position, self.position + length
-        if not 0 <= length <= len(self.data) - start:
+        if length < 0:
+            raise WireError(f"at byte {start - 4}: {length} is not a valid length")
+        if length > len(self.data) - start:
             raise self._short(length)
         self.position = stop
         return self.data[start:stop]
@@ -231,4 +235,4 @@ class Reader:
         return value
 
     def _short(self, wanted: int) -> WireError:
-        return WireError(f"at byte {self.position}: {wanted} bytes are announced, but {self.remaining} remain")
+        return WireError(f"at byte {self.position}: {wanted} bytes are needed, but {self.remaining} remain")

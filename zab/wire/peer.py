@@ -66,7 +66,9 @@ ITEM_BYTES_MAX: Final = 5
 
 
 class Channel(IntEnum):
-    """The kind of link on which a message is allowed. On another link, the message raises `WireError`.
+    """Where a message is allowed: in a handshake, on an election link, or in a direction of a learner link.
+
+    Elsewhere the message raises `WireError`.
 
     The members are integers, because a table lookup by integer needs no call.
     """

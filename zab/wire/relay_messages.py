@@ -16,7 +16,10 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 ORIGIN_BYTES: Final = 8
 COUNTER_BYTES: Final = 8
 TAG_BYTES: Final = ORIGIN_BYTES + COUNTER_BYTES
-"""The size of the tag before every transaction in the log: the submitting member, and the submission's number there."""
+"""The size of the tag before every transaction in the log but membership changes.
+
+The tag is the submitting member and the submission's number there.
+"""
 TAG: Final = Struct(f">{ORIGIN_BYTES}sQ")
 
 
@@ -35,7 +38,7 @@ class Forward:
 
 @frozen
 class CatchUpRequest:
-    """Ask the leader for a `CatchUpPoint`. Sent first on a new link, before any request is submitted again."""
+    """Ask the leader for a `CatchUpPoint`. A member asks on each new link before it submits any request there."""
 
     number: int
 

@@ -53,7 +53,7 @@ class SaslError(WireError):
 
 
 def parse_directives(token: bytes, bytes_max: int = RESPONSE_BYTES_MAX) -> dict[str, list[bytes]]:
-    """Parse `name=value, name="value", ...` into the unquoted values of each name, in order."""
+    """Parse `name=value, name="value", ...` into the unquoted values of each name, in order, or raise `SaslError`."""
     if len(token) > bytes_max:
         raise SaslError(f"a token of {len(token)} bytes: at most {bytes_max} are allowed")
     found: dict[str, list[bytes]] = {}
@@ -191,7 +191,7 @@ class DigestServer:
             raise SaslError("only qop=auth is supported")
         realm = _text(_one(directives, "realm", b""))
         if realm != self._realm:
-            raise SaslError(f"the realm is {realm!r}, not this server's")
+            raise SaslError(f"the realm is {realm!r}, not this server's, {self._realm!r}")
         uri = _one(directives, "digest-uri")
         if uri.lower() != self._uri.lower():
             raise SaslError(f"the response is for {_text(uri)!r}, not for {self._uri.decode()!r}")
@@ -238,7 +238,7 @@ class DigestClient:
         self._expected: bytes | None = None
 
     def step(self, token: bytes) -> bytes:
-        """Return the response to the server's challenge, or empty bytes after its proof."""
+        """Return the response to the server's challenge, or empty bytes after its proof; else raise `SaslError`."""
         if self.complete:
             raise SaslError("the exchange is over")
         if self._expected is None:

@@ -37,7 +37,10 @@ class SnapshotPieces:
         return len(self.held)
 
     def join(self, messages: list[Any]) -> list[Any]:
-        """Return the messages with each chunk joined from its pieces."""
+        """Return the messages with each chunk joined from its pieces. Keep the pieces of an incomplete chunk.
+
+        Raise `WireError` if a chunk is too large, or another message is between its pieces.
+        """
         held = self.held
         if not held and SnapPiece not in map(type, messages):
             return messages

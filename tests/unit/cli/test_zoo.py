@@ -425,6 +425,12 @@ def test_all_mistakes_of_a_membership_are_reported_together(folder: Path) -> Non
         assert f"{folder}/zoo.cfg:{line}: the membership: {what}" in told
 
 
+def test_group_with_two_spellings_of_its_number_is_reported(folder: Path) -> None:
+    servers = "".join(f"server.{sid}=a:{sid}1:{sid}2\n" for sid in (1, 2, 3))
+    told = problems(folder, servers + "group.1=1\ngroup.2=2\ngroup.01=3\ninitLimit=5\nsyncLimit=5\n", myid="1")
+    assert "the membership: group.1 is listed twice" in told
+
+
 def test_one_mistake_is_one_line(folder: Path) -> None:
     (line,) = problems(folder, "clientPortAddress=127.0.0.1\nclientPort=99999\n").splitlines()
     assert "clientPort=99999: expected" in line

@@ -210,7 +210,7 @@ def test_a_reply_beyond_the_limit_is_not_asked_for_again() -> None:
     one, two, three = (client.ask(Op.SYNC, f"/{name}") for name in "abc")
     client.sent()
     too_long = (2000).to_bytes(4, "big") + (2).to_bytes(4, "big") + bytes(30)
-    with pytest.raises(WireError, match="a frame of 2000 bytes"):
+    with pytest.raises(WireError, match="a frame of length 2000"):
         client.machine.receive(encode_reply(Op.SYNC, 1, 1, "/a") + too_long)
     client.machine.lost("cut")
     assert one.value == "/a"

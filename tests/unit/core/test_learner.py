@@ -487,7 +487,7 @@ def test_a_leader_that_does_not_know_yet_is_dialled_again() -> None:
         follower._drain()
     assert follower.role.over is None
     follower.role.link_down(1_000)
-    assert follower.role.over == "link to leader 3 lost in dialling"
+    assert follower.role.over == "link to leader 3 lost in dialling, after 5 attempts"
 
 
 def test_a_link_that_breaks_behind_a_promise_ends_the_attempt() -> None:
@@ -508,7 +508,7 @@ def test_a_silent_leader_is_left() -> None:
     follower.role.tick(299 + SETTINGS.sync_ms)
     assert follower.role.over is None
     follower.role.tick(300 + SETTINGS.sync_ms)
-    assert follower.role.over == "nothing from leader 3 in broadcast"
+    assert follower.role.over == f"nothing from leader 3 in broadcast for {SETTINGS.sync_ms} ms"
 
 
 def test_leaving_learner_cuts_its_link() -> None:

@@ -162,7 +162,7 @@ async def test_a_cut_is_at_once_and_once() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\xff\xff\xff\xff", "a frame of 4294967295 bytes"),
+        (b"\xff\xff\xff\xff", "a frame of length 4294967295"),
         (frame(b"\xc1"), "does not unpack"),
         (encode(Commit(Zxid(1))), "tag 49 is not allowed on this link"),  # a learner does not commit
         (encode(Propose(pack(make(1, 1), [b""]))), "is not allowed on this link"),

@@ -165,7 +165,7 @@ def test_zeros_are_written_ahead_in_a_preallocated_file() -> None:
         ([epochs(0, 0)], "epochs never decrease"),
         ([epochs(1, 0)], "epochs never decrease"),
         ([epochs(1, 2)], "0 <= current <= accepted"),
-        ([Truncate(0, z("1/3"))], "the log holds 0/0 to 1/2"),
+        ([Truncate(0, z("1/3"))], "the log begins after 0/0, and ends at 1/2"),
         ([SnapshotChunk(0, b"")], "no snapshot is arriving"),
         ([InstallSnapshot(0, z("1/1"), 0)], "no snapshot is arriving"),
         ([BeginSnapshot(0, z("1/1")), InstallSnapshot(0, z("1/2"), 0)], "the snapshot at 1/1 is arriving"),
@@ -316,7 +316,7 @@ def test_failed_snapshot_changes_nothing() -> None:
 def test_snapshot_beyond_the_durable_log_is_refused() -> None:
     _disk, storage = begun()
     storage.perform([append("1/1", b"a")])
-    with pytest.raises(LocalProtocolError, match="at 1/2: the history ends at 1/1"):
+    with pytest.raises(LocalProtocolError, match="at 1/2: it must be between 0/0"):
         storage.snapshot_writer(z("1/2"), 0)
 
 

@@ -67,7 +67,7 @@ def test_a_reply_without_a_body_is_the_shortest() -> None:
     frame = replies.error_reply(3, 9, -101)
     assert reader.feed(frame + frame[:-1]) == [(3, 9, -101, b"")]
     assert reader.feed(frame[-1:]) == [(3, 9, -101, b"")]
-    with pytest.raises(WireError, match="a frame of 15 bytes"):
+    with pytest.raises(WireError, match="a frame of length 15"):
         reader.feed(bytes.fromhex("0000000f"))
 
 

@@ -20,8 +20,8 @@ def test_a_member_is_admitted() -> None:
         (evolve(HELLO, purpose="election"), "it connects for 'election', and this port is for 'learner'"),
         (evolve(HELLO, purpose="tea"), "it connects for 'tea'"),
         (evolve(HELLO, server=ServerId(1)), "it claims to be server 1, which is this server"),
-        (Welcome(VERSION, ServerId(2)), "it did not send a hello"),
-        (None, "it did not send a hello"),
+        (Welcome(VERSION, ServerId(2)), "its first message is not a hello"),
+        (None, "its first message is not a hello"),
     ],
 )
 def test_stranger_receives_the_reason(greeting: object, says: str) -> None:
@@ -38,7 +38,7 @@ def test_a_welcome_is_accepted() -> None:
     [
         (Unwelcome("go away"), "it refused this server: go away"),
         (Welcome(VERSION, ServerId(3)), "server 3 answers at the address of server 1"),
-        (HELLO, "it did not answer the greeting"),
+        (HELLO, "it did not answer the greeting with a welcome"),
     ],
 )
 def test_wrong_reply_is_reported(greeting: object, says: str) -> None:

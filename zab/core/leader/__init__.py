@@ -14,7 +14,7 @@ ZooKeeper's Leader and LearnerHandler):
 docs/architecture.md lists what must be durable before which message ("What is durable when").
 
 `Leader` is one attempt to lead: it owns the links, the current phase and the deadlines. Each phase is an object, and
-state that is valid in one phase only ends with it. `LearnerHandshake` takes each learner from its first message to
+state that is valid in only one phase ends with it. `LearnerHandshake` takes each learner from its first message to
 broadcast, by the same steps in every phase; the phase counts the learners that completed a step. `CommitAccounting`
 decides which transactions are committed.
 """

@@ -24,7 +24,10 @@ _SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
 
 @define
 class PendingBarrier:
-    """A barrier requested by server `origin` under its own `number`. `zxid` was committed when the request arrived."""
+    """A barrier that server `origin` requested under its own `number`.
+
+    `zxid` is the committed zxid at the arrival of the request.
+    """
 
     origin: ServerId
     number: int
@@ -51,12 +54,12 @@ class Barriers:
         self._waiting.append(PendingBarrier(origin, number, self._log_state.committed))
 
     def forget(self, origin: ServerId) -> None:
-        """Drop the barriers of a member whose link is gone."""
+        """Drop the barriers of a learner whose link is gone."""
         if self._waiting:
             self._waiting = deque(barrier for barrier in self._waiting if barrier.origin != origin)
 
     def give_up(self) -> None:
-        """Fail all barriers: this server does not lead any more."""
+        """Fail this server's own barriers and drop those of the learners: this server does not lead any more."""
         for barrier in self._waiting:
             self._answer(barrier, None)
         self._waiting.clear()
@@ -80,7 +83,7 @@ class Barriers:
         self.release()
 
     def release(self) -> None:
-        """Answer the barriers whose ping a quorum has answered; the leader's own only once their zxids are applied.
+        """Answer the barriers in order: each needs a quorum of pongs, and the leader's own also needs its zxid applied.
 
         A pong proves that its sender still followed this leader after the request. A newer leader can commit only after
         a quorum has promised its epoch, and a server that has promised it answers no ping of this leader any more.

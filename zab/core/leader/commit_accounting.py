@@ -36,12 +36,11 @@ class CommitAccounting:
     def reached(self) -> Zxid | None:
         """Return the newest zxid that can be committed now, or None if there is none after the committed one.
 
-        Also end `joint` once a quorum of the former membership has acknowledged its last zxid.
+        Also end `joint` once a quorum of the former membership has acknowledged the last zxid that needs it.
 
         - A pending change is committed separately. Zxids before it need a quorum of the active membership only; the
           change and later zxids need quorums of both. Proposals after the change are committed once it is in force.
-        - A zxid with counter 0 begins an epoch and is no transaction. If the result has counter 0, no proposal
-          of this epoch can be committed, and acknowledgements alone never commit zxids of older epochs.
+        - A zxid with counter 0 is no transaction, so it is never returned.
         """
         log_state = self._log_state
         # A comprehension instead of a call per learner, because this runs for each acknowledgement.
@@ -74,8 +73,8 @@ class CommitAccounting:
             return False
         assert log_state.ensemble is pending, "a change is in force from its commit on"
         if last > zxid:
-            # Servers hold these proposals without knowing that the change is in force. Until they know it, a quorum of
-            # the new membership alone must not decide.
+            # Servers hold the proposals after the change without knowing that it is in force. So a quorum of the new
+            # membership alone must not commit them.
             self.joint = active, last
         return True
 

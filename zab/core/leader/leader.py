@@ -15,12 +15,13 @@ from zab.core.leader.learner_handshake import LearnerHandshake
 from zab.core.leader.learner_state import LearnerState, LearnerStep
 from zab.core.log_state import LogState
 from zab.core.messages import ALIVE, TO_LEADER, AckEpoch, AckNewLeader, FollowerInfo, Pong, SnapHeld, Veto
+from zab.core.plurals import counted
 from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp
 from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, epoch_of, show
 
 
 class Leader:
-    """One attempt to lead. The leader counts itself in quorums only for writes that its disk has reported durable."""
+    """One attempt to lead. The leader counts itself for a write only once its own disk has reported it durable."""
 
     phase: LeaderPhase
     """The current phase: discovery, then synchronization, then broadcast; never back."""
@@ -30,7 +31,7 @@ class Leader:
         self.over: str | None = None
         """The reason why the attempt has ended, or None. Once it is set, the node leaves the role at once."""
         self.designated: ServerId | None = None
-        """The server that leads next, if a membership change has removed this one. Set with `over`."""
+        """The server to lead next, if a membership change has taken this server's vote. Set with `over`."""
         self.learners: dict[ServerId, LearnerState] = {}
         """The learners whose links are up."""
         self.quorums = LeaderQuorums(log_state, self.learners)
@@ -89,7 +90,7 @@ class Leader:
         self.barriers.forget(source)
 
     def leave(self) -> None:
-        """Hang up on all learners and fail all barriers, because this attempt to lead is over."""
+        """Hang up on all learners and end all barriers, because this attempt to lead is over."""
         for sid in self.learners:
             self._out.links.append(HangUp(sid, dialled=False))
         self.learners.clear()
@@ -98,10 +99,10 @@ class Leader:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
-        """Handle a message from a learner, with the handler of the current phase or one that all phases share.
+        """Handle a message from a learner with the current phase's handler, or else with the one that all phases share.
 
-        If neither has a handler, a message of a type that learners send to leaders raises `RemoteProtocolError`, and
-        any other is ignored. Every message from a server without a link is ignored.
+        Without a handler, a message of a type that learners send to leaders raises `RemoteProtocolError`, and any other
+        is ignored. Every message from a server without a link is ignored.
         """
         kind = type(message)
         learner = self.learners.get(source)
@@ -162,7 +163,7 @@ class Leader:
 
     def _why_silent(self, learner: LearnerState, now: Millis) -> str:
         if learner.step is not LearnerStep.SYNCHRONIZING:
-            return "sent nothing within the limits of init_limit and sync_limit"
+            return f"sent nothing for {self._sync_ms} ms, the limit of sync_limit * tick_ms"
         settings, took = self._settings, max(1, now - learner.sync_began)
         return (
             f"its synchronization made no progress for {settings.init_ms + settings.sync_ms} ms, the limit of "
@@ -208,7 +209,8 @@ class Leader:
 
         A learner with a newer membership is refused before the initial history is decided. Afterwards the initial
         history contains every membership that was in force before the epoch, unless a majority of the disks lost their
-        data. So the learner is then accepted: it compares the histories, and can veto.
+        data. So the learner is then accepted, unless it has promised a newer epoch: it compares the histories, and can
+        veto.
         """
         learner.require(LearnerStep.CONNECTED, message)
         log_state, phase, membership = self.log_state, self.phase, message.ensemble_version
@@ -233,7 +235,8 @@ class Leader:
 
         The newer transactions may be committed, so this server must not lead (Zab, discovery: a leader has the newest
         history of a quorum). Once a quorum has adopted the initial history, transactions outside of it cannot be
-        committed, unless disks were lost. Then the leader logs that it overrules the learner.
+        committed, unless disks were lost. So the attempt then continues, and the leader logs that it overrules a
+        learner whose promise counts and whose epoch is newer.
         """
         learner.require(LearnerStep.ASKED, message)
         theirs = message.current_epoch, message.last
@@ -259,9 +262,10 @@ class Leader:
         self.phase.synced(learner, now)
 
     def _on_veto(self, learner: LearnerState, message: Veto, now: Millis) -> None:
-        """Drop a learner that keeps transactions which it knows to be committed, or end the attempt to lead.
+        """Drop a learner that keeps committed transactions which this server lacks, or end the attempt to lead.
 
-        This server can lack such transactions only if a majority of the disks lost their data.
+        The attempt ends if the learner has a vote and the initial history is not decided. This server can lack
+        committed transactions only if a majority of the disks lost their data.
         """
         committed = show(message.committed)
         self._out.note(
@@ -273,8 +277,9 @@ class Leader:
             committed=committed,
             last=show(message.last),
             count=message.count,
-            why=f"{message.count} transactions, committed up to {committed}, are missing here; server {learner.sid} "
-            f"keeps them and does not follow until an operator decides; were the disks of a majority lost or emptied?",
+            why=f"this server lacks committed transactions: server {learner.sid} keeps "
+            f"{counted(message.count, 'transaction')} after {show(message.common)}, committed up to {committed}, and "
+            "does not follow until an operator decides; were the disks of a majority lost or emptied?",
         )
         if not self.phase.decided and self.quorums.may_vote(learner.sid):
             self.end(f"server {learner.sid} vetoes this history: {committed} was committed there")

@@ -34,6 +34,7 @@ from zab.core.messages import (
     Propose,
     UpToDate,
 )
+from zab.core.plurals import counted
 from zab.core.zxid import NEVER, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
 
 # Looking up a member of an enum is slow, and each acknowledgement and proposal needs these.
@@ -73,7 +74,7 @@ class LeaderBroadcast(LeaderPhase):
         return self._log_state.ensemble
 
     def establish(self, membership: Ensemble) -> None:
-        """Commit the initial history and put the membership of the epoch into force."""
+        """Put the membership of the epoch into force, commit the initial history, and notify the learners."""
         log_state = self._log_state
         self._out.note("established", epoch=self.epoch, initial=show(self._initial))
         log_state.partial.drop()
@@ -137,19 +138,23 @@ class LeaderBroadcast(LeaderPhase):
             raise LocalProtocolError("nothing to propose")
         if self._outstanding_count + len(payloads) > settings.outstanding_max and self._outstanding_count:
             raise Overloaded(
-                f"{self._outstanding_count} transactions are outstanding; outstanding_max is {settings.outstanding_max}"
+                f"{counted(self._outstanding_count, 'outstanding transaction')} and {len(payloads)} more exceed "
+                f"outstanding_max = {settings.outstanding_max}: wait until some are committed"
             )
         if self._outstanding_bytes > settings.outstanding_bytes_max:
             raise Overloaded(
-                f"{self._outstanding_bytes} bytes are outstanding; outstanding_bytes_max is "
-                f"{settings.outstanding_bytes_max}"
+                f"{self._outstanding_bytes} bytes of outstanding transactions exceed outstanding_bytes_max = "
+                f"{settings.outstanding_bytes_max}: wait until some are committed"
             )
         first = self._next_zxid(len(payloads))
         self._propose(pack(first, payloads), now)
         return first
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose a membership. It comes into force when quorums of the old and the new one have acknowledged it."""
+        """Propose a membership and return its zxid, or raise ConfigError or a subclass of it.
+
+        The membership comes into force when quorums of the old and the new one have acknowledged it.
+        """
         log_state, quorums = self._log_state, self._role.quorums
         if log_state.pending is not None:
             raise ReconfigInProgress(f"membership {show(log_state.pending.version)} is not decided yet")
@@ -160,8 +165,10 @@ class LeaderBroadcast(LeaderPhase):
         ensemble.check_addresses()
         synced = [sid for sid in quorums.counting() if not self._learners[sid].observer]
         if not ensemble.is_quorum([*synced, log_state.me]):
+            present = sorted({*synced, log_state.me}.intersection(ensemble.voters))
             raise NewConfigNoQuorum(
-                f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced, beside the leader"
+                f"of the new voters {list(ensemble.voters)} only {present} are synchronized, which is no quorum: start "
+                "the others first"
             )
         return self._propose_membership(ensemble, now)
 
@@ -201,7 +208,9 @@ class LeaderBroadcast(LeaderPhase):
 
     def _on_ack(self, learner: LearnerState, message: Ack, now: Millis) -> None:
         last = self._log_state.history.last
-        if learner.step is not _SYNCED or message.zxid > last:
+        if learner.step is not _SYNCED:
+            learner.require(_SYNCED, message)
+        if message.zxid > last:
             raise RemoteProtocolError(f"acknowledged {show(message.zxid)}, but the last proposal is {show(last)}")
         if message.zxid <= learner.acked:
             return
@@ -230,8 +239,8 @@ class LeaderBroadcast(LeaderPhase):
         """Commit up to `zxid` and notify the learners. Return whether that ended the attempt to lead.
 
         A follower receives Commit, or CommitAndActivate for a membership change. An observer receives transactions only
-        when they are committed, as Inform. For the transactions that it holds from its synchronization, it receives
-        Commit like a follower.
+        when they are committed, as Inform or InformAndActivate. For the transactions that it holds from its
+        synchronization, it receives the same messages as a follower.
         """
         log_state = self._log_state
         before = log_state.committed
@@ -257,7 +266,7 @@ class LeaderBroadcast(LeaderPhase):
                 self._out.send(learner.sid, message)
                 continue
             if before < learner.synced_until:
-                # The observer holds these already: it logged them as a follower, or as part of the initial history.
+                # The observer holds everything up to `synced_until` already.
                 self._out.send(learner.sid, message if zxid <= learner.synced_until else Commit(learner.synced_until))
             for batch in decided:
                 if batch.last <= learner.synced_until:
@@ -273,7 +282,8 @@ class LeaderBroadcast(LeaderPhase):
     def _designate(self, zxid: Zxid) -> ServerId:
         """Return the leader for the membership that was just activated.
 
-        It is this server if it has a vote, else the voter that has acknowledged most, else the last voter.
+        It is this server if it has a vote. Otherwise it is the voter that has acknowledged most, if one has
+        acknowledged the change, or else the last voter.
         """
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:

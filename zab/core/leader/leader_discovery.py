@@ -13,7 +13,7 @@ from zab.core.zxid import EPOCH_MAX, UNKNOWN, Epoch, Millis, ServerId, Ticket
 
 
 class LeaderDiscovery(LeaderPhase):
-    """Lasts from the election until a quorum has promised the epoch of this leader."""
+    """Lasts from the election until enough servers have promised the epoch of this leader (`_count_promises`)."""
 
     name: ClassVar[str] = "discovery"
     synchronizes: ClassVar[bool] = False
@@ -31,7 +31,7 @@ class LeaderDiscovery(LeaderPhase):
         self._promises: set[ServerId] = set()
         """Servers that promised this epoch for the first time, and durably. Includes the leader."""
         self._histories: set[ServerId] = set()
-        """Servers of `_promises` whose history is complete and no newer than the leader's."""
+        """Servers of `_promises` whose history is complete, and has no committed transaction that the leader lacks."""
         self._choose_epoch(now)
 
     def membership(self) -> Ensemble:

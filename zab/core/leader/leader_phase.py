@@ -25,7 +25,7 @@ class LeaderRole(Protocol):
     barriers: Barriers
 
     def enter(self, phase: LeaderPhase) -> None:
-        """End the current phase, and with it its state."""
+        """Replace the current phase, whose state ends with it."""
 
     def end(self, why: str, designated: ServerId | None = None) -> None:
         """End the attempt to lead; `designated` is the server that leads next, if that is decided."""

@@ -48,7 +48,7 @@ class LeaderSynchronization(LeaderPhase):
         self._count_adoptions()
 
     def _count_adoptions(self) -> None:
-        """Begin broadcast when a quorum has acknowledged NEWLEADER: the initial history is decided."""
+        """Begin broadcast once a quorum, the leader included, has durably adopted the epoch."""
         if self._adoption is not None:
             return
         quorums = self._role.quorums

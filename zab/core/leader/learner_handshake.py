@@ -54,7 +54,7 @@ class LearnerHandshake:
     def take_held(self, learner: LearnerState, message: SnapHeld) -> None:
         learner.require(LearnerStep.ASKED, message)
         if not learner.resumes or learner.held is not None:
-            raise RemoteProtocolError("SnapHeld from a learner that was not asked for it")
+            raise RemoteProtocolError("SnapHeld without RESUMES before it, or a second SnapHeld on one link")
         learner.held = message
 
     def take_promise(self, learner: LearnerState, message: AckEpoch) -> None:
@@ -80,7 +80,7 @@ class LearnerHandshake:
     def synchronize_waiting(
         self, learners: Iterable[LearnerState], epoch: Epoch, membership: Ensemble, now: Millis
     ) -> None:
-        """Synchronize the learners that have promised the epoch.
+        """Synchronize the learners that have promised the epoch and wait for no answer of the disk.
 
         Call it at the end of a turn: only then is `applied` the zxid of the state that a snapshot contains.
         """
@@ -90,14 +90,14 @@ class LearnerHandshake:
                 self._synchronize(learner, epoch, membership, now)
 
     def _synchronize(self, learner: LearnerState, epoch: Epoch, membership: Ensemble, now: Millis) -> None:
-        """Send the learner the history that it lacks, then NEWLEADER. From here on it receives every proposal.
+        """Send the learner the history that it lacks, then NEWLEADER. From then on it receives everything that is new.
 
-        This is one step, so that there is no gap between the history and the proposals after it. The rule is Zab's
+        This is one step, so that there is no gap between the history and the messages after it. The rule is Zab's
         synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
 
         - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
-        - If the learner holds the beginning of a snapshot, only the rest is sent, once this server's disk has found the
-          file.
+        - If the learner holds the beginning of a snapshot, only the rest is sent, if this server's disk has the file.
+          The synchronization waits for the disk's answer.
         - If the learner's history ends with transactions that the leader lacks, TRUNC is sent first, even before a
           snapshot: the learner can then veto if it knows them to be committed.
         - Transactions before the window in memory are read from the log. The digests are compared after them if the
@@ -165,7 +165,7 @@ class LearnerHandshake:
         learner.silent_until = now + self._settings.init_ms + self._settings.sync_ms
 
     def take_adoption(self, learner: LearnerState, message: AckNewLeader, epoch: Epoch | None, now: Millis) -> None:
-        """Take `AckNewLeader`: the learner has history and epoch on disk. Its acknowledgements count from now on."""
+        """Take `AckNewLeader`: the learner has history and epoch on disk. Unless `forgotten`, it counts from now on."""
         learner.require(LearnerStep.SYNCHRONIZING, message)
         if message.epoch != epoch:
             raise RemoteProtocolError(f"AckNewLeader({message.epoch}), but the epoch is {epoch}")

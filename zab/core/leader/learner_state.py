@@ -31,7 +31,7 @@ class LearnerStep(IntEnum):
     SYNCHRONIZING = 4
     """History and NEWLEADER were sent. Every new proposal follows them on the link."""
     SYNCED = 5
-    """NEWLEADER is acknowledged: from here on the learner's acknowledgements count."""
+    """NEWLEADER is acknowledged. From here on the learner may acknowledge proposals."""
 
 
 # Looking up a member of an enum is slow.

@@ -7,5 +7,5 @@ and acknowledges what the leader proposes.
 docs/architecture.md lists what must be durable before which message ("What is durable when").
 
 `Learner` is one attempt to follow one leader: it owns the link, the current phase and the deadlines. Each phase is an
-object that makes its successor. State that is valid in one phase only ends with it.
+object that makes its successor. State that is valid in only one phase ends with it.
 """

@@ -100,10 +100,11 @@ class Learner:
         self._dialled = False
         self._linked_at = None
         if self._attempts < DIAL_ATTEMPTS and self.phase.may_redial:
-            # The elected server may not have ended its election yet, and then refuses links.
+            # The elected server may not be reachable yet, or may not have begun to lead.
             self.enter(LearnerDialling(self, now + self.log_state.settings.dial_retry_ms))
         else:
-            self.end(f"link to leader {self.leader} lost in {self.phase.name}")
+            lost = f"link to leader {self.leader} lost in {self.phase.name}"
+            self.end(f"{lost}, after {self._attempts} attempts" if self.phase.may_redial else lost)
 
     def leave(self) -> None:
         """Hang up and fail all barriers. Only the writes that were handed to the disk outlive this attempt."""
@@ -117,10 +118,10 @@ class Learner:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
-        """Handle a message from the leader, with the handler of the current phase or one that all phases share.
+        """Handle a message of the leader with the current phase's handler, or else with the one that all phases share.
 
-        A message for learners without such a handler breaks the protocol. Any other message without one is ignored,
-        and so is every message from another server, or before the link is up.
+        Without a handler, a message of a type that leaders send to learners raises `RemoteProtocolError`, and any other
+        is ignored. Every message from another server, or without a link, is ignored.
         """
         kind = type(message)
         phase = self.phase
@@ -154,12 +155,12 @@ class Learner:
             self.end(self._why_silent(now))
 
     def _why_silent(self, now: Millis) -> str:
-        silence = f"nothing from leader {self.leader} in {self.phase.name}"
+        silence = f"nothing from leader {self.leader} in {self.phase.name} for {self.phase.silence_ms} ms"
         if not self.phase.synchronizes or self._linked_at is None:
             return silence
         took = max(1, now - self._linked_at)
         return (
-            f"{silence} for {self._init_ms} ms, the limit of init_limit * tick_ms; "
+            f"{silence}, the limit of init_limit * tick_ms; "
             f"{self._moved} bytes were received in {took} ms, {self._moved * 1_000 // took} bytes/s"
         )
 

@@ -17,7 +17,7 @@ from zab.core.zxid import Epoch, Ticket, Zxid, show
 
 
 class _AdoptedPhase(LearnerPhase):
-    """The common part of the phases in which the epoch is adopted: proposals are logged and acknowledged."""
+    """The common part of the phases after the epoch is adopted: transactions are logged, and followers send Ack."""
 
     def __init__(self, role: LearnerRole, epoch: Epoch, brought: Zxid, acked: Zxid) -> None:
         super().__init__(role)
@@ -40,7 +40,7 @@ class _AdoptedPhase(LearnerPhase):
         self._log_state.append(batch)
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
-        """Send one Ack for everything that one fsync made durable."""
+        """Acknowledge everything that is newly durable with one Ack. An observer sends none."""
         durable = self._log_state.durable
         if grew and durable > self._acked and not self._observer:
             self._acked = durable
@@ -93,7 +93,7 @@ class LearnerBroadcast(_AdoptedPhase):
         return self._log_state.applied >= self._serve_from
 
     def begin(self, membership: Ensemble, committed: Zxid) -> None:
-        """Put the membership of the epoch into force and apply the transactions that are committed."""
+        """Put the membership of the epoch into force, and commit everything up to `committed`."""
         log_state = self._log_state
         log_state.activate(membership)
         log_state.commit(committed)
@@ -122,7 +122,7 @@ class LearnerBroadcast(_AdoptedPhase):
             self._out.note("readmitted", version=show(log_state.ensemble.version))
 
     def check_role(self) -> None:
-        """Leave and dial again if this server's role has changed: a leader treats observers and voters differently."""
+        """Leave, to dial the leader again, if this server has become an observer or stopped being one."""
         if self._log_state.observer != self._observer and self._role.over is None:
             self._role.end("this server's role has changed", designated=self._leader)
 

@@ -13,7 +13,7 @@ from zab.core.zxid import NEVER, Epoch, Millis, Ticket
 
 
 class LearnerDialling(LearnerPhase):
-    """Lasts until the link to the leader is up. A dial is under way, or the next one is `due`."""
+    """Lasts until the link to the leader is up. A dial is under way, or the next one begins at `due`."""
 
     name: ClassVar[str] = "dialling"
 
@@ -41,7 +41,7 @@ class LearnerDiscovery(LearnerPhase):
         self._promise: Ticket | None = None
         """The pending write of the promise; None until `LeaderInfo` arrives."""
         self._counts = False
-        """True if this server promises the epoch for the first time, so that the leader may count the promise."""
+        """True if the leader may count the promise: it is the first one of this epoch, and no earlier ones are lost."""
         self.resumes = False
         """True if the leader can send the rest of a partly received snapshot."""
 

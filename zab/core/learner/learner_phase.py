@@ -23,10 +23,13 @@ class LearnerRole(Protocol):
         """Open the link to the leader."""
 
     def enter(self, phase: LearnerPhase) -> None:
-        """End the current phase, and with it its state."""
+        """Replace the current phase, whose state ends with it."""
 
     def end(self, why: str, *, designated: ServerId | None = None, veto: Veto | None = None) -> None:
-        """End the attempt to follow; `designated` is the server to follow next, if that is decided."""
+        """End the attempt to follow.
+
+        `designated` is the server to follow next, if that is decided; `veto` is the veto against the leader, if any.
+        """
 
 
 class LearnerPhase:
@@ -34,7 +37,7 @@ class LearnerPhase:
 
     name: ClassVar[str]
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
-    """The handlers of the messages that only this phase accepts."""
+    """The handlers of the messages that this phase accepts, apart from those that every phase accepts."""
     synchronizes: ClassVar[bool] = False
     """True in the phase in which the leader's history arrives."""
     may_redial: bool = False

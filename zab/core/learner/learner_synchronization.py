@@ -48,7 +48,7 @@ class LearnerSynchronization(LearnerPhase):
         self.due = 0
         self._epoch = epoch
         self._offered = offered
-        """The part of a snapshot on this disk that was reported to the leader."""
+        """The part of a snapshot on this disk that was reported to the leader, or None."""
         self._snapshot: tuple[Zxid, int] | None = None
         """Zxid and digest of the snapshot that arrives now, or None."""
         self._received: tuple[Zxid, int] | None = None
@@ -56,7 +56,7 @@ class LearnerSynchronization(LearnerPhase):
         self._behind_snapshot: list[Batch] = []
         """The batches that have arrived after `_received`; they are appended once it is installed."""
         self._began_at: Zxid | None = None
-        """The end of this server's history when the leader's history began to arrive; None before."""
+        """The first common zxid that was confirmed, or None. Batches appended since then came from this leader."""
         self._membership: Ensemble | None = None
         """The membership that came with NEWLEADER; None before."""
         self._adoption: Ticket | None = None
@@ -185,7 +185,7 @@ class LearnerSynchronization(LearnerPhase):
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
-        """Log a transaction of the history, or one that was proposed after NEWLEADER."""
+        """Log a batch. If a snapshot has arrived and is not installed, keep the batch until then."""
         if self._snapshot is not None:
             raise RemoteProtocolError(f"a transaction in the middle of a snapshot, in {self.name}")
         batch = message.batch
@@ -256,7 +256,7 @@ class LearnerSynchronization(LearnerPhase):
     # -- the epoch -----------------------------------------------------------------------------------
 
     def _on_new_leader(self, message: NewLeader) -> None:
-        """Adopt history, membership and epoch, in this order on the disk.
+        """Adopt the membership, a received snapshot with the batches after it, and the epoch, in this order.
 
         A membership whose version has a counter above 0 is in force already. It is activated before the snapshot is
         installed, because the snapshot may have replaced the transaction that would activate it. A first version

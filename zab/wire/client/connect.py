@@ -1,7 +1,7 @@
 """The first message in each direction. It has no header, because no session exists yet.
 
-The last byte says whether the client accepts a read-only server. It was added late to the protocol: old clients do not
-send it, and the server's reply has the byte only if the request had it.
+The last byte of a request says whether the client accepts a read-only server. It was added late to the protocol: old
+clients do not send it, and the server's reply has a last byte only if the request had it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)
 _pack_set: Final = Struct(">iBi" + reply_bodies.STAT_FORMAT).pack
-"""Pack header and stat, the most frequent result."""
+"""Pack header and stat: the result of a set, the most frequent one."""
 
 WRITES: Final[Mapping[int, RequestBody]] = {
     Op.CREATE: request_bodies.CREATE,

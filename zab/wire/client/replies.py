@@ -1,7 +1,7 @@
 """Replies and watch events: the server encodes them, the client decodes them.
 
-Every encoder returns a whole frame, to be joined with the other frames of its connection and turn. One call packs the
-header together with the fields of fixed size after it.
+Every encoder returns a whole frame, to be joined with the other frames of its connection and turn. Those of frequent
+replies pack the header together with the fields of fixed size after it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def encode_event(event: int, path: str, zxid: int, state: int = SYNC_CONNECTED) 
 
 
 def decode_body(opcode: int, body: bytes) -> Any:
-    """Decode the body of a successful reply to this kind of request. A `WireError` is the server's fault."""
+    """Decode the body of a successful reply to this kind of request. Raise `WireError` if it is malformed."""
     try:
         return _DECODERS[opcode](body, 0)[0]
     except STRUCT_ERRORS as error:
@@ -131,7 +131,7 @@ def decode_body(opcode: int, body: bytes) -> Any:
 
 
 def decode_event(body: bytes) -> tuple[int, int, str]:
-    """Return the event's type, the state and the path."""
+    """Return the event's type, the state and the path. Raise `WireError` if the body is malformed."""
     reader = Reader(body)
     try:
         return reader.number(), reader.number(), reader.text()

@@ -1,4 +1,4 @@
-"""The bodies of replies, and the 68 bytes of a stat that most of them hold.
+"""The bodies of replies, and the 68 bytes of a stat that many of them hold.
 
 Each body is a pair of functions: `encode(value)` for the server and `decode(body, at)` for our client. `decode` also
 returns the offset of the value's end. A reply is a header followed by the body, so a caller may cache a body that is
@@ -122,7 +122,7 @@ def decode_names(body: bytes, at: int = 0) -> tuple[list[str], int]:
         start = at + 4
         at = start + length
         if length < 0 or at > end:
-            raise WireError(f"a name has {length} bytes, but {end - start} remain")
+            raise WireError(f"a name has the length {length}, but {end - start} bytes remain")
         try:
             append(body[start:at].decode())
         except UnicodeDecodeError:

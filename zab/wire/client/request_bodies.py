@@ -1,11 +1,11 @@
-"""The bodies of requests. Thirty operations share a dozen kinds of body.
+"""The bodies of requests. Operations with the same fields share a kind of body.
 
 A body is a pair of functions. `decode(body, at)` returns the fields and the offset of their end, because inside a multi
 another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple, the cheapest
 value, because every request needs one.
 
-A decoder may raise any of `STRUCT_ERRORS`; its caller turns them into a reply. Bytes after the last field are ignored,
-as in ZooKeeper: this is how fields were added to the protocol.
+A decoder may raise any of `STRUCT_ERRORS`; `decode_request` turns them into a value. Bytes after the last field are
+ignored, as in ZooKeeper: this is how fields were added to the protocol.
 """
 
 from __future__ import annotations
