@@ -251,7 +251,7 @@ def test_how_often_everything_was_is_told() -> None:
     assert "runs 100 -> 400: invalid 3 -> 1, unknown 0 -> 0, errors 0 -> 0" in said
     assert "still there: agreement (in 3 -> 1 run, e.g. seed 4" in said
     assert "situations only in the first: sync diff (in 4 runs)" in said
-    assert "share of runs violated: 0.03 -> 0.0025 (of 100 -> 400)" in said
+    assert "share of runs invalid: 0.03 -> 0.0025 (of 100 -> 400)" in said
     assert "gone: agreement (in 3 -> 0 runs, e.g. seed 4" in text(compare(analysis(), analysis(**GOOD)))
 
 
