@@ -164,7 +164,8 @@ CHANGING: Final = frozenset(
 def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:
     """Carry out a command, other than `snapshot`, `restore` and `give_up_history`.
 
-    The outcome has an error if the command is unknown, or if it needs a server that serves, perhaps read-only, and this one does not.
+    The outcome has an error if the command is unknown, or if it is not answered `always` and this server serves
+    neither with a leader nor in read-only mode.
     """
     if name in SET_TRACE_MASK:
         return _set_trace_mask(parameters, server)
