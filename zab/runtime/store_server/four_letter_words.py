@@ -21,7 +21,7 @@ _ALWAYS: Final = frozenset({"ruok", "isro", "envi", "gtmk", "stmk"})
 
 
 def answer(server: ServerRuntime, command: Command) -> bytes:
-    """Return the answer to a four-letter word, in ZooKeeper's format."""
+    """Return the answer to a four-letter word, in ZooKeeper's format: also to one that is not allowed or unknown."""
     word = command.word
     handler = _HANDLERS.get(word)
     allowed = word in server.settings.words or (word == "isro" and server.settings.read_only_mode_enabled)
