@@ -21,7 +21,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Adjusted(ValueError):
-    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So do we, and the text is our warning."""
+    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So does this server; the text is a warning."""
 
     def __init__(self, counts: object, why: str) -> None:
         super().__init__(why)

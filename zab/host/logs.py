@@ -128,7 +128,7 @@ class KeyValueLog:
 
 
 class Log(KeyValueLog):
-    """The log of one member."""
+    """The log of one server, with its id and epoch in each line."""
 
     def __init__(self, server: ServerId, epoch: Callable[[], Epoch]) -> None:
         super().__init__("zab", lambda: {"server": server, "epoch": epoch()})

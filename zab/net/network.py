@@ -161,7 +161,10 @@ def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
 
 
 def tune(stream: trio.SocketStream, silence_ms: int) -> None:
-    """Set socket options. Not every system has all of them, and correctness needs none."""
+    """Set the socket options for low delay, and for the end of a connection whose peer is silent for `silence_ms`.
+
+    Not every system has all of them, and correctness needs none.
+    """
     options = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
         (socket.IPPROTO_TCP, "TCP_NOTSENT_LOWAT", NOTSENT_BYTES),

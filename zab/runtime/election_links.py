@@ -58,7 +58,7 @@ class ElectionLinks:
             pair.send(encode(notification))
 
     def settled(self) -> None:
-        """Discard unsent votes: this server is no longer LOOKING, so they are out of date."""
+        """Discard votes, unsent or to be repeated: this server is no longer LOOKING, so they are out of date."""
         for pair in self._pairs.values():
             pair.link.discard()
 

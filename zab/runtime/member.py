@@ -461,8 +461,8 @@ class Member:
         expect_version  the version that the membership must have; None: any
 
         New voters must follow the leader and be synchronized before the change, so start them first, with an ensemble
-        in which they are observers. A member with the role of an observer does not count. The call waits while there is
-        no leader. Cancelling does not withdraw the change.
+        in which they are observers, and let the members `admit_non_members`. An observer of the present membership does
+        not count. The call waits while there is no leader. Cancelling does not withdraw the change.
 
         Raise `NewConfigNoQuorum` if the synchronized servers are no quorum of the new membership, `WrongVersion` if
         `expect_version` is not the present version, `ReconfigInProgress` while another change is undecided,

@@ -147,7 +147,7 @@ TLS_KEYS: Final = frozenset({
     "client.portUnification", "client.certReload", "netty.server.outstandingHandshake.limit",
     "sslQuorumReloadCertFiles",
 })  # fmt: skip
-"""The keys that `TlsPortSettings.from_properties` reads."""
+"""The keys that `TlsPortSettings.from_properties` accepts. It reads all of them except `authProvider`."""
 
 
 class _Keys:

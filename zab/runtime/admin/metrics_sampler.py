@@ -1,4 +1,4 @@
-"""Samples of a server, once a second: rates and times. Also the reports that servers send each other every second.
+"""Samples of a server, once a second: rates and times. The sampler also sends its report, and keeps those of others.
 
 Most values are differences of counters that the server has in any case. In addition, one of every 64 writes and
 one read a second are timed.

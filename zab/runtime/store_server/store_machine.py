@@ -144,8 +144,8 @@ class StoreMachine(Store):
 
     def checkpointed(self) -> None:
         if self._changed:
-            # The garbage collector starts a round after a number of new objects, which does not grow when nodes are
-            # replaced. So after seconds of such changes, one round would hold up the loop for long.
+            # The garbage collector starts a round when enough more objects were created than freed. Replaced nodes do
+            # not count, but pile up: after seconds of such changes, one round would hold up the loop for long.
             nodes = self.tree.nodes
             pass_all_by([nodes[path] for path in self._changed if path in nodes])
             self._changed.clear()
