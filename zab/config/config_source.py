@@ -231,7 +231,7 @@ class ConfigSource:
         if entry.value.strip("=") or near:
             self.warn(entry.key, f"this key is unknown and has no effect{near}")
         else:  # the line may be the second half of a password, so it is not shown
-            self.warnings.append(f"{entry.place}: this line is not key=value, and has no effect")
+            self.warnings.append(f"{entry.place}: this line has no known key and no value, and has no effect")
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the values of keys that become settings, by group and field.

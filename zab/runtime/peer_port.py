@@ -21,7 +21,7 @@ from zab.wire.greeting import Hello, Purpose
 ADDRESSES_MAX: Final = 1_000
 
 Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
-"""Takes over a stream after the greeting, and closes it sooner or later."""
+"""Takes over a stream after the greeting, its close included."""
 
 
 class PeerDialler:

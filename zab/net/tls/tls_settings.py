@@ -84,7 +84,7 @@ class TlsPortSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that are read again when they change."""
+        """The files that the contexts are made of. With `reload`, they are read again when one has changed."""
         trust = () if self.trust_store is None else (self.trust_store.path,)
         return (self.key_store.path, *trust, *(() if self.crl_file is None else (self.crl_file,)))
 
