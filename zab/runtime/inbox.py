@@ -1,4 +1,4 @@
-"""The input of the next turn. Its messages are bounded: while they are too many bytes, no link to a server is read."""
+"""The input of the next turn. Its messages are bounded in bytes: above the bound, no link to a server is read."""
 
 from __future__ import annotations
 
