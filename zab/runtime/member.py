@@ -144,6 +144,8 @@ class Member:
         self._pending = PendingSubmissions(
             host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max, limits.leaders_lost_max
         )
+        self._begun = False
+        """True once `run` was called."""
         self._running: MemberRuntime | None = None
         """Set once by `run`, after the recovery."""
         self.watchdogs = Watchdogs(self._report_stall)
@@ -163,14 +165,15 @@ class Member:
         """Recover, listen and take part until cancelled. A single error is raised as it is, not in a group.
 
         `task_status` is started when the member has recovered and listens. `roles` tells when it serves. A member runs
-        once only: a call after the recovery of the first one raises `LocalProtocolError`.
+        once only, even if it fails: a second call raises `LocalProtocolError`.
 
         Raise `ConfigError` if the directory belongs to another server or another kind of machine, `CannotListen` if a
         port cannot be opened, `StorageError` if the disk fails, and its subclass `DamagedError` if data on the disk are
         damaged and the other servers cannot replace them.
         """
-        if self._running is not None:
+        if self._begun:
             raise LocalProtocolError("a member runs only once; make a new one")
+        self._begun = True
         failure: Exception | None = None
         try:
             self._running = running = await self._recover()
