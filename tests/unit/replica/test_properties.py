@@ -184,6 +184,7 @@ log.index.size.max.bytes=3                          expected a whole number, 24 
 log.retention.hours=soon                            expected a whole number, 1 or more, or -1
 log.retention.hours=-2                              expected a whole number, 1 or more, or -1
 log.retention.minutes=0                             expected a whole number, 1 or more, or -1
+log.retention.minutes=9999999999                    expected a whole number from 1 to 2147483647, or -1
 log.retention.ms=-100                               expected a whole number, 1 or more, or -1
 log.retention.bytes=-2                              expected a whole number, -1 or more
 log.roll.hours=0                                    expected a whole number, 1 or more
