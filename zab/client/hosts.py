@@ -32,7 +32,7 @@ def parse_hosts(text: str) -> Hosts:
     if root == ROOT:
         root = ""
     if root and not is_valid(root):
-        raise ConfigError(f"{text!r}: {root!r} is not a valid root")
+        raise ConfigError(f"{text!r}: {root!r} is not a valid root; expected: host1:2181/app")
     hosts = tuple(_host(each.strip(), text) for each in listed.split(",") if each.strip())
     if not hosts:
         raise ConfigError(f"{text!r}: it names no server; expected: host1:2181,host2:2181/root")
