@@ -71,8 +71,9 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
 def export(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a data directory DST for ZooKeeper from SRC: a data directory of `zab serve`, or a snapshot file.
 
-    Stop the server of SRC first. DST must be empty or missing. It gets one snapshot of the whole state, the epochs and
-    the `myid`. Run the same export for every server of an ensemble.
+    Stop the server of SRC first. DST must be missing, or empty but for a `myid`. It gets one snapshot of the whole
+    state, the epochs and, unless it has one, the `myid` of the server of SRC. Run the same export for every server of
+    an ensemble.
 
     \b
     zab export /var/lib/zab /var/lib/zookeeper

@@ -99,7 +99,8 @@ def shell(
     zab shell --server db1:2181,db2:2181/app get -s /leader
     echo 'create /a 1' | zab shell
 
-    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no server could be reached.
+    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no session could be opened. The prompt
+    ends with 0 in any case.
     """
     secure = ClientTls(ca, cert, key, not any_hostname) if tls or ca or cert else None
 

@@ -36,10 +36,12 @@ _THREADS: Final = "there are no such threads: one event loop does the work"
 _NOT_JAVA: Final = "it concerns the Java virtual machine"
 _NO_PEERS_OF_THEIRS: Final = "zab's servers use a peer protocol of their own"
 _ALWAYS_BATCHED: Final = "requests that arrive during a sync form the next group; no request waits on purpose"
-_BOUNDED: Final = "each queue has its own bound"
+_ANY_SYNCS: Final = "the number of concurrent synchronizations is not limited"
 _OF_CLIENTS: Final = "it is a setting of ZooKeeper's own client"
 _NO_KERBEROS: Final = "there is no Kerberos"
 _NO_PROCESSORS: Final = "there is no chain of processors"
+_NO_TRACKER: Final = "messages between servers are not recorded"
+_ONE_WATCH_MANAGER: Final = "there is one implementation of watches"
 _NO_PATHS: Final = "requests are not counted by path"
 _THEIR_TESTS: Final = "it is for ZooKeeper's own tests"
 _whole = values.whole
@@ -53,7 +55,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("clientPort", "none", values.port, "the port for clients; `server.N=...;port` sets it, too"),
             _read("clientPortAddress", "all interfaces", values.text, "the address of `clientPort`"),
             _read("dynamicConfigFile", "none", values.text,
-                  "the file with the members. When they change, a new file is written, with the version in its name. A relative name is looked up in the working directory, then beside this file"),
+                  "the file with the members. If they change while `reconfigEnabled` is on, a new file is written, with the version in its name. A relative name is looked up in the working directory, then beside this file"),
             _read("datadir.autocreate", "true", values.flag_or_yes_no, "create missing directories; false: do not start without them"),
             _ignored("clientPortListenBacklog", "-1", "the system's default is used", "-1"),
         ),
@@ -62,10 +64,10 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "Time",
         (
             _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the unit of all timeouts, in milliseconds"),
-            _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader, and the most ticks without progress while its state is transferred"),
-            _sets("syncLimit", "required", "settings.sync_limit", _whole(1), "ticks after which a silent peer is disconnected"),
-            _sets("minSessionTimeout", "2 ticks", "client_ports.session_ms_min", _whole(-1), "the shortest session timeout that clients get, in ms"),
-            _sets("maxSessionTimeout", "20 ticks", "client_ports.session_ms_max", _whole(-1), "the longest session timeout that clients get, in ms"),
+            _sets("initLimit", "required in an ensemble", "settings.init_limit", _whole(1), "ticks to find the leader, and the most ticks without progress while its state is transferred"),
+            _sets("syncLimit", "required in an ensemble", "settings.sync_limit", _whole(1), "ticks after which a silent peer is disconnected"),
+            _sets("minSessionTimeout", "2 ticks", "client_ports.session_ms_min", _whole(-1), "the shortest session timeout that clients get, in ms; -1: the default"),
+            _sets("maxSessionTimeout", "20 ticks", "client_ports.session_ms_max", _whole(-1), "the longest session timeout that clients get, in ms; -1: the default"),
             _sets("fastleader.minNotificationInterval", "200", "settings.notification_ms_min", _whole(1),
                   "the shortest pause between votes, in ms"),
             _sets("fastleader.maxNotificationInterval", "60000", "settings.notification_ms_max", _whole(1),
@@ -76,7 +78,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("quorumCnxnTimeoutMs", "-1", "a silent peer is disconnected after syncLimit", "-1"),
             _ignored("connectToLearnerMasterLimit", "= initLimit", "initLimit includes the time to connect"),
             _ignored("leader.maxTimeToWaitForEpoch", "-1", "initLimit bounds this wait", "-1"),
-            _ignored("observer.reconnectDelayMs", "0", "observers reconnect at once", "0"),
+            _ignored("observer.reconnectDelayMs", "0", "only `observer.election.DelayMs` delays observers", "0"),
         ),
     ),
     (
@@ -110,7 +112,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("emulate353TTLNodes", "false", "no nodes of that old format exist here", "false"),
             _sets("enforceQuota", "false", "store.enforce_quota", values.flag_or_yes_no, "refuse requests that exceed a hard quota; false: only log them, like those that exceed a soft quota. ZooKeeper logs none if false"),
             _ignored("clientTcpKeepAlive", "false", "the pings of sessions serve this purpose", "false"),
-            _ignored("serverCnxnFactory", "NIO", "there is one client port implementation"),
+            _ignored("serverCnxnFactory", "NIO", "there is one implementation of the client port"),
             _sets("localSessionsEnabled", "false", "client_ports.local_sessions_enabled", values.flag_or_yes_no, "give clients local sessions, which only their server knows"),
             _sets("localSessionsUpgradingEnabled", "false", "client_ports.local_sessions_upgrading_enabled", values.flag_or_yes_no, "make a local session global when it creates its first ephemeral node"),
             _sets("readonlymode.enabled", "false", "client_ports.read_only_mode_enabled", values.flag_or_yes_no, "serve reads to clients that accept read-only mode while there is no leader"),
@@ -119,11 +121,11 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("request_throttle_max_requests", "0", "throttle.request_max_requests", _whole(0), "the most outstanding requests of all clients before others wait; 0: only globalOutstandingLimit counts"),
             _sets("request_throttle_stall_time", "100", "throttle.request_stall_ms", _whole(1), "the interval at which requests above `request_throttle_max_requests` are tried again, in ms"),
             _ignored("request_throttle_drop_stale", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
-            _sets("request_stale_latency_check", "false", "throttle.request_stale_latency_check", values.flag_or_yes_no, "close the connection of a client whose request waited longer than its session's timeout"),
+            _sets("request_stale_latency_check", "false", "throttle.request_stale_latency_check", values.flag_or_yes_no, "close the connection of a client whose requests `request_throttle_max_requests` held up for longer than its session's timeout"),
             _ignored("request_stale_connection_check", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
-            _ignored("request_throttler.shutdownTimeout", "10000", _BOUNDED),
-            _sets("throttled_op_wait_time", "0", "throttle.op_wait_ms", _whole(0), "answer a request that waited longer than this with THROTTLEDOP, in ms; 0: never"),
-            _sets("connection_throttle_tokens", "0", "throttle.connection_tokens", _whole(0), "the most tokens for new connections, and so the most connections that may arrive at once; 0: no throttle"),
+            _ignored("request_throttler.shutdownTimeout", "10000", "requests wait at their connections, so no throttler has to be shut down"),
+            _sets("throttled_op_wait_time", "0", "throttle.op_wait_ms", _whole(0), "answer a request that `request_throttle_max_requests` held up for longer than this with THROTTLEDOP, in ms; 0: never"),
+            _sets("connection_throttle_tokens", "0", "throttle.connection_tokens", _whole(0), "the most tokens for new connections; a connection that finds too few is closed; 0: no throttle"),
             _sets("connection_throttle_fill_time", "1", "throttle.connection_fill_ms", _whole(1), "the interval of refills, in ms"),
             _sets("connection_throttle_fill_count", "1", "throttle.connection_fill_count", _whole(1), "tokens that come back with each refill"),
             _sets("connection_throttle_freeze_time", "-1", "throttle.connection_freeze_ms", _whole(-1), "the interval between changes of the drop probability, in ms; -1: connections are never dropped at random"),
@@ -172,15 +174,15 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("initialConfig", "none", _NO_PEERS_OF_THEIRS),
             _ignored("leaderConnectDelayDuringRetryMs", "100", "the next attempt comes after a bounded pause"),
             _ignored("forceSnapshotSync", "false", "a snapshot is sent if the log does not reach back far enough", "false"),
-            _ignored("leader.ackLoggingFrequency", "1000", "`--log-level debug` logs messages between servers"),
+            _ignored("leader.ackLoggingFrequency", "1000", "acknowledgements are not logged"),
             _ignored("learner.asyncSending", "false", "sending never blocks", "true"),
             _ignored("learner.closeSocketAsync", "false", "closing never blocks", "true"),
             _ignored("leader.closeSocketAsync", "false", "closing never blocks", "true"),
-            _ignored("leader.maxConcurrentSnapSyncs", "10", _BOUNDED),
-            _ignored("leader.maxConcurrentDiffSyncs", "100", _BOUNDED),
+            _ignored("leader.maxConcurrentSnapSyncs", "10", _ANY_SYNCS),
+            _ignored("leader.maxConcurrentDiffSyncs", "100", _ANY_SYNCS),
             _ignored("tcpKeepAlive", "false", "a leader's pings serve this purpose", "false"),
-            _ignored("messageTracker.BufferSize", "10", "`--log-level debug` logs messages between servers"),
-            _ignored("messageTracker.Enabled", "false", "`--log-level debug` logs messages between servers", "false"),
+            _ignored("messageTracker.BufferSize", "10", _NO_TRACKER),
+            _ignored("messageTracker.Enabled", "false", _NO_TRACKER, "false"),
         ),
     ),
     (
@@ -192,7 +194,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
                   "the number of snapshots to keep, with the log after the oldest"),
             _read("autopurge.purgeInterval", "0", _whole(0), "0 switches purging off in ZooKeeper; here superfluous files are always purged after a snapshot"),
             _sets("txnLogSizeLimitInKb", "16384", "storage.segment_bytes", values.kibibytes, "the size of one log file, in KiB"),
-            _read("preAllocSize", "65536", _whole(0), "allocate log files in advance; 0: do not"),
+            _read("preAllocSize", "65536", _whole(0), "allocate each log file as a whole when it is created; 0: do not"),
             _ignored("forceSync", "yes", "nothing is acknowledged before it is on the disk", "yes", "true"),
             _ignored("fsync.warningthresholdms", "1000", "the status reports the number of syncs and the slowest"),
             _ignored("flushDelay", "0", _ALWAYS_BATCHED, "0"),
@@ -238,7 +240,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("ssl.sslProvider", "JDK", "OpenSSL implements TLS here", "openssl", "openssl_refcnt"),
             _ignored("ssl.tcnative.ocsp.stapling", "false", "OCSP stapling is not supported", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
-            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "the most concurrent TLS handshakes of clients; one more closes the oldest handshake of the address that has the most. 0 or less: the default"),
+            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "the most concurrent TLS handshakes of clients; one more closes the oldest handshake of the address that has the most. 0 or -1: the default"),
             _read("quorum.auth.enableSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.learnerRequireSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.serverRequireSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
@@ -290,7 +292,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("metricsProvider.httpPort", "7000", "metrics.port", values.port, "the number of the port for metrics"),
             _ignored("metricsProvider.exportJvmInfo", "true", _NOT_JAVA),
             _ignored("metricsProvider.numWorkerThreads", "1", _THREADS),
-            _ignored("metricsProvider.maxQueueSize", "10000", _BOUNDED),
+            _ignored("metricsProvider.maxQueueSize", "10000", "metrics are updated directly, without a queue"),
             _ignored("metricsProvider.workerShutdownTimeoutMs", "1000", _THREADS),
             _ignored("jvm.pause.monitor", "false", _NOT_JAVA, "false"),
             _ignored("jvm.pause.sleep.time.ms", "500", _NOT_JAVA),
@@ -312,8 +314,8 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "Inside",
         (
             _ignored("commitProcessor.numWorkerThreads", "CPU cores", _THREADS),
-            _ignored("commitProcessor.maxReadBatchSize", "-1", _THREADS),
-            _ignored("commitProcessor.maxCommitBatchSize", "1", _THREADS),
+            _ignored("commitProcessor.maxReadBatchSize", "-1", _NO_PROCESSORS),
+            _ignored("commitProcessor.maxCommitBatchSize", "1", _NO_PROCESSORS),
             _ignored("commitProcessor.shutdownTimeout", "5000", _THREADS),
             _ignored("nio.numSelectorThreads", "by cores", _THREADS),
             _ignored("nio.numWorkerThreads", "2 x cores", _THREADS),
@@ -321,13 +323,13 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("nio.shutdownTimeout", "1000", _THREADS),
             _ignored("nio.directBufferBytes", "65536", _NOT_JAVA),
             _ignored("netty.advancedFlowControl.enabled", "false", "the server stops reading from a client that does not read", "false"),
-            _ignored("watchManagerName", "WatchManager", "there is one implementation"),
+            _ignored("watchManagerName", "WatchManager", _ONE_WATCH_MANAGER),
             _ignored("watcherCleanThreadsNum", "2", _THREADS),
             _ignored("watcherCleanThreshold", "1000", _THREADS),
             _ignored("watcherCleanIntervalInSeconds", "600", _THREADS),
             _ignored("maxInProcessingDeadWatchers", "-1", _THREADS),
-            _ignored("bitHashCacheSize", "10", _THREADS),
-            _ignored("intBufferStartingSizeBytes", "1024", _BOUNDED),
+            _ignored("bitHashCacheSize", "10", _ONE_WATCH_MANAGER),
+            _ignored("intBufferStartingSizeBytes", "1024", "there is no such buffer"),
             _ignored("superSpeedySnapshots", "false", "snapshots never block requests"),
             _ignored("follower.skipLearnerRequestToNextProcessor", "false", _NO_PROCESSORS, "false"),
             _ignored("forward_learner_requests_to_commit_processor_disabled", "false", _NO_PROCESSORS, "false"),
