@@ -61,5 +61,5 @@ def _host(part: str, text: str) -> Host:
         host, _, port = part.partition(":")
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
         place = "" if part == text else f"{text!r}: "
-        raise ConfigError(f"{place}{part!r} is not HOST:PORT; a port is a number from 1 to 65535")
+        raise ConfigError(f"{place}{part!r} is not HOST or HOST:PORT; a port is a number from 1 to 65535")
     return host, int(port) if port else DEFAULT_PORT
