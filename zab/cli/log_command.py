@@ -220,8 +220,9 @@ def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
     A server vetoes if a majority of servers has lost data and only this server has the missing transactions: its log
-    has the event `vetoes`, and `zab status` a warning. This command gives these transactions up. At its next start the
-    server does not vote until a leader has sent it a snapshot; then its old files are renamed to damaged.*.
+    has the event `vetoes`, and `zab status` a warning. This command gives these transactions up, without checking that
+    the server vetoes. At its next start the server does not vote until a leader has sent it a snapshot; then its old
+    files are renamed to damaged.*.
     """
     _ours(path, log_dir)
     if not yes:

@@ -62,7 +62,7 @@ class Queue:
     async def get(self) -> bytes:
         """Wait for an entry, take it and return its data. A cancelled call takes none.
 
-        Raise `EntryInDoubt` if it is unknown whether this call or another consumer took the entry.
+        Raise `EntryInDoubt` if it is unknown whether this call took the entry.
         """
         async with self.session.watcher() as events:
             while True:
