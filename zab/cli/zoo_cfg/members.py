@@ -84,7 +84,7 @@ def _version(source: ZooSource) -> int | None:
     before = set(source.entries)
     path = Path(entry.value)
     beside = source.path.parent / path
-    if not path.exists() and beside.exists():  # written by a start in another working directory
+    if not path.exists() and beside.exists():  # a relative name may be meant for another working directory
         path = beside
     if not path.exists():
         source.problem(entry.key, "cannot be read: there is no such file")

@@ -81,7 +81,7 @@ class ServerPlan:
     replaces: bool = False
     """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """The keys that set no field of a settings object, with their values for `--check`; passwords are masked."""
+    """(key, value) of given keys that `--check` shows and no settings object has; passwords are masked."""
     lacks: tuple[str, ...] = ()
     """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
