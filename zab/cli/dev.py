@@ -74,7 +74,7 @@ _BROKERS: Final = "replica"
     type=click.IntRange(10),
     default=Settings().tick_ms,
     show_default=True,
-    help="The unit of all timeouts: a leader pings every half tick, and a silent peer is dropped after five ticks.",
+    help="The unit of timeouts, in ms: a leader pings every half tick, and a silent peer is dropped after five ticks.",
 )
 @level_option("warning")
 @format_option

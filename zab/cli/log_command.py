@@ -68,7 +68,7 @@ def log() -> None:
 def dump(
     path: Path, log_dir: Path | None, first: Zxid | None, last: Zxid | None, with_data: bool, as_json: bool
 ) -> None:
-    """Print every transaction: zxid, time, session, operation, path.
+    """Print every transaction: zxid, time, session, operation, path and details.
 
     DATA is a data directory of `zab serve`, or a log file of ZooKeeper.
 

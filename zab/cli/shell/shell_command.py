@@ -55,7 +55,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     help="Credentials of an identity, like digest:user:password. May be repeated.",
 )
 @click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in with SASL DIGEST-MD5.")
-@click.option("--tls/--no-tls", default=None, help="Use TLS.  [default: if --ca or --cert is given]")
+@click.option("--tls/--no-tls", default=None, help="Use TLS, or not.  [default: if --ca or --cert is given]")
 @click.option(
     "--ca",
     type=_FILE,
@@ -92,7 +92,7 @@ def shell(
     """Read and change nodes, at servers of zab or of ZooKeeper.
 
     Without a COMMAND, the shell shows a prompt with completion by Tab and a history. If stdin is not a terminal, it
-    reads one command per line. `zab shell help` lists the commands, which are those of ZooKeeper's shell.
+    reads one command per line. `help` lists the commands: those of ZooKeeper's shell and a few more.
 
     \b
     zab shell ls /

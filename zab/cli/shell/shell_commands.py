@@ -1,6 +1,7 @@
 """The commands of the shell, each with its usage and one line of help.
 
-Names, options and output are those of ZooKeeper's own shell, so that scripts written for it keep working.
+Names, options and output are those of ZooKeeper's own shell, so that scripts written for it keep working. That shell
+has no `checkwatches`, `multi` and `multiread`.
 """
 
 from __future__ import annotations

@@ -312,6 +312,7 @@ def status(
     Exit status:  0  healthy
                   1  degraded: it serves, but a server is missing or something is wrong
                   2  down: no server serves, or none answers; also wrong usage
+                130  interrupted by Ctrl-C
     """
     if wanted is not None and watch:
         raise click.UsageError("--wait ends, and --watch does not: give one of them")
