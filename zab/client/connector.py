@@ -29,7 +29,7 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""The shortest time to which the sharing of `wait_ms` among many servers reduces an attempt."""
+"""Sharing `wait_ms` among servers and their addresses makes no attempt shorter than this."""
 STEADY_S: Final = 1.0
 """The shortest duration of a connection that counts as a success: the next pause is a short one again."""
 

@@ -27,7 +27,7 @@ class ClientTls:
 
     ca              file of the authorities of the servers' certificates; None: the authorities that this system trusts
     cert, key       files of this client's certificate and key, for servers that ask for a certificate; without `key`,
-                    the file `cert` holds both
+                    the file `cert` holds both; `key` alone has no effect
     check_hostname  whether a server's certificate must name the host that was dialled
 
     A file that cannot be used raises `ConfigError` when a connection is opened with these settings.
