@@ -242,7 +242,7 @@ inter.broker.listener.name=IN                       expected PLAINTEXT with prot
 security.inter.broker.protocol=SSL                  expected PLAINTEXT with protocol PLAINTEXT
 security.inter.broker.protocol=TLS                  expected one of PLAINTEXT, SSL
 zookeeper.connect=a:b:c                             'a:b:c' is not an address
-zookeeper.connect=h:0                               'h:0' is not HOST:PORT
+zookeeper.connect=h:0                               'h:0' is not HOST or HOST:PORT
 zookeeper.connect=h:2181/a//b                       '/a//b' is not a valid root
 """
 
