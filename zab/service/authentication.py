@@ -97,7 +97,7 @@ class ClientAuthentication:
         self.encoded = encode_identities(self.identities)
         """`identities`, as each request of the client carries them."""
         self.why = ""
-        """The reason for the last failure, for the log."""
+        """The reason for the failure of the last credentials, for the log; empty if they were right."""
         self._settings = settings
         self._security = settings.security
         self._random_bytes = random_bytes
@@ -137,7 +137,7 @@ class ClientAuthentication:
 
     def authenticate(self, scheme: str, credentials: bytes) -> Verdict:
         security = self._security
-        self.guessed_wrong = False
+        self.guessed_wrong, self.why = False, ""
         if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
             self.why = f"{len(credentials)} bytes of credentials: with the scheme, {CREDENTIALS_BYTES_MAX} are allowed"
             return Verdict.REFUSED
