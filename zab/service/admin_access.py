@@ -63,7 +63,8 @@ class AdminAccess:
         if isinstance(caller, Refusal):
             return caller
         if not self._may_read_everything(caller):
-            return self._distrust(caller, now, HTTPStatus.FORBIDDEN, SNAPSHOT_NOT_AUTHORIZED)
+            why = self._why_barred() if caller.barred else SNAPSHOT_NOT_AUTHORIZED
+            return self._distrust(caller, now, HTTPStatus.FORBIDDEN, why)
         if not self._snapshot_enabled:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Snapshot command is disabled")
         left_ms = 0 if self._snapshot_at is None else self._snapshot_at + self._snapshot_ms - now
@@ -109,6 +110,13 @@ class AdminAccess:
         reason = caller.why or "not authorized"
         clients.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)
         return Refusal(status, why, clients.throttles.logins.failed(caller.host, now))
+
+    def _why_barred(self) -> str:
+        required = ", ".join(sorted(self._clients.settings.security.required))
+        return (
+            f"Not authorized: this server requires an identity of one of these schemes: {required} "
+            "(enforce.auth.schemes). Log in with one, or as the super user (DigestAuthenticationProvider.superDigest)"
+        )
 
     def _may_read_everything(self, caller: ClientAuthentication) -> bool:
         """Return whether the caller is the super user, or the ACL of `/` grants all permissions to its identities.
