@@ -147,9 +147,9 @@ class ClientService:
     # -- sessions ------------------------------------------------------------------------------------
 
     def check(self) -> list[bytes]:
-        """Expire sessions, and disconnect clients that another server can serve better. Return reports for the leader.
+        """Expire sessions. Disconnect clients of expired local sessions, and clients that another server may serve.
 
-        Called twice a tick.
+        Called twice a tick. Return reports for the leader.
         """
         found = self.tracker.check(self._clock_ms())
         for client, why in found.ended:

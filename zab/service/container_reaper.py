@@ -48,7 +48,10 @@ class ContainerReaper:
         """The time at which `due` is to be called again."""
 
     def due(self, tree: Tree, *, leads: bool) -> list[str]:
-        """Return the nodes to delete now, and set the next `deadline`. None before `deadline`, or if not `leads`."""
+        """Return the nodes to delete now, and set the next `deadline`. Before `deadline`, only return an empty list.
+
+        If this server does not lead, forget the nodes found by the last scan.
+        """
         now_ms = self._clock_ms()
         if now_ms < self.deadline:
             return []

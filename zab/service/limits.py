@@ -18,12 +18,12 @@ class Limits:
     leaders_lost_max               a request is refused, instead of being sent to another leader, if this many leaders
                                    in a row were lost while it was under way, the last one with no other request of the
                                    member under way; at least 2
-    batch_entries_max, batch_bytes_max   one batch of proposals, and so one write to the log
+    batch_entries_max, batch_bytes_max   one batch of proposals
     frame_bytes_max                one frame of a learner link; holds a whole batch
     snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      unsent data of one link; overflow closes the link
-    inbox_bytes_max                received and unprocessed data; above that, no more is read
+    inbox_bytes_max                data that waits to be processed or written to the disk; above it, no more is read
     pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk, or if this
                                    is 0, a thread writes
     links_max                      learner links from other servers at one time

@@ -143,7 +143,7 @@ class SessionTracker:
     # -- periodic checks ---------------------------------------------------------------------------
 
     def check(self, now: Millis) -> Findings:
-        """Return the work that is due: expired sessions at the leader, reports at other servers, clients to disconnect.
+        """Return the work that is due. Only the leader expires global sessions; only the other servers report.
 
         After missed checks the leader grants the sessions their full timeout again: this process was suspended,
         and may have missed pings.

@@ -169,7 +169,8 @@ class Session(ABC):
         sequential  append a number of ten digits to the path: each is greater than those before it under this parent
         container   let the servers delete the node some time after its last child was deleted
         ttl_ms      let the servers delete the node when it has no child and its data has not changed for this time
-        acl         the node's permissions: a sequence of (permissions, scheme, identity)
+        acl         the node's permissions: a sequence of (permissions, scheme, identity). In place of `zab.OPEN_ACL`,
+                    the default, the node gets the ACL of the function `acl` of `zab.connect` if one was given
 
         At most one of `ephemeral`, `container` and `ttl_ms` may be given, and a container cannot be sequential.
 
@@ -245,7 +246,7 @@ class Session(ABC):
         members: Servers = None,
         version: int = ANY_VERSION,
     ) -> tuple[bytes | None, Stat]:
-        """Change the membership: let some servers join and leave, or name all `members`. Return the new `config`.
+        """Change the membership: let servers join and leave, or name all `members`. Return what `config` then returns.
 
         joining  lines like `server.1=host:2888:3888;2181`, in one text with commas between them, or as several texts
         leaving  ids of servers, such as "1,2", in the same two forms
@@ -495,7 +496,7 @@ class Session(ABC):
                     return found
 
     async def find_token(self, parent: str, token: str) -> str | None:
-        """Return the path of the child of `parent` whose name contains `token`; None if there is none.
+        """Return the path of the child of `parent` whose name contains `token`; None if there is no such node.
 
         The result reflects all earlier changes of any client, also those of cancelled calls of this session.
         """

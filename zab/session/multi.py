@@ -172,7 +172,7 @@ class MultiRead:
         return self
 
     def children(self, path: str) -> Self:
-        """Add the listing of a node's children. The result is their names, in no order."""
+        """Add the listing of a node's children. The result is their names, in no particular order."""
         self.operations.append((Op.GET_CHILDREN, (path_of(path), False)))
         return self
 

@@ -16,7 +16,7 @@ class SessionState(Enum):
     """The state of a session, as its client knows it."""
 
     CONNECTED = "connected"
-    """The session has a server, which leads or has a leader."""
+    """A server that leads, or has a leader, serves the session."""
     READ_ONLY = "read only"
     """The server has no leader. It serves reads, which may be outdated."""
     SUSPENDED = "suspended"

@@ -389,9 +389,9 @@ def fix_up(
     """Return the ACL that the node will have, or None if the ACL is invalid: ZooKeeper's fixupACL.
 
     An empty ACL is invalid. Duplicates are removed. `auth` expands to the authenticated identities of the connection,
-    of which there must be one; every other entry must be world:anyone or a valid id of one of `access.schemes`. As in
-    ZooKeeper, permissions are not checked. The limits are our own:
-    `entries_max` entries, and `id_chars_max` characters of an id that does not come from `auth`.
+    and is invalid without any; every other entry must be world:anyone or a valid id of one of `access.schemes`. As in
+    ZooKeeper, permissions are not checked. The limits are our own: `entries_max` entries, and `id_chars_max` characters
+    of an id that does not come from `auth`.
     """
     if acl == OPEN:
         return OPEN

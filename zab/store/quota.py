@@ -99,7 +99,7 @@ def ignore_exceeded(exceeded: ExceededLimit, refused: bool) -> None:
 
 
 class Quotas:
-    """The quotas of one tree: the limits of subtrees, and statistics that follow every change."""
+    """The quotas of one tree: limits of subtrees, and their statistics, which follow every change of these subtrees."""
 
     def __init__(self, tree: Tree) -> None:
         self.limited: dict[str, None] = {}

@@ -71,7 +71,10 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""After this many measured nodes each, measuring pauses for a millisecond. So it takes at most a tenth of the time."""
+"""After N measured nodes, measuring pauses for N / `MEASURED_PER_MS` ms, so it takes about a tenth of the time at most.
+
+`MEASURE_PAUSE_MS_MAX` bounds the pause.
+"""
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
@@ -211,7 +214,8 @@ class RequestPreparer:
         """Return the transaction for a request. A request that fails becomes a transaction with the error.
 
         The checks, in this order: the sender may request the operation; the session of a client's request is attached
-        to the sender, or local to it; the body can be decoded; then the checks of the operation.
+        to the sender, or local to it (a close may also be of a session that is gone); the body can be decoded; then the
+        checks of the operation.
         """
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if epoch != self._epoch:

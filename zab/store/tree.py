@@ -1,6 +1,6 @@
 """The nodes, and the tables that follow from them: children, ephemerals, containers, TTLs.
 
-One dict holds all nodes, and a change replaces a node in it. A snapshot needs only that dict. To find the changes since
+One dict holds all nodes, and a change replaces a node in it. A snapshot needs no other table. To find the changes since
 some moment, add a *mark*: a dict that receives the old node of each path at the first change after that moment (None if
 there was no node).
 
@@ -74,8 +74,8 @@ class Tree:
         """Create a node and return it; return `NODE_EXISTS` if it exists, `NO_NODE` if its parent does not.
 
         `parent_cversion` counts this child already. The rule for a replay over a newer state is that of ZooKeeper's
-        DataTree.createNode: the parent gets a new `cversion` and `pzxid` only if its `cversion` grows, but even if the
-        node exists already. An existing node gets the ACL, and keeps its data.
+        DataTree.createNode: the parent gets a new `cversion` and `pzxid` if its `cversion` grows, even if the node
+        exists already. An existing node gets the ACL, and keeps its data.
         """
         nodes = self.nodes
         parent = nodes.get(parent_path)
@@ -119,7 +119,7 @@ class Tree:
     def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Znode | None:
         """Delete a node, with its children if it has any, and return it; return None if there is none.
 
-        Even then the parent's `pzxid` grows to `zxid`.
+        In both cases the parent's `pzxid` becomes `zxid`, unless it is greater.
         """
         nodes = self.nodes
         node = nodes.get(path)

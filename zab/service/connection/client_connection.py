@@ -64,7 +64,7 @@ class ClientConnection:
         self.session = 0
         """The id of its session; 0 before SERVING."""
         self.timeout_ms = 0
-        """The timeout of its session."""
+        """The timeout of its session; 0 before SERVING."""
         self.read_only = False
         """True if the client only reads, from a server without a leader."""
         self._shell = shell

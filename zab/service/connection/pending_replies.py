@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """A reply without a transaction: to a sync, a reconfiguration, a local session's close, or a refused request."""
+    """A reply to a sync, reconfiguration, refused request or local session's close; for `RequestOrder`, to a write."""
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 

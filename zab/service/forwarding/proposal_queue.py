@@ -42,7 +42,7 @@ _new_view: Final = partial(tuple.__new__, View)
 
 
 class StallWatch(Protocol):
-    """Times requests, and reports those that hold up the server."""
+    """Times requests and transactions, and reports those that hold up the server."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
