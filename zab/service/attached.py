@@ -20,7 +20,7 @@ class Attached(Protocol):
         ...
 
     def was_active(self) -> bool:
-        """Return whether the client has sent something since the last call."""
+        """Return whether the client has sent something since the last call. A session in this process returns True."""
 
     def ended(self, why: str) -> None:
         """Disconnect the client: its session is over, moved or has a newer connection, or it should change servers."""

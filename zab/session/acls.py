@@ -27,7 +27,7 @@ READ_ONLY_ACL: Final[Acl] = acl.READ_ONLY
 """Read permission for every client, and no other permission."""
 
 CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
-"""All permissions for the identities that the session which creates the node has added by `add_auth`.
+"""All permissions for the authenticated identities of the session that creates the node: for all but its address.
 
 A session without any gets `InvalidAcl`.
 """

@@ -63,9 +63,10 @@ class Session(ABC):
 
     After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any
     change may raise `OutcomeUnknown`. In this process, any call may raise `Stopped` if the store ends, and any change
-    `LeadersLost`. Over a connection, any change may raise `NotReadOnly` and `Throttled`, and any read `Unreachable` and
-    `Throttled`. A request that is larger than `frame_bytes_max` raises `LocalProtocolError`. An invalid argument raises
-    `BadArguments`, or `TypeError` if its type is wrong. The methods name the other errors.
+    `LeadersLost`. Over a connection, any call may raise `Throttled`, any change and `sync` may raise `NotReadOnly`, and
+    any call that changes nothing `Unreachable`. A request that is larger than `frame_bytes_max` raises
+    `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type is wrong. The methods
+    name the other errors.
     """
 
     id: int
@@ -256,6 +257,7 @@ class Session(ABC):
         Raise `ReconfigDisabled` if the servers do not let clients change the membership, `NoAuth` without the
         permission to write `/zookeeper/config`, `BadVersion`, `ReconfigInProgress`, `NewConfigNoQuorum` if the
         synchronized servers are no quorum of the new membership, and `BadArguments` if the new membership is invalid.
+        In this process, raise `ZabError` after repeated failures, for example without a leader.
         """
         fields = (_listed(joining), _listed(leaving), _listed(members), config_version_of(version))
         found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
