@@ -18,7 +18,7 @@ from zab.store.znode import CHILDREN, MZXID, PZXID, Znode
 
 
 class Client(Watcher, Protocol):
-    """The connection that sent the request."""
+    """The connection, or the session in this process, that sent the request."""
 
     @property
     def session(self) -> int: ...

@@ -676,7 +676,7 @@ class RequestPreparer:
 def _as_decoded(op: int, fields: Fields) -> tuple[int, Fields]:
     """Return an operation of a multi as ZooKeeper decodes it: there the flags decide the kind of a create.
 
-    Fail with `MARSHALLING_ERROR` if ZooKeeper cannot decode a create with these flags.
+    Fail with `MARSHALLING_ERROR` if ZooKeeper cannot decode the create, because of its flags or a null ACL.
     """
     if op not in CREATES:
         return op, fields

@@ -19,7 +19,7 @@ from zab.store.paths import ancestors_of
 
 
 class Watcher(Hashable, Protocol):
-    """A connection with watches. Two watchers are equal only if they are the same object."""
+    """A connection, or a session in this process. Two watchers are equal only if they are the same object."""
 
     @property
     def identities(self) -> Sequence[Identity]: ...
@@ -65,7 +65,7 @@ LONG_PATH: Final = 256
 
 
 class _WatchTable:
-    """Watches by path, and by watcher, so that the watches of an ended connection are found."""
+    """Watches by path, and by watcher, so that the watches of a watcher that has ended are found."""
 
     __slots__ = ("by_path", "by_watcher", "count", "long", "long_of", "recursive")
 
@@ -272,7 +272,7 @@ class ServerWatches:
         return True in removed
 
     def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
-        """Remove watches of an ended connection, up to `most` of each table. Return True if there may be more.
+        """Remove watches of a watcher that has ended, up to `most` of each table. Return True if there may be more.
 
         The child table has its turn once the data table has fewer than `most`.
         """
@@ -350,7 +350,7 @@ class ServerWatches:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """The numbers of entries, of watched paths and of connections with watches.
+        """The numbers of entries, of watched paths and of watchers.
 
         An entry is a path and its watcher in one table. A watch that is in both tables counts twice.
         """
