@@ -118,7 +118,7 @@ class Store:
         if txn[0] == transactions.CHECKPOINT:
             txn = txn[transactions.CHECKPOINT_HEAD.size :]
         kind, session, _, _ = transactions.HEAD.unpack_from(txn)
-        op = next((each for each in Op if each & 0xFF == kind), kind)
+        op = Op.MULTI if kind == transactions.FAILED_MULTI else next((each for each in Op if each & 0xFF == kind), kind)
         return f"{op_name(op)} of session {session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
 
     def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
