@@ -223,7 +223,7 @@ class PendingSubmissions:
     def reached(self, applied: Zxid) -> bool:
         """Handle progress of the machine.
 
-        Return True if requests may be sent from now on, because the log up to the catch-up point is applied.
+        Return True if this lets requests be sent: the log up to the catch-up point is now applied.
         """
         while self._refusals and self._refusals[0][0] <= applied:
             for counter, reason in self._refusals.popleft()[1]:
