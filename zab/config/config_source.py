@@ -101,7 +101,7 @@ class ConfigSource:
                 self.on_duplicate(entry, before)
 
     def on_duplicate(self, entry: ConfigEntry, before: ConfigEntry) -> None:
-        self.warn(entry.key, f"also in line {before.line}, as {before.shown!r}; the last one counts")
+        self.warn(entry.key, f"also at {before.place}, as {before.shown!r}; the last one counts")
 
     def add_options(self, option: str, pairs: Iterable[tuple[str, str]]) -> None:
         """Add entries from an option of the command line. They replace earlier entries of the same keys."""

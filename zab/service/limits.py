@@ -28,7 +28,8 @@ class Limits:
                                    is 0, a thread writes
     links_max                      learner links from other servers at one time
     handshakes_max                 connections without a valid hello, per port; and as many again from addresses of
-                                   members, or that have sent a valid hello. One more closes the oldest
+                                   members, or that have sent a valid hello. One more closes the oldest of the
+                                   address that has the most
     handshake_ms, connect_ms       how long a peer may take to send its hello, or to be reached
     parting_ms                     how long a server may stay connected, or connect again, after it left the membership
     linger_ms                      how long a closing link may take to send its queued messages

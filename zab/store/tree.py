@@ -24,7 +24,7 @@ Mark: TypeAlias = dict[str, Znode | None]
 """path -> the node at the time when the mark was added; None: there was no node"""
 
 BESIDE_A_PATH_BYTES: Final = 64
-"""The number of bytes that an ephemeral node counts in `Tree.ephemeral_bytes` in addition to its path."""
+"""The amount that an ephemeral node adds to `Tree.ephemeral_bytes` beside the characters of its path."""
 
 _NO_NODE: Final = ErrorCode.NO_NODE
 _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS

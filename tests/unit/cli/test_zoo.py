@@ -251,7 +251,7 @@ def test_duplicate_key_is_reported_and_the_last_one_counts(folder: Path) -> None
     made = plan(folder, "tickTime=500\nzookeeper.tickTime=600\n")
     assert made.settings.tick_ms == 600
     (warning,) = made.warnings
-    assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also in line 3, as '500'; the last one counts"
+    assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also at {folder}/zoo.cfg:3, as '500'; the last one counts"
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------

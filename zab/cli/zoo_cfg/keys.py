@@ -95,7 +95,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("maxPathDepth", "100", "store.path_depth_max", _whole(1), "the most names in the path of a new node; not a key of ZooKeeper's"),
             _sets("maxIdentities", "100", "client_ports.identities_max", _whole(1), "the most identities of one client, its address included; not a key of ZooKeeper's"),
             _sets("maxMultiOps", "10000", "store.multi_ops_max", _whole(1), "the most operations of one multi; not a key of ZooKeeper's"),
-            _sets("maxEphemeralBytes", "2097152", "store.ephemeral_bytes_max", _whole(1), "the most bytes for the paths of one session's ephemeral nodes, plus 64 for each node; not a key of ZooKeeper's"),
+            _sets("maxEphemeralBytes", "2097152", "store.ephemeral_bytes_max", _whole(1), "the most characters in the paths of one session's ephemeral nodes, where each node counts 64 more; not a key of ZooKeeper's"),
             _sets("maxWatchesPerClient", "100000", "client_ports.watches_per_client_max", _whole(1), "the most watches of one client; a watch counts once more for each 256 characters of its path; not a key of ZooKeeper's"),
             _sets("maxWatches", "1000000", "client_ports.watches_max", _whole(1), "the most watches of all clients of this server; not a key of ZooKeeper's"),
             _sets("maxListedRows", "10000", "client_ports.listed_max", _whole(1), "the most rows (connections, sessions, ephemerals, watches) in one reply to a four-letter word or an admin command, because clients wait while the reply is made; a reply that is cut says so; not a key of ZooKeeper's"),
