@@ -276,7 +276,7 @@ class NodeCache(_Cache):
 
 @checks_methods
 class ChildrenCache(_Cache):
-    """A cache of the children of a node, which need not exist. Events from deeper nodes are ignored."""
+    """A cache of the children of a node. The node may be missing. Events from deeper nodes are ignored."""
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         super().__init__(session, path, range(1, 2), settings)

@@ -440,10 +440,12 @@ class Member:
     # -- the ensemble ------------------------------------------------------------------------------
 
     def on_membership(self, concerned: OnMembership) -> None:
-        """Set the function that receives every membership, in the loop. Call this before the member runs.
+        """Set the function that receives the memberships, in the loop. Call this before the member runs.
 
-        It is called as `(ensemble, None)` at the start and as soon as a membership is in force, and as `(ensemble,
-        zxid)`, with the zxid of the change, when this member's machine has applied everything before the change.
+        It is called as `(ensemble, None)` at the start and as soon as a membership is in force. It is called as
+        `(ensemble, zxid)`, with the zxid of the change, when this member's machine has applied everything before the
+        change. The second call does not come for a first membership, nor for a change that a received snapshot
+        contains: read the membership again after `restore`.
         """
         self._hooks.on_membership = concerned
 

@@ -25,7 +25,7 @@ from zab.wire.relay_messages import TAG, TAG_BYTES
 APPLY_S: Final = 0.02
 """The time for which a turn applies committed transactions before other tasks run."""
 SLOW_APPLY_S: Final = 0.2
-"""The longest time of a transaction that is not reported."""
+"""A transaction that takes longer is reported."""
 
 _unpack_tag: Final = TAG.unpack_from
 

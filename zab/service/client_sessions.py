@@ -134,7 +134,10 @@ class ClientSessions:
         return sessions.password(session) if sessions.secret else self.local.password(session)
 
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows with this password, or None, without the leader."""
+        """Return the timeout of the session; None if this server's tables lack it, or if the password is wrong.
+
+        The leader is not asked.
+        """
         if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
             return None
         known = self.table.get(session)

@@ -359,8 +359,8 @@ FAMILIES: Final = (
            "`hostnameVerification` and `clientHostnameVerification` (both true): at both ends, the other server's certificate must name the host "
            "of its line `server.N`; no name is looked up for it"),
     KeyFamily(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl."))), "ssl.*",
-           "TLS for clients: `keyStore.location`, `.password`, `.passwordPath` and `.type` (PEM, PKCS12, JKS), the same for "
-           "`trustStore`, `clientAuth`, `enabledProtocols`, `ciphersuites`, `hostnameVerification`, `crl`, ..."),
+           "TLS for clients: `keyStore.location`, `.password`, `.passwordPath` and `.type` (PEM, PKCS12, JKS); the same four "
+           "of `trustStore`; also `clientAuth`, `enabledProtocols`, `ciphersuites`, `hostnameVerification`, `crl`, ..."),
     KeyFamily(re.compile(r"sasl\.(.+)"), "sasl.*", _NOT_JAVA, True),
     KeyFamily(re.compile(r"snapshot\.(.+)"), "snapshot.*", "snapshots have a format of their own", True),
 )  # fmt: skip

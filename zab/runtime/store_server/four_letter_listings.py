@@ -1,4 +1,4 @@
-"""The long answers to four-letter words, in the lines that tools for ZooKeeper parse."""
+"""The long replies to four-letter words, in the format that tools for ZooKeeper parse."""
 
 from __future__ import annotations
 

@@ -116,7 +116,10 @@ class Sessions(Protocol):
     def knows(self, session: int) -> bool: ...
     def password(self, session: int) -> bytes: ...
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows with this password, or None, without the leader."""
+        """Return the timeout of the session; None if this server's tables lack it, or if the password is wrong.
+
+        The leader is not asked.
+        """
 
     def attach(self, client: Any) -> None:
         """Report the session's events to this client. An older client of the session is disconnected."""

@@ -29,12 +29,12 @@ BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """The overhead of a batch for each transaction, in bytes."""
 
 PREPARE_S: Final = 0.02
-"""The time after which a turn stops preparing and lets other tasks run.
+"""The time after which a turn prepares no further request and lets other tasks run.
 
-There is a limit because large failing requests may take seconds.
+The limits of a batch do not count refused requests, so many large ones could otherwise take seconds.
 """
 SLOW_REQUEST_S: Final = 0.2
-"""The longest preparation of a request that is not reported."""
+"""The preparation of a request that takes longer is reported."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
