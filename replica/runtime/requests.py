@@ -24,7 +24,7 @@ Q = TypeVar("Q")
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 
-def unheard() -> None:
+def ignore() -> None:
     """Do nothing: the default of `Request.placed`, if no request waits until the records have offsets."""
 
 
@@ -48,7 +48,7 @@ class Request(Generic[Q]):
     listener: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     host: str = "127.0.0.1"
-    placed: Callable[[], None] = unheard
+    placed: Callable[[], None] = ignore
     connection: str = ""
 
 

@@ -58,11 +58,11 @@ class TransactionMetadata:
 
     # -- producers -----------------------------------------------------------------------------
 
-    def refusal(self, who: ProducerIdentity) -> E | None:
+    def refusal(self, identity: ProducerIdentity) -> E | None:
         """Return the error if this producer may not use the id now."""
-        if who.producer != self.now.producer:
+        if identity.producer != self.now.producer:
             return E.INVALID_PRODUCER_ID_MAPPING
-        if who.epoch != self.now.epoch:
+        if identity.epoch != self.now.epoch:
             return E.PRODUCER_FENCED
         if self.pending is not None:
             return E.CONCURRENT_TRANSACTIONS

@@ -77,7 +77,7 @@ def behind(broker: Broker, role: Role) -> bool:
 
 def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
     """Return the number of records from an offset to the high watermark; None if this broker holds no replica."""
-    held = broker.parts.replica_manager.held(where)
+    held = broker.parts.replica_manager.log_and_high_watermark(where)
     return None if held is None else max(held[1] - offset, 0)
 
 
@@ -102,7 +102,7 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
     warnings += [f"log directory {where} has failed: {why}" for where, why in log_manager.failed.items()]
     warnings += [f"the log of {where} is damaged: {why}" for where, why in log_manager.damaged.items()]
     warnings += [f"the log of {where} is no longer compacted: {why}" for where, why in log_manager.uncleanable.items()]
-    warnings += [f"{where} has no replica here: {why}" for where, why in log_manager.anothers.items()]
+    warnings += [f"{where} has no replica here: {why}" for where, why in log_manager.mismatched_logs.items()]
     return warnings
 
 
@@ -178,7 +178,7 @@ def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> dict[str, Any
 
 def _topic(broker: Broker, name: str) -> dict[str, Any]:
     partitions = broker.parts.metadata_cache.topics[name].partitions.values()
-    held = [broker.parts.replica_manager.held(role.where) for role in partitions]
+    held = [broker.parts.replica_manager.log_and_high_watermark(role.where) for role in partitions]
     known = [each for each in held if each is not None]
     return {
         "topic": name,
