@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -181,10 +181,16 @@ class RoleTaken:
 
 @frozen
 class Note:
-    """A message for the broker's log. `event` is one of a few fixed words."""
+    """A message for the broker's log. `event` is one of a few fixed words.
+
+    raised   the exception to log, if there is one
+    key      distinguishes notes that are rate-limited: each key has a limit of its own
+    """
 
     event: str
     fields: tuple[tuple[str, object], ...]
+    raised: Exception | None = None
+    key: Hashable = None
 
 
 @frozen

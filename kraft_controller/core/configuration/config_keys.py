@@ -228,10 +228,13 @@ USER: Final[Mapping[str, Key]] = {**CLIENT, **{
     for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")
 }}  # fmt: skip
 
+IPS: Final[Mapping[str, Key]] = {
+    "connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
+                                    idle="only the number of connections is limited: max.connections.per.ip"),
+}  # fmt: skip
+
 KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
-    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER,
-    "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
-                                            idle="only the number of connections is limited: max.connections.per.ip")},
+    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER, "ips": IPS,
 }  # fmt: skip
 """The keys of each type of entity. The types are named as in the store."""
 

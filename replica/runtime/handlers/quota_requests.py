@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import zab
 from kraft_controller.core.configuration import config_alteration
 from kraft_controller.core.configuration.config_alteration import Alteration, Operation
-from kraft_controller.core.configuration.config_keys import CLIENT, DEFAULT, KEYS, ConfigError
+from kraft_controller.core.configuration.config_keys import CLIENT, DEFAULT, IPS, ConfigError
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, read_configs
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
@@ -153,7 +153,7 @@ class _EntityFilter:
 
 
 def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
-    for key in {**CLIENT, **KEYS["ips"]}.values():
+    for key in {**CLIENT, **IPS}.values():
         if key.name in quotas:
             try:
                 value = key.value(quotas[key.name])
@@ -165,7 +165,7 @@ def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
 
 def _alteration(entity: Entity, op: OpData) -> Alteration:
     name, value = op.key, op.value
-    if name not in (KEYS["ips"] if entity.kind == "ips" else CLIENT):
+    if name not in (IPS if entity.kind == "ips" else CLIENT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown quota {name}: use {', '.join(CLIENT)}")
     if op.remove:
         return Alteration(name, Operation.DELETE)

@@ -69,15 +69,14 @@ class ReplicaNotes:
 
     def write(self, note: Note) -> None:
         fields, event = dict(note.fields), note.event
-        if isinstance(error := fields.pop("raised", None), Exception):
-            self._log.failed(event, error, **fields)
+        if note.raised is not None:
+            self._log.failed(event, note.raised, **fields)
         elif event == "fetch_refused":
             # Normal while leaders change, and then for many partitions at once.
             self.fetches_refused += 1
-            key = fields["leader"], fields["error"]
-            self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
+            self._log.warn_rate_limited(event, note.key, logging.INFO, total=self.fetches_refused, **fields)
         elif event in RATE_LIMITED:
-            self._log.warn_rate_limited(event, fields.get("partition"), **fields)
+            self._log.warn_rate_limited(event, note.key, **fields)
         else:
             self._log.say(event, LEVELS.get(event, logging.INFO), **fields)
 
