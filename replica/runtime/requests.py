@@ -52,7 +52,7 @@ class Request(Generic[Q]):
     connection: str = ""
 
 
-Handler: TypeAlias = Callable[[Request[Any]], Awaitable[Any]]
+Handler: TypeAlias = Callable[[Request[Q]], Awaitable[T]]
 """Returns the body of the response, or None for a request without a response: a Produce with acks=0.
 
 A connection executes its requests one at a time and sends responses in their order, so a handler that waits blocks only
@@ -60,7 +60,7 @@ its own connection, until it calls `Request.placed`. The end of the connection c
 the connection, even a `KafkaError`: errors of topics and groups belong in the response.
 """
 
-Handlers: TypeAlias = Mapping[ApiKey, Handler]
+Handlers: TypeAlias = Mapping[ApiKey, Handler[Any, Any]]
 
 
 def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:

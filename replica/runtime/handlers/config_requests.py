@@ -115,7 +115,7 @@ def handlers(
             entries = of_topic({}, await layers())
         return {entry.name: entry.value for entry in entries if entry.value is not None}
 
-    def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler:
+    def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler[Any, R]:
         async def alter(request: Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]) -> R:
             check_only, resources = request.body.validate_only, request.body.resources
             named = Counter((each.resource_type, each.resource_name) for each in resources)

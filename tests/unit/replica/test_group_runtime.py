@@ -530,7 +530,7 @@ class Topic:
         self.partitions = 50
 
 
-def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) -> Handler:
+def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) -> Handler[Any, Any]:
     another = transactions or Topic()
     topics = {
         coordinator_requests.GROUP: coordinator_requests.CoordinatorTopicLookup(
