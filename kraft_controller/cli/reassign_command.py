@@ -66,7 +66,7 @@ async def _generate(session: zab.Session, arguments: Arguments) -> int:
     try:
         names = sorted(cluster.topics)
         if arguments.topics_file is not None:
-            names = admin.topics_from_json(_text(arguments.topics_file))
+            names = _topics(arguments.topics_file)
         elif arguments.topics is not None:
             names = arguments.topics.split(",")
         brokers = list(cluster.brokers) if arguments.brokers is None else _brokers(arguments.brokers)
@@ -220,7 +220,14 @@ def _plan(path: Path) -> dict[TopicPartition, tuple[BrokerId, ...]]:
     try:
         return admin.from_json(_text(path))
     except MoveError as error:
-        raise Failed(str(error)) from None
+        raise Failed(f"{path}: {error}") from None
+
+
+def _topics(path: Path) -> list[str]:
+    try:
+        return admin.topics_from_json(_text(path))
+    except MoveError as error:
+        raise Failed(f"{path}: {error}") from None
 
 
 def _text(path: Path) -> str:
