@@ -88,7 +88,7 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
 
 
 def former_sessions(directory: Path) -> tuple[int, ...]:
-    """Return the session ids that `remember_session` saved. Without them a restart is only slower."""
+    """Return the session ids that `remember_session` saved. They only speed up a restart."""
     try:
         words = (directory / SESSION).read_text("utf-8").split()
         return tuple(int(word, 16) for word in words[-SESSIONS_MAX:])

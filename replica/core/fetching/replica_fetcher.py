@@ -53,8 +53,8 @@ class FetchSessionHandler:
     sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The request that the leader has for each partition of the session."""
     unapplied: set[TopicPartition] = field(factory=set)
-    """Partitions whose newest answer was not applied. The leader does not repeat what it has told the session, so the
-    next request removes and adds them."""
+    """Partitions whose newest answer was not applied. The leader does not repeat what it has already sent in the
+    session, so the next request removes and adds them."""
 
 
 class ReplicaFetcher:

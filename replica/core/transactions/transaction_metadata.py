@@ -136,5 +136,5 @@ class TransactionMetadata:
 
 
 def is_last(epoch: int) -> bool:
-    """Return whether a producer can get no later epoch. The greatest epoch is reserved for fencing."""
+    """Return whether the producer's epochs are exhausted. The greatest epoch is reserved for fencing."""
     return epoch >= GREATEST_EPOCH - 1
