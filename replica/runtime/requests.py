@@ -1,6 +1,6 @@
 """The interface between connections and handlers: a handler takes a decoded request, and returns a response body.
 
-    handlers = {ApiKey.METADATA: answer_metadata, ...}
+    handlers = handler_table(handles(METADATA, answer_metadata), ...)
 
     async def answer_metadata(request: Request[MetadataRequest]) -> MetadataResponse: ...
 
@@ -17,6 +17,7 @@ import trio
 from attrs import frozen
 
 from replica.wire.api import ApiKey as ApiKey
+from replica.wire.fields import Api
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -61,6 +62,18 @@ the connection, even a `KafkaError`: errors of topics and groups belong in the r
 """
 
 Handlers: TypeAlias = Mapping[ApiKey, Handler[Any, Any]]
+"""Handlers by API key. With `handles`, mypy checks the types of each."""
+
+
+def handles(api: Api[Q, T], handler: Callable[[Request[Q]], Awaitable[T | None]]) -> tuple[ApiKey, Handler[Any, Any]]:
+    """Return the key of the API with its handler, which must take requests of that API and return its responses."""
+    return api.key, handler
+
+
+def handler_table(*entries: tuple[ApiKey, Handler[Any, Any]]) -> Handlers:
+    table = dict(entries)
+    assert len(table) == len(entries), "an API has two handlers"
+    return table
 
 
 def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:

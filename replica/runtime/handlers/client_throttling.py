@@ -16,8 +16,15 @@ from attrs import evolve
 from kraft_controller.core.configuration.config_keys import DEFAULT, values_of
 from kraft_controller.runtime.admin.entity_configs import Entity
 from replica.core.network.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
-from replica.runtime.requests import ApiKey, Handler, Handlers, Request
-from replica.wire.schemas.data_schemas import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+from replica.runtime.requests import ApiKey, Handler, Handlers, Request, handler_table, handles
+from replica.wire.schemas.data_schemas import (
+    FETCH,
+    PRODUCE,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 
 
 def apply_quotas(quotas: ClientQuotaManager, entity: Entity, configs: Mapping[str, str]) -> tuple[str, ...]:
@@ -78,7 +85,7 @@ def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], in
         reply.throttle_time_ms = quotas.record(QuotaType.FETCH, client, size, now())
         return reply
 
-    return {**handlers, ApiKey.PRODUCE: produce, ApiKey.FETCH: fetch}
+    return {**handlers, **handler_table(handles(PRODUCE, produce), handles(FETCH, fetch))}
 
 
 def _client(request: Request[Any]) -> QuotaClient:

@@ -14,9 +14,11 @@ from kraft_controller.runtime.admin.entity_configs import Entity, change_config,
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.handlers.client_throttling import user_and_client
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.runtime.store.store_call import call_store
 from replica.wire.schemas.quota_schemas import (
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_CLIENT_QUOTAS,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterQuotaEntry,
@@ -77,7 +79,7 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
 
         return AlterClientQuotasResponse(entries=[await one(entry) for entry in request.body.entries])
 
-    return {ApiKey.DESCRIBE_CLIENT_QUOTAS: describe, ApiKey.ALTER_CLIENT_QUOTAS: alter}
+    return handler_table(handles(DESCRIBE_CLIENT_QUOTAS, describe), handles(ALTER_CLIENT_QUOTAS, alter))
 
 
 # -- entities ------------------------------------------------------------------------------------------------
