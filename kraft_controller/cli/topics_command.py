@@ -192,7 +192,9 @@ def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
 def pair(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Misused(f"{option} {text!r}: expected KEY=VALUE")
+        # Repeat only what looks like the name of a key: other texts may contain a password.
+        shown = f" {text}" if re.fullmatch(r"[a-z.]+", text) else ""
+        raise Misused(f"{option}{shown}: expected KEY=VALUE")
     return key.strip(), value
 
 

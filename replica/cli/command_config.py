@@ -6,6 +6,7 @@ security is an error, because ignoring it would not be safe.
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 from typing import Final
@@ -59,8 +60,10 @@ def read_command_config(path: Path) -> CommandConfig:
             raise BadConfig(source.problems)
         unknown = [key for key in source.entries if key not in _KNOWN and key != _SERVERS]
         if unknown:
-            others = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
-            progress(f"warning: --command-config {path}: ignored keys: {', '.join(unknown[:NAMED_MAX])}{others}")
+            # Repeat only what looks like the name of a key: a line of another file may be a secret.
+            named = [key for key in unknown if re.fullmatch(r"[a-z]+(\.[a-z]+)*", key)][:NAMED_MAX]
+            shown = f": {', '.join(named)}" if named else ""
+            progress(f"warning: --command-config {path}: ignored keys: {len(unknown)}{shown}")
     except BadConfig as error:
         raise Misused("\n  ".join(["the login is incomplete:", *error.problems])) from None
     return made

@@ -59,7 +59,7 @@ def serve(**values: object) -> int:
     for one in arguments.override:
         key, equals, value = one.partition("=")
         if not equals or not key.strip():
-            raise Misused(f"--override {one!r}: expected KEY=VALUE")
+            raise Misused("--override: expected KEY=VALUE")
         overrides[key.strip()] = value.strip()
     operators = None if arguments.operators is None else _operators(arguments.operators)
     try:
