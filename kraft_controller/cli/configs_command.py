@@ -148,9 +148,9 @@ async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str
         after = await alter_config(session, entity, _kept(entity, put), remove)
     except (ConfigError, NoSuchEntity, DamagedNode) as error:
         raise Failed(str(error)) from None
-    told = {key: _shown(key, value) for key, value in after.items()}
-    text = " ".join(f"{key}={value}" for key, value in told.items()) or "nothing"
-    say(arguments.json, f"{entity.path}: {text}", entity=entity.path, config=told)
+    shown = {key: _shown(key, value) for key, value in after.items()}
+    text = " ".join(f"{key}={value}" for key, value in shown.items()) or "nothing"
+    say(arguments.json, f"{entity.path}: {text}", entity=entity.path, config=shown)
     return DONE
 
 

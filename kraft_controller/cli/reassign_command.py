@@ -108,8 +108,8 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
         await waited(arguments, _Arriving(session, plan))
         cluster = await describe_cluster(session)
         await admin.unthrottle(session, cluster, {where.topic for where in plan})
-    told = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
-    say(arguments.json, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
+    outcome = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
+    say(arguments.json, f"{counted(len(plan), 'partition')}: {outcome}", partitions=len(plan), done=arguments.wait)
     return DONE
 
 
@@ -164,8 +164,8 @@ async def _cancel(session: zab.Session, arguments: Arguments) -> int:
             await waited(arguments, _Arriving(session, back))
     if not arguments.preserve_throttles:
         await admin.unthrottle(session, await describe_cluster(session), {where.topic for where in named}, back)
-    said = f"{counted(len(back), 'partition')}: {'restored' if arguments.wait else 'being restored'}"
-    line = said if back else "nothing moves"
+    outcome = f"{counted(len(back), 'partition')}: {'restored' if arguments.wait else 'being restored'}"
+    line = outcome if back else "nothing moves"
     say(arguments.json, line, cancelled=[str(where) for where in back])
     return DONE
 

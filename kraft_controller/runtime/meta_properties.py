@@ -37,8 +37,8 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
     """Return the broker id in the directories, for a broker without a configured id; None if they have none."""
     found = {identity.broker: where for where, identity in _readable(directories) if identity.broker is not None}
     if len(found) > 1:
-        told = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
-        raise WrongIdentity(f"log directories of different brokers: {told}")
+        listed = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
+        raise WrongIdentity(f"log directories of different brokers: {listed}")
     return next(iter(found), None)
 
 

@@ -63,14 +63,14 @@ def _commands(
     """
     if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _authenticates(controller):
         return
-    told = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
+    risk = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
     if controller.protocol == PLAINTEXT:
         source.warn(
-            PROTOCOL_MAP, f"{told}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
+            PROTOCOL_MAP, f"{risk}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
         )
     else:
         key = _key(source, brokers if _is_as(brokers, controller) else controller, _CLIENT_AUTH)
-        source.warn(key, f"{told}: set {_CLIENT_AUTH}=required")
+        source.warn(key, f"{risk}: set {_CLIENT_AUTH}=required")
 
 
 def _nameless_brokers(
@@ -93,8 +93,8 @@ def _nameless_supers(source: PropertiesSource, every: Sequence[Listener], acls: 
         return
     unguarded = [each.name for each in every if not _authenticates(each)]
     if unguarded:
-        told = f"unauthenticated clients may do everything at {', '.join(unguarded)}"
-        source.warn(_SUPERS, f"{told}: remove {ANONYMOUS}, or require authentication there")
+        risk = f"unauthenticated clients may do everything at {', '.join(unguarded)}"
+        source.warn(_SUPERS, f"{risk}: remove {ANONYMOUS}, or require authentication there")
 
 
 def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Peers) -> None:

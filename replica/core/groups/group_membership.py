@@ -242,7 +242,7 @@ class GroupMembership:
             if group.leader == member.id and can_skip:
                 answer = evolve(answer, skip_assignment=True)
             elif not can_skip:
-                # An old client would send an assignment if it were told that it leads, so it receives the former
+                # An old client would send an assignment if the answer named it as the leader, so it receives the former
                 # leader's id.
                 answer = evolve(answer, leader=before.leader or "", members=())
             self._outbox.answer(ticket, answer)

@@ -124,13 +124,13 @@ class LogManagerRuntime:
 
     def _progress_of_loading(self) -> Callable[[int, int], None]:
         """Return the progress callback of the loading thread."""
-        said = began = time.monotonic()
+        reported = began = time.monotonic()
 
         def progress(done: int, total: int) -> None:
-            nonlocal said
+            nonlocal reported
             now = time.monotonic()
-            if now - said >= LOADING_S:
-                said = now
+            if now - reported >= LOADING_S:
+                reported = now
                 self._log.say("logs_loading", done=done, of=total, s=f"{now - began:.1f}")
 
         return progress
