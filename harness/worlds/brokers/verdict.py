@@ -15,8 +15,7 @@ from harness.checkers.records.history import NOBODY, Undone
 from harness.history import History
 from harness.outcome import Outcome
 from harness.worlds.brokers.recorder import Recorder
-from kraft_controller.core.names import NOBODY as NO_LEADER
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import NO_LEADER, TopicPartition
 from kraft_controller.core.state import PartitionState
 
 LIVENESS: Final = "liveness"

@@ -56,7 +56,7 @@ class Replicas:
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply(self, command: Command) -> Mapping[TopicPartition, int]:
         match command:
             case LeaderAndIsr():
                 return self._lead_or_follow(command)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.worlds.processes.controllers.settled import Unsettled, Wanted, _look_at_state, _stays
-from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from kraft_controller.core.names import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 
 T0 = TopicPartition("t", 0)
@@ -42,7 +42,7 @@ def test_move_to_an_offline_broker_stays() -> None:
 
 
 def test_move_stays_while_the_only_source_is_offline() -> None:
-    assert look(MOVING, away=1, led=NOBODY)
+    assert look(MOVING, away=1, led=NO_LEADER)
 
 
 @pytest.mark.parametrize("away", [None, 2, 1])
@@ -82,8 +82,8 @@ def test_reports_of_an_earlier_round_are_ignored() -> None:
         (ids(1, 2), state(1, 1), None, False),
         (ids(1, 2), state(1, 1), 2, True),
         (ids(1, 2), state(2, 2), 2, False),
-        (ids(2,), state(NOBODY, 2), 2, True),
-        (ids(1, 2), state(NOBODY, 1), 2, False),
+        (ids(2,), state(NO_LEADER, 2), 2, True),
+        (ids(1, 2), state(NO_LEADER, 1), 2, False),
         (ids(1, 2), state(2, 1), None, False),
     ],
 )  # fmt: skip

@@ -241,7 +241,7 @@ class Broker:
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         self._obeys(command)
-        return self.replicas.obey(command)
+        return self.replicas.apply(command)
 
     def _obeys(self, command: Command) -> None:
         world = self.world

@@ -76,7 +76,7 @@ class BrokerProcess:
         return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        return self.replicas.obey(command)
+        return self.replicas.apply(command)
 
     async def _live(self, session: zab.Session) -> None:
         links = CommandConnections(lambda event: None if self.controller is None else self.controller.note(event))

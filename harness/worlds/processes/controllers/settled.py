@@ -13,7 +13,7 @@ from typing import Final
 from attrs import define, field
 
 import zab
-from kraft_controller.core.names import NOBODY, BrokerId, TopicId, TopicPartition, Version
+from kraft_controller.core.names import NO_LEADER, BrokerId, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
 
@@ -121,7 +121,7 @@ def _stays(
     """Return whether its reassignment is under way and cannot finish."""
     target = wanted.replicas[where]
     if held.moving:
-        if held.target != target or away is None or (away not in target and state.leader != NOBODY):
+        if held.target != target or away is None or (away not in target and state.leader != NO_LEADER):
             raise Unsettled(f"{where} is on the move: {held}, {target} were asked for, {away} is away: {state}")
         return True
     refused = held.replicas == wanted.before.get(where) and wanted.was_refused(where, logs)
@@ -131,9 +131,9 @@ def _stays(
 
 
 def _look_at_state(where: TopicPartition, held: Assignment, state: PartitionState, away: int | None) -> None:
-    if state.leader == NOBODY and state.isr == (away,):
+    if state.leader == NO_LEADER and state.isr == (away,):
         return
-    if state.leader == NOBODY or state.leader == away or state.leader not in state.isr:
+    if state.leader == NO_LEADER or state.leader == away or state.leader not in state.isr:
         raise Unsettled(f"{where}: {state}")
     if set(state.isr) != set(held.replicas) - {away}:
         raise Unsettled(f"{where}: {state}, and {held.replicas} hold it; {away} is away")

@@ -186,7 +186,7 @@ class Life:
                 world.now, broker.id, self.number, command.broker_epoch, command.controller, command.controller_epoch
             )
         )
-        return broker.replicas.obey(command)
+        return broker.replicas.apply(command)
 
     # -- the ISRs of what it leads -----------------------------------------------------------------------
 
