@@ -519,6 +519,18 @@ def _with_impolite_clients(draw: Draw, knobs: Knobs) -> Knobs:
     return evolve(knobs, impolite_percent=draw.upto(20, 80)) if draw.chance(share) else knobs
 
 
+QUIET_SHARE: Final = 0.33
+"""The share of scripts with a quiet stage after the faults."""
+WITH_QUIET_STAGE: Final = ("list", "store")
+
+
+def _with_quiet_stage(seed: int, script: Script) -> Script:
+    random = Random(f"quiet stage/{seed}/{script.voters}/{script.machine}").random
+    if script.machine not in WITH_QUIET_STAGE or random() >= QUIET_SHARE:
+        return script
+    return evolve(script, knobs=evolve(script.knobs, quiet_stage=1 + int(random() * 2)))
+
+
 # -- the whole -------------------------------------------------------------------------------------------
 
 _OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
@@ -572,6 +584,7 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    script = _with_quiet_stage(seed, script)
     if machine == "partitions" and ops:
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
         if groups.chance(0.3):

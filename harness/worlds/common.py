@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
 from random import Random
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
 from harness.checkers import Checker, Ghost, Judge, Violation
@@ -160,6 +160,8 @@ class Common(ABC, Generic[S]):
     nemesis: FaultPort
     workload: WorkloadPort
     liveness: LivenessPort
+    has_quiet_stage: ClassVar[bool] = False
+    """Whether only a quorum may be healed at first when the faults end: see `harness.worlds.cores.minority`."""
 
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         self.script = script

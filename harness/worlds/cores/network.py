@@ -385,6 +385,14 @@ class Network:
         row = self._links[me] + [links[me] for links in self._links]
         return [link for link in row if link is not None and not link.broken]
 
+    def is_quiet(self, learner: Party, leader: Party) -> bool:
+        """Return whether this learner is linked to this leader, and no message is due on the link."""
+        link = self._links[learner.id][leader.id]
+        if link is None or link.broken:
+            return False
+        now = self._world.now
+        return all(end.open and end.held is None and end.free_at <= now for end in (link.dialler, link.acceptor))
+
     # -- faults ----------------------------------------------------------------------------------------
 
     def block(self, source: ServerId, target: ServerId) -> None:

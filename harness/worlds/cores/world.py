@@ -23,6 +23,7 @@ class World(Simulator):
     nemesis_type = Nemesis
     workload_type = Workload
     liveness_type: ClassVar[Any] = Liveness
+    has_quiet_stage = True
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
