@@ -519,6 +519,29 @@ def _with_impolite_clients(draw: Draw, knobs: Knobs) -> Knobs:
     return evolve(knobs, impolite_percent=draw.upto(20, 80)) if draw.chance(share) else knobs
 
 
+LOOP_SHARE: Final = 0.03
+"""The share of scripts with a closed loop."""
+LOOP_MAX: Final = 64
+LOOP_FAULTS_MAX: Final = 4
+
+
+def _with_closed_loop(seed: int, script: Script) -> Script:
+    """Keep a leader busy for several times `sync_limit`, mostly while disks take so long that acknowledgements lag."""
+    draw = Draw(Random(f"closed loop/{seed}/{script.voters}"), script.voters, script.observers)
+    if script.machine != MACHINES[0] or not draw.chance(LOOP_SHARE):
+        return script
+    timing = script.timing
+    if draw.chance(0.8):
+        timing = evolve(timing, fsync_us_min=draw.upto(500, 10_000), fsync_us_max=draw.upto(15_000, 40_000))
+    return evolve(
+        script,
+        timing=timing,
+        knobs=evolve(script.knobs, closed_loop=draw.short(1, LOOP_MAX), tick_ms=50),
+        faults=script.faults[: draw.upto(0, LOOP_FAULTS_MAX)],
+        ops=tuple(op for op in script.ops if not isinstance(op, Write)),
+    )
+
+
 QUIET_SHARE: Final = 0.33
 """The share of scripts with a quiet stage after the faults."""
 WITH_QUIET_STAGE: Final = ("list", "store")
@@ -584,6 +607,8 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    if ops:
+        script = _with_closed_loop(seed, script)
     script = _with_quiet_stage(seed, script)
     if machine == "partitions" and ops:
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)

@@ -14,7 +14,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
 from zab.core.ready import Recovered, Write
-from zab.core.zxid import Epoch, ServerId, Zxid
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid
 
 
 class Checker:
@@ -59,6 +59,10 @@ class Checker:
     # what was said to whom
     def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None: ...
     def heard_commit(self, who: Known, zxid: Zxid) -> None: ...
+    def heard_follower_info(self, who: Known, source: ServerId) -> None:
+        """The first message of a learner on a new link."""
+
+    def heard_ack(self, who: Known, source: ServerId, zxid: Zxid) -> None: ...
     def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None: ...
     def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None: ...
     def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None: ...
@@ -101,6 +105,9 @@ class Checker:
     def contradicted(self, who: Known, what: str) -> None:
         """It has found that its history and that of its leader, or of somebody whom it leads, are not one."""
 
+    def dropped(self, who: Known, learner: ServerId, sync_ms: Millis) -> None:
+        """A leader closes its link to a learner; `sync_ms` is its sync_limit, or 0 if its clock was ever wrong."""
+
     def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
         """Looked at now and then: while it serves as leader, these voters could not be heard for far too long."""
 
@@ -137,6 +144,8 @@ class Judge:
         self.failed, self.contradicted, self.observed = (
             tell(Checker.failed), tell(Checker.contradicted), tell(Checker.observed),
         )  # fmt: skip
+        self.heard_follower_info, self.heard_ack = tell(Checker.heard_follower_info), tell(Checker.heard_ack)
+        self.dropped = tell(Checker.dropped)
         self.said: dict[type, Callable[[ServerId, ServerId, Any], None]] = {
             LeaderInfo: tell(Checker.said_leader_info),
             AckEpoch: tell(Checker.said_ack_epoch),

@@ -74,6 +74,8 @@ class Knobs:
     """How many sessions a report to the leader names; 0: the product's bound."""
     impolite_percent: int = 0
     """In this share of its connections, a client presents a session that it had earlier."""
+    closed_loop: int = 0
+    """How many writes clients of the list keep outstanding at each server that believes it leads, until the healing."""
     quiet_stage: int = 0
     """After the faults, at first only a quorum is healed, and it must answer everything without a new write: 1, the
     others are down; 2, they are cut off; 0, all are healed at once."""

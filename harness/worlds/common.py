@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
 from harness.checkers import Checker, Ghost, Judge, Violation
+from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
 from harness.checkers.service import NoCrash
 from harness.exceptions import described
 from harness.faults import Fault, Knobs, Op, Script, Write
@@ -177,7 +178,13 @@ class Common(ABC, Generic[S]):
         self._probes = Probes(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
         self._acknowledged = Acknowledged(self.ghost, lambda: self.now)
-        onlookers = [lambda _: self._oracle, lambda _: self._probes, lambda _: self._acknowledged]
+        onlookers = [
+            lambda _: self._oracle,
+            lambda _: self._probes,
+            lambda _: self._acknowledged,
+            lambda ghost: DropsHaveACause(ghost, lambda: self.now_ms),
+            VotesBeginWithTheCandidate,
+        ]
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
         self.unknown = ""

@@ -202,6 +202,10 @@ class Server:
             world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
         elif kind is messages.Commit or kind is messages.CommitAndActivate:
             world.judge.heard_commit(self.id, message.zxid)  # type: ignore[union-attr]
+        elif kind is messages.FollowerInfo:
+            world.judge.heard_follower_info(self.id, source)
+        elif kind is messages.Ack:
+            world.judge.heard_ack(self.id, source, message.zxid)  # type: ignore[union-attr]
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
