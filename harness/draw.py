@@ -519,6 +519,17 @@ def _with_impolite_clients(draw: Draw, knobs: Knobs) -> Knobs:
     return evolve(knobs, impolite_percent=draw.upto(20, 80)) if draw.chance(share) else knobs
 
 
+LATE_SHARE: Final = 0.3
+"""The share of scripts in which messages of links that break may still arrive."""
+
+
+def _with_late_messages(seed: int, script: Script) -> Script:
+    draw = Draw(Random(f"late messages/{seed}/{script.voters}/{script.machine}"), script.voters, script.observers)
+    if not draw.chance(LATE_SHARE):
+        return script
+    return evolve(script, timing=evolve(script.timing, late_percent=draw.upto(20, 100)))
+
+
 LOOP_SHARE: Final = 0.03
 """The share of scripts with a closed loop."""
 LOOP_MAX: Final = 64
@@ -607,6 +618,7 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    script = _with_late_messages(seed, script)
     if ops:
         script = _with_closed_loop(seed, script)
     script = _with_quiet_stage(seed, script)

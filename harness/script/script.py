@@ -33,6 +33,8 @@ class Timing:
     double_percent: int = 0
     break_ms_max: int = 300
     """A link breaks at the latest when one direction has been blocked for so long."""
+    late_percent: int = 0
+    """The share of breaking links whose messages under way still arrive, before their receiver notices the end."""
 
 
 @frozen
