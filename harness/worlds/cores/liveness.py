@@ -54,11 +54,12 @@ class Liveness:
         self.minority = Minority(world)
         self._is_quiet = self.minority.wanted
         settings, timing = world.settings, world.script.timing
+        spike_us = timing.spike_us_max if timing.spike_percent else 0
         slack_ms = (
             2 * timing.break_ms_max
             + 40 * (timing.delay_us_max + timing.fsync_us_max) // 1_000
             + 40 * timing.turn_us_max // 1_000
-            + (timing.spike_us_max // 50 if timing.spike_percent else 0)
+            + spike_us // 50
         )
         self.bound_ms = (
             4 * (settings.init_ms + settings.sync_ms)
@@ -74,10 +75,7 @@ class Liveness:
         )
         """The bound of the quiet stage: roles end that lack a server, one candidate that is away is given up, and then
         one election and one synchronization take place."""
-        self.idle_bound_ms = (
-            20
-            + 3 * (timing.delay_us_max + timing.turn_us_max + (timing.spike_us_max if timing.spike_percent else 0)) // 1_000
-        )
+        self.idle_bound_ms = 20 + 3 * (timing.delay_us_max + timing.turn_us_max + spike_us) // 1_000
         """The bound within which healthy servers answer in the quiet stage, while none of them writes to its disk."""
         self._idle_since = 0
         """The time since which all healthy servers serve and are idle; 0 if they do not."""
@@ -179,6 +177,10 @@ class Liveness:
         return [server for server in self.world.running() if server.id not in away]
 
     def _leader(self) -> Server | None:
+        """Return the leader, which is not away."""
+        if not self.minority.servers:
+            leader: Server | None = self.world.leader()
+            return leader
         leading = [server for server in self._here() if server.node.state is State.LEADING]
         return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
 
