@@ -530,10 +530,12 @@ def _with_late_messages(seed: int, script: Script) -> Script:
     return evolve(script, timing=evolve(script.timing, late_percent=draw.upto(20, 100)))
 
 
-LOOP_SHARE: Final = 0.03
+LOOP_SHARE: Final = 0.02
 """The share of scripts with a closed loop."""
 LOOP_MAX: Final = 64
 LOOP_FAULTS_MAX: Final = 4
+LOOP_LENGTH_MS: Final = 1_500
+"""The longest script with a closed loop, which has many times as many writes as others."""
 
 
 def _with_closed_loop(seed: int, script: Script) -> Script:
@@ -544,16 +546,19 @@ def _with_closed_loop(seed: int, script: Script) -> Script:
     timing = script.timing
     if draw.chance(0.8):
         timing = evolve(timing, fsync_us_min=draw.upto(500, 10_000), fsync_us_max=draw.upto(15_000, 40_000))
+    length_ms = min(script.length_ms, LOOP_LENGTH_MS)
+    faults = [fault for fault in script.faults if fault.at < length_ms]
     return evolve(
         script,
+        length_ms=length_ms,
         timing=timing,
         knobs=evolve(script.knobs, closed_loop=draw.short(1, LOOP_MAX), tick_ms=50),
-        faults=script.faults[: draw.upto(0, LOOP_FAULTS_MAX)],
-        ops=tuple(op for op in script.ops if not isinstance(op, Write)),
+        faults=tuple(faults[: draw.upto(0, LOOP_FAULTS_MAX)]),
+        ops=tuple(op for op in script.ops if not isinstance(op, Write) and op.at < length_ms),
     )
 
 
-QUIET_SHARE: Final = 0.33
+QUIET_SHARE: Final = 0.3
 """The share of scripts with a quiet stage after the faults."""
 WITH_QUIET_STAGE: Final = ("list", "store")
 

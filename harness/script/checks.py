@@ -79,7 +79,7 @@ MOST: Final[Mapping[str, int]] = {
     **dict.fromkeys((
         "percent", "loss_percent", "double_percent", "late_percent", "spike_percent", "impolite_percent",
     ), 100),
-    "quiet_stage": 2, "closed_loop": 1_000, "count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX,
+    "closed_loop": 1_000, "count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX,
     "counter_max": COUNTER_MAX,
 }  # fmt: skip
 

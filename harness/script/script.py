@@ -80,7 +80,7 @@ class Knobs:
     """How many writes clients of the list keep outstanding at each server that believes it leads, until the healing."""
     quiet_stage: int = 0
     """After the faults, at first only a quorum is healed, and it must answer everything without a new write: 1, the
-    others are down; 2, they are cut off; 0, all are healed at once."""
+    others are down; more, they are cut off; 0, all are healed at once."""
 
 
 INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")

@@ -20,7 +20,7 @@ DOWN: Final = 1
 AT_ONCE_SHARE: Final = 0.35
 RESTART_SHARE: Final = 0.7
 """How often a follower is restarted under the load, and the minority goes while it is synchronized."""
-WAIT_MS_MAX: Final = 400
+WAIT_MS_MAX: Final = 150
 """The longest time from the end of the faults to the moment at which the minority goes."""
 LOOK_US: Final = 1_000
 LOAD_MS_MAX: Final = 15
@@ -52,7 +52,7 @@ class Minority:
             self._take_away(gone)
             return
         share = random.random()
-        self._period_us = LOOK_US * (1 + int(random.random() ** 2 * LOAD_MS_MAX))
+        self._period_us = LOOK_US * (2 + int(random.random() ** 2 * LOAD_MS_MAX))
         self._restarts = self._on_return = random.random() < RESTART_SHARE
         wait_ms = WAIT_MS_MAX if self._on_return else int(share * share * WAIT_MS_MAX)
         self._until = self.world.now + 1_000 * (1 + wait_ms)

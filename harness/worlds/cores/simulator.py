@@ -160,7 +160,8 @@ class Simulator(Common[Any]):
         super().noted(server, note)
         if note.event == "learner_dropped":
             sync_ms = server.settings.sync_ms if server.clock.plain else 0
-            self.judge.dropped(server.id, dict(note.fields)["peer"], sync_ms)
+            learner: Any = dict(note.fields)["peer"]
+            self.judge.dropped(server.id, learner, sync_ms)
 
     def spent(self) -> dict[str, int]:
         calls = [server.disk.counts for server in self.servers[1:]]
