@@ -15,7 +15,7 @@ from harness.worlds.cores.minority import DOWN
 from harness.worlds.cores.world import run
 
 NO_ACK: Final = BY_NAME["no-ack-for-proposals-saved-with-newleader"]
-STUCK_SEED: Final = 990049
+STUCK_SEED: Final = 12
 ALL_ARE_NEEDED: Final = Edit(
     "zab.core.ensemble:Ensemble.is_quorum",
     "return len(self._voter_set.intersection(acks)) > self._half",
@@ -62,7 +62,7 @@ def test_a_barrier_without_an_answer_is_a_violation(quiet_stage: int) -> None:
 
 
 def test_a_proposal_that_only_a_later_one_would_free_is_a_violation() -> None:
-    script = script_from_seed(STUCK_SEED, voters=5)
+    script = script_from_seed(STUCK_SEED)
     assert run(script).valid
     with planted(NO_ACK.edits):
         outcome = run(script)
