@@ -558,7 +558,7 @@ def _with_closed_loop(seed: int, script: Script) -> Script:
     )
 
 
-QUIET_SHARE: Final = 0.3
+QUIET_SHARE: Final = 0.25
 """The share of scripts with a quiet stage after the faults."""
 WITH_QUIET_STAGE: Final = ("list", "store")
 

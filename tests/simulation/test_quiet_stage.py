@@ -15,7 +15,7 @@ from harness.worlds.cores.minority import DOWN
 from harness.worlds.cores.world import run
 
 NO_ACK: Final = BY_NAME["no-ack-for-proposals-saved-with-newleader"]
-STUCK_SEED: Final = 12
+STUCK_SEED: Final = 16
 ALL_ARE_NEEDED: Final = Edit(
     "zab.core.ensemble:Ensemble.is_quorum",
     "return len(self._voter_set.intersection(acks)) > self._half",
