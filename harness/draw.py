@@ -519,6 +519,57 @@ def _with_impolite_clients(draw: Draw, knobs: Knobs) -> Knobs:
     return evolve(knobs, impolite_percent=draw.upto(20, 80)) if draw.chance(share) else knobs
 
 
+LATE_SHARE: Final = 0.3
+"""The share of scripts in which messages of links that break may still arrive."""
+
+
+def _with_late_messages(seed: int, script: Script) -> Script:
+    draw = Draw(Random(f"late messages/{seed}/{script.voters}/{script.machine}"), script.voters, script.observers)
+    if not draw.chance(LATE_SHARE):
+        return script
+    return evolve(script, timing=evolve(script.timing, late_percent=draw.upto(20, 100)))
+
+
+LOOP_SHARE: Final = 0.02
+"""The share of scripts with a closed loop."""
+LOOP_MAX: Final = 64
+LOOP_FAULTS_MAX: Final = 4
+LOOP_LENGTH_MS: Final = 1_500
+"""The longest script with a closed loop, which has many times as many writes as others."""
+
+
+def _with_closed_loop(seed: int, script: Script) -> Script:
+    """Keep a leader busy for several times `sync_limit`, mostly while disks take so long that acknowledgements lag."""
+    draw = Draw(Random(f"closed loop/{seed}/{script.voters}"), script.voters, script.observers)
+    if script.machine != MACHINES[0] or not draw.chance(LOOP_SHARE):
+        return script
+    timing = script.timing
+    if draw.chance(0.8):
+        timing = evolve(timing, fsync_us_min=draw.upto(500, 10_000), fsync_us_max=draw.upto(15_000, 40_000))
+    length_ms = min(script.length_ms, LOOP_LENGTH_MS)
+    faults = [fault for fault in script.faults if fault.at < length_ms]
+    return evolve(
+        script,
+        length_ms=length_ms,
+        timing=timing,
+        knobs=evolve(script.knobs, closed_loop=draw.short(1, LOOP_MAX), tick_ms=50),
+        faults=tuple(faults[: draw.upto(0, LOOP_FAULTS_MAX)]),
+        ops=tuple(op for op in script.ops if not isinstance(op, Write) and op.at < length_ms),
+    )
+
+
+QUIET_SHARE: Final = 0.25
+"""The share of scripts with a quiet stage after the faults."""
+WITH_QUIET_STAGE: Final = ("list", "store")
+
+
+def _with_quiet_stage(seed: int, script: Script) -> Script:
+    random = Random(f"quiet stage/{seed}/{script.voters}/{script.machine}").random
+    if script.machine not in WITH_QUIET_STAGE or random() >= QUIET_SHARE:
+        return script
+    return evolve(script, knobs=evolve(script.knobs, quiet_stage=1 + int(random() * 2)))
+
+
 # -- the whole -------------------------------------------------------------------------------------------
 
 _OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
@@ -572,6 +623,10 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    script = _with_late_messages(seed, script)
+    if ops:
+        script = _with_closed_loop(seed, script)
+    script = _with_quiet_stage(seed, script)
     if machine == "partitions" and ops:
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
         if groups.chance(0.3):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
 from random import Random
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
 from harness.checkers import Checker, Judge, OracleState, Violation
+from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
 from harness.checkers.service import NoCrash
 from harness.exceptions import described
 from harness.faults import Fault, Knobs, Op, Script, Write
@@ -160,6 +161,8 @@ class Common(ABC, Generic[S]):
     nemesis: FaultPort
     workload: WorkloadPort
     liveness: LivenessPort
+    has_quiet_stage: ClassVar[bool] = False
+    """Whether only a quorum may be healed at first when the faults end: see `harness.worlds.cores.quiet_stage`."""
 
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         self.script = script
@@ -175,7 +178,13 @@ class Common(ABC, Generic[S]):
         self._probes = Probes(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
         self._acknowledged = Acknowledged(self.ghost, lambda: self.now)
-        onlookers = [lambda _: self._oracle, lambda _: self._probes, lambda _: self._acknowledged]
+        onlookers = [
+            lambda _: self._oracle,
+            lambda _: self._probes,
+            lambda _: self._acknowledged,
+            lambda ghost: DropsHaveACause(ghost, lambda: self.now_ms),
+            VotesBeginWithTheCandidate,
+        ]
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
         self.unknown = ""

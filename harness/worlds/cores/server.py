@@ -73,6 +73,8 @@ class Server:
         self.dialling: dict[ServerId, int] = {}
         self.heard_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
+        self.barriers: set[int] = set()
+        """The barriers that it was asked for and has not answered."""
         self.watched = False
         """Whether a fault waits for one of its acts."""
         self._gathering = False
@@ -146,6 +148,7 @@ class Server:
         self.life += 1
         self.backlog.clear()
         self.submitted.clear()
+        self.barriers.clear()
         self.heard_at.clear()
         world.nemesis.power_fails(self, loss)
         unfinished = self.writer.crash(loss)
@@ -199,6 +202,10 @@ class Server:
             world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
         elif kind is messages.Commit or kind is messages.CommitAndActivate:
             world.judge.heard_commit(self.id, message.zxid)  # type: ignore[union-attr]
+        elif kind is messages.FollowerInfo:
+            world.judge.heard_follower_info(self.id, source)
+        elif kind is messages.Ack:
+            world.judge.heard_ack(self.id, source, message.zxid)  # type: ignore[union-attr]
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
@@ -269,6 +276,7 @@ class Server:
             self.turn_soon()
 
     def ask(self, token: int) -> None:
+        self.barriers.add(token)
         self.node.barrier(token, self.now_ms)
         self.turn_soon()
 
@@ -580,6 +588,7 @@ class Server:
 
     def _answer(self, barrier: effects.BarrierDone) -> None:
         self.world.record(self.id, "answers", 0, barrier)
+        self.barriers.discard(barrier.token)
         if barrier.zxid is not None:
             self.world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
             self.world.counted("barrier")

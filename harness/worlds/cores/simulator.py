@@ -26,6 +26,7 @@ from harness.worlds.common import Budget, Common, TooLong, unexpected
 from harness.worlds.cores.network import Network
 from harness.worlds.disks import Crashed, lose
 from zab.core.messages import State
+from zab.core.ready import Note
 from zab.core.zxid import ServerId
 
 EVENTS_MAX: Final = 300_000
@@ -154,6 +155,13 @@ class Simulator(Common[Any]):
                 ]
                 self.judge.observed(server.id, silent)
         self.push(self.now + self.settings.sync_ms * 1_000, self._observe, None, None)
+
+    def noted(self, server: Any, note: Note) -> None:
+        super().noted(server, note)
+        if note.event == "learner_dropped":
+            sync_ms = server.settings.sync_ms if server.clock.plain else 0
+            learner: Any = dict(note.fields)["peer"]
+            self.judge.dropped(server.id, learner, sync_ms)
 
     def spent(self) -> dict[str, int]:
         calls = [server.disk.counts for server in self.servers[1:]]

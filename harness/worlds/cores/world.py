@@ -10,6 +10,7 @@ from harness import worlds
 from harness.checkers import ALL, Checker
 from harness.faults import BROKER_OPS, PARTITION_OPS, Fault, JoinGroup, Op, Script, Transact
 from harness.outcome import Outcome
+from harness.worlds.cores.closed_loop import ClosedLoop
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server
@@ -23,6 +24,12 @@ class World(Simulator):
     nemesis_type = Nemesis
     workload_type = Workload
     liveness_type: ClassVar[Any] = Liveness
+    has_quiet_stage = True
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.script.knobs.closed_loop:
+            self.push(0, ClosedLoop(self, self.script.knobs.closed_loop).fill, None, None)
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:

@@ -28,6 +28,11 @@ class Writer:
         self.storing: Zxid | None = None
         """The snapshot that is being stored beside the log."""
 
+    @property
+    def idle(self) -> bool:
+        """True if nothing is being written to the log."""
+        return not self._writing
+
     # -- the log ---------------------------------------------------------------------------------------
 
     def hand_over(self, writes: Sequence[Write]) -> None:

@@ -45,6 +45,7 @@ class ControllerWorld(ControllerSimulator, StoreWorld):
     broker_type: ClassVar[Any] = Broker
     workload_type: ClassVar[Any] = ControllerWorkload
     liveness_type: ClassVar[Any] = ControllerLiveness
+    has_quiet_stage = False  # the bounds of brokers assume that all servers are back
 
 
 SIMULATOR: Final = ControllerWorld
