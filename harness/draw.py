@@ -46,6 +46,7 @@ from harness.faults import (
     Step,
     StrikeWrite,
     Timing,
+    Transact,
     Vanish,
     When,
     Write,
@@ -53,7 +54,7 @@ from harness.faults import (
 )
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.faults import KINDS, LOSS
-from harness.script.names import OFFSETS, PARTS
+from harness.script.names import FATES, OFFSETS, PARTS, TRANSACTIONS
 from harness.script.script import INNER_BOUNDS
 from harness.script.values import Draw, Kind, apart, fields_of
 from harness.script.workload import (
@@ -434,6 +435,23 @@ def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
     return ops
 
 
+TRANSACTIONS_SHARE: Final = 0.25
+"""The share of scripts of partitions with transactions, of those without groups."""
+
+
+def _with_transactions(draw: Draw, script: Script) -> Script:
+    """Two to four producers have transactions; the first and the fourth share their id. Others write less."""
+    begin, length_ms = min(BUSY_FROM_MS, script.length_ms - 1), script.length_ms
+    ops: list[Op] = [CreateTopic(begin, TRANSACTIONS, 2, draw.upto(2, 3))]
+    ops += [Consume(begin + 150, partition + 1, TRANSACTIONS, partition) for partition in (0, 1)]
+    clients, every_ms = draw.upto(2, 4), draw.upto(130, 350)
+    for at in range(begin + 200, length_ms, every_ms):
+        fate = draw.among((FATES[0], *FATES))
+        ops.append(Transact(at, draw.upto(1, clients), TRANSACTIONS, 0, 1, draw.upto(1, 2), fate))
+    others = [op for op in script.ops if not isinstance(op, Produce) or draw.chance(0.3)]
+    return evolve(script, ops=_in_order([*others, *ops]))
+
+
 STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
 """The share of scripts with strikes at writes to the store, by machine."""
 STRIKES_MAX: Final = 5
@@ -631,6 +649,10 @@ def script_from_seed(
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
         if groups.chance(0.3):
             script = evolve(script, ops=_in_order([*script.ops, *_group_ops(groups, length_ms)]))
+        else:
+            transactions = Draw(Random(f"transactions/{seed}/{voters}"), voters, observers)
+            if transactions.chance(TRANSACTIONS_SHARE):
+                script = _with_transactions(transactions, script)
     if machine in WITH_BROKERS:
         strikes = Draw(Random(f"strikes/{seed}/{voters}/{machine}"), voters, observers)
         return _with_strikes(strikes, script) if ops else script

@@ -90,6 +90,9 @@ commits arrives again after a rebalance; named: a static member, which continues
 FATES: Final = ("commits", "aborts", "vanishes")
 """How a transaction ends. vanishes: the producer falls silent, and is back when another one has its name."""
 
+TRANSACTIONS: Final = 8
+"""The topic that transactions write to."""
+
 OFFSETS: Final = 9
 """The topic of committed offsets."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from attrs import evolve
 
 from harness.faults import OFFSETS, CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
-from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
@@ -32,6 +32,11 @@ def wanted_by(op: Reassign, brokers: int) -> tuple[BrokerId, ...]:
 def create_topic(op: CreateTopic, brokers: int, ident: TopicId) -> StoreRequests[None]:
     held = {number: Assignment(in_turn(brokers, op.topic + number, op.factor)) for number in range(op.partitions)}
     yield [Multi((Create(znodes.topic_path(name_of(op.topic)), znodes.topic(ident, held)),))]
+
+
+def create_transactions_topic(brokers: int, ident: TopicId) -> StoreRequests[None]:
+    held = {0: Assignment(in_turn(brokers, 1, 3))}
+    yield [Multi((Create(znodes.topic_path(TRANSACTIONS_TOPIC), znodes.topic(ident, held)),))]
 
 
 def grow_topic(op: GrowTopic) -> StoreRequests[None]:

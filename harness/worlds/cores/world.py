@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from harness import worlds
 from harness.checkers import ALL, Checker
-from harness.faults import BROKER_OPS, PARTITION_OPS, Fault, JoinGroup, Op, Script, Transact
+from harness.faults import BROKER_OPS, PARTITION_OPS, Fault, JoinGroup, Op, Script
 from harness.outcome import Outcome
 from harness.worlds.cores.closed_loop import ClosedLoop
 from harness.worlds.cores.liveness import Liveness
@@ -50,7 +50,7 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
 def can(item: Fault | Op) -> bool:
     if type(item) in Nemesis.KINDS or type(item) in Workload.PERFORM:
         return True
-    if isinstance(item, JoinGroup | Transact):  # they need threads and sockets, and a coordinator
+    if isinstance(item, JoinGroup):  # it needs threads and sockets
         return False
     return isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
 
