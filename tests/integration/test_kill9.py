@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.worlds.processes.kill_rounds import Rounds, fight, judge
+from harness.worlds.processes.kill_rounds import Rounds, judge, run_rounds
 
 HISTORY = [(10, "101.1"), (11, "201.1"), (12, "101.2"), (13, "201.2"), (14, "101.3")]
 PLACES = {"101.1": 10, "201.1": 11, "101.2": 12, "201.2": 13}
@@ -34,7 +34,7 @@ def test_the_judge_sees(history: list[tuple[int, str]], places: dict[str, int], 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_leaders_and_followers_are_killed(tmp_path: Path) -> None:
     rounds = Rounds(4, 7, ("leader", "leader", "follower"), load_s=(0.1, 0.3), down_s=(0.0, 0.3))
-    found = fight(rounds, tmp_path / "kill9")
+    found = run_rounds(rounds, tmp_path / "kill9")
     assert found.wrong == []
     assert found.errors == set()
     assert sum(found.kills.values()) == 4

@@ -33,7 +33,7 @@ from harness.faults import (
 from harness.mutants.edit import Edit, planted
 from harness.mutants.table import BY_NAME
 from harness.worlds.stack import scheduler
-from harness.worlds.stack.machine import ONCE, ORDER, Requests
+from harness.worlds.stack.checked_machine import ONCE, ORDER, RequestCheck
 from harness.worlds.stack.world import CAN, WORLD, run
 from tests.simulation.elsewhere import printed
 from tests.simulation.test_determinism import every_kind
@@ -88,7 +88,7 @@ def test_the_seed_decides_the_order_of_tasks() -> None:
 
 def test_another_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("trio._core._run._r")
-    with pytest.raises(scheduler.StrangeTrio, match="_r"), scheduler.ordered_by("1"):
+    with pytest.raises(scheduler.UnsupportedTrio, match="_r"), scheduler.ordered_by("1"):
         pass
 
 
@@ -199,14 +199,14 @@ def payload(origin: bytes, number: int) -> bytes:
 
 
 def test_requests_of_several_members_in_their_orders() -> None:
-    requests = Requests()
+    requests = RequestCheck()
     for zxid, origin, number in ((1, b"a", 1), (2, b"b", 7), (3, b"a", 2), (4, b"b", 8), (3, b"a", 2)):
         requests.applied(Zxid(zxid), payload(origin, number))
 
 
 @pytest.mark.parametrize(("number", "invariant"), [(3, ONCE), (2, ORDER)])
 def test_twice_and_out_of_order_are_noticed(number: int, invariant: str) -> None:
-    requests = Requests()
+    requests = RequestCheck()
     requests.applied(Zxid(1), payload(b"a", 1))
     requests.applied(Zxid(2), payload(b"a", 3))
     with pytest.raises(Violation, match=invariant):

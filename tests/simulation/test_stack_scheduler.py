@@ -5,16 +5,16 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from harness.worlds.stack.scheduler import WHOSE, StandStill, ordered_by
+from harness.worlds.stack.scheduler import OWNER, TaskFreezer, ordered_by
 
 
 def played(*, woken: bool = False) -> list[tuple[str, float]]:
     """One process stands still from 1.0 to 2.0, another one never. Who does something when."""
     done: list[tuple[str, float]] = []
-    still = StandStill()
+    freezer = TaskFreezer()
 
     async def works(name: str) -> None:
-        WHOSE.set(name)
+        OWNER.set(name)
         async with trio.open_nursery() as nursery:  # whose tasks are of the same process
             nursery.start_soon(counts, name, 0.4)
             nursery.start_soon(waits, name)
@@ -36,12 +36,12 @@ def played(*, woken: bool = False) -> list[tuple[str, float]]:
             nursery.start_soon(works, "one")
             nursery.start_soon(works, "other")
             await trio.sleep(1)
-            still.stop("one")
+            freezer.freeze("one")
             await trio.sleep(0.2)
             if woken:
                 bell.set()
             await trio.sleep(0.8)
-            still.go_on("one")
+            freezer.thaw("one")
             await trio.sleep(0.5)
             nursery.cancel_scope.cancel()
 
@@ -67,10 +67,10 @@ def test_what_came_while_it_stood_still_it_hears_when_it_goes_on() -> None:
 
 def test_who_ends_while_it_stands_still_does_end() -> None:
     ended: list[float] = []
-    still = StandStill()
+    freezer = TaskFreezer()
 
     async def works() -> None:
-        WHOSE.set("one")
+        OWNER.set("one")
         try:
             await trio.sleep_forever()
         finally:
@@ -80,12 +80,12 @@ def test_who_ends_while_it_stands_still_does_end() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(works)
             await trio.sleep(1)
-            still.stop("one")
+            freezer.freeze("one")
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
                 await trio.sleep(1)
             assert not ended
-            still.all_go_on()
+            freezer.thaw_all()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert ended == [2.0]

@@ -122,7 +122,7 @@ def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None
     with planted(BY_NAME["ends-what-it-slept-through"].edits):
         outcome = run(played)
     assert outcome.invariant == "a silent session expires after its timeout"
-    assert "stood still for 240 ms" in outcome.what
+    assert "paused for 240 ms" in outcome.what
 
 
 LIMITS = "count=-1,bytes=-1=;countHardLimit=2"

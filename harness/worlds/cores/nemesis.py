@@ -112,7 +112,7 @@ class Nemesis(Injector):
         at = fault.at
         match fault.does:
             case "crash" | "crash all":
-                raise Crashed(server, fault.loss, fault.for_ms, everybody=fault.does == "crash all")
+                raise Crashed(server, fault.loss, fault.for_ms, all_servers=fault.does == "crash all")
             case "cut":
                 self._inject(CutLinks(at, server.id))
             case "isolate":

@@ -12,7 +12,7 @@ from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
 from harness.worlds.processes.proxy import Address, Proxy
-from harness.worlds.recorded import SETTINGS, Ignored, Recorded, RecordedSession, Recorder
+from harness.worlds.recorded import SETTINGS, IgnoringWatcher, RecordedCall, RecordedSession, Recorder
 from zab.client.dialing import OUTSIDE
 
 
@@ -46,7 +46,7 @@ class Client:
 
     def request(self, request: Request) -> bool:
         """Return whether it has a session. The request leaves when the session is connected."""
-        return self._submit(request, _unheard) is not None
+        return self._submit(request, _ignore) is not None
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
         """Ask, and wait for the outcome."""
@@ -62,24 +62,24 @@ class Client:
         await done.wait()
         return found[0]
 
-    def _submit(self, request: Request, done: Callable[[Any, Exception | None], None]) -> Recorded | None:
+    def _submit(self, request: Request, done: Callable[[Any, Exception | None], None]) -> RecordedCall | None:
         session = self.session
         if session is None or not session.alive or self._vanished:
-            self.recorder.unasked += 1
+            self.recorder.without_session += 1
             return None
         self.recorder.calls += 1
         reads = request.op in ("get", "exists", "children") and request.watch
-        watch = Ignored() if reads or request.op == "watch" else None
-        call = Recorded(request, self.recorder.calls, done, watch)
-        session.machine.submit(call)
+        watch = IgnoringWatcher() if reads or request.op == "watch" else None
+        call = RecordedCall(request, self.recorder.calls, done, watch)
+        session.protocol.submit(call)
         return call
 
     async def leave(self) -> None:
         session, self.session = self.session, None
         if session is not None and session.alive:
             await session.close()
-            if session.machine.granted.id:  # its closeSession may be unanswered
-                session.machine.ended("closed" if session.machine.said_goodbye else "disconnected")
+            if session.protocol.granted.id:  # its closeSession may be unanswered
+                session.protocol.ended("closed" if session.protocol.close_acknowledged else "disconnected")
 
     async def vanish(self, for_s: float) -> None:
         self._vanished = True
@@ -93,5 +93,5 @@ class Client:
             self._proxy.leads_to(self.server, self._address)
 
 
-def _unheard(value: Any, error: Exception | None) -> None:
+def _ignore(value: Any, error: Exception | None) -> None:
     """The recorder has the outcome."""

@@ -40,7 +40,7 @@ SESSION_MS: Final = 30_000
 """The timeout of clients that are not the script's: they must outlast its faults."""
 END_S: Final = 20
 """The time that a server needs at most to end."""
-LOOK_S: Final = 0.02
+CHECK_S: Final = 0.02
 
 
 def servers_of(script: Script) -> range:
@@ -96,7 +96,7 @@ class Cluster:
         self._seen = trio.Event()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
-        self._beside: trio.Nursery
+        self._until_healed: trio.Nursery
 
     # -- time, and what was seen -----------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Cluster:
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    def broken(self, invariant: str, what: str) -> None:
+    def violated(self, invariant: str, what: str) -> None:
         """Report a violation. The first one counts, and ends the run."""
         if self.invariant is None:
             self.invariant, self.what, self.broken_at_ms = invariant, what, self.now() // 1_000
@@ -134,12 +134,12 @@ class Cluster:
             await self._seen.wait()
 
     def _look(self) -> None:
-        self.uptime.looked()
+        self.uptime.update()
         self._seen.set()
         self._seen = trio.Event()
 
-    def _notified(self, server: Any, said: dict[str, Any]) -> None:
-        event = str(said.get("event"))
+    def _notified(self, server: Any, logged: dict[str, Any]) -> None:
+        event = str(logged.get("event"))
         self.counted(event)
         if event == "role":
             role = server.role
@@ -207,14 +207,14 @@ class Cluster:
     def client_address(self, sid: int) -> Address:
         return self.addresses.own(sid), CLIENT_PORT
 
-    async def insist(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
+    async def ask_until_answered(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
         """Ask until an answer comes. A refusal is one, too."""
         while True:
             found, error = await self.connected(clients + sid, sid).outcome(request)
             if error is None or hasattr(error, "code"):
                 return found
             assert isinstance(error, ZabError), error
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def _open_proxies(self) -> None:
         """Open all proxies there will ever be, before the first process starts."""
@@ -239,11 +239,11 @@ class Cluster:
 
     # -- processes -------------------------------------------------------------------------------------
 
-    def beside(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+    def spawn_until_healed(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
         """Run at the same time as all else, until all is healed."""
-        self._beside.start_soon(act, *arguments)
+        self._until_healed.start_soon(act, *arguments)
 
-    def always(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+    def spawn(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
         """Run at the same time as all else, to the end of the run."""
         self._nursery.start_soon(act, *arguments)
 
@@ -261,18 +261,18 @@ class Cluster:
         if code is None:
             return
         self.record(server.sid, "has ended", 0, str(code))
-        how = server.asked_to_end
+        how = server.requested_end
         if how == "kill":
             return
         if how == "terminate" and code in (0, -15):  # -15: before it had installed its signal handler
             self._left(server)
         elif how == "terminate":
-            self.broken(NO_DEATH, f"{server} was told to end, and did with {code}: {server.last_words()}")
+            self.violated(NO_DEATH, f"{server} was told to end, and did with {code}: {server.log_tail()}")
         elif server in self.excused and code == 1:
             self.counted("disk failed")
             self._disk_failed(server)
         else:
-            self.broken(NO_DEATH, f"{server} ended with {code}: {server.last_words()}")
+            self.violated(NO_DEATH, f"{server} ended with {code}: {server.log_tail()}")
 
     def _left(self, server: ServerProcess) -> None:
         """It has ended in good order."""
@@ -293,4 +293,4 @@ class Cluster:
                 await server.gone()
         for server in running:
             if server.up:
-                self.broken(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+                self.violated(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")

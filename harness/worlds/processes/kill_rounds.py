@@ -115,9 +115,9 @@ class KillWorld(World):
         return 100 * sid + writer
 
     async def _play(self) -> None:
-        async with trio.open_nursery() as self._beside:
+        async with trio.open_nursery() as self._until_healed:
             for writer in self._writers():
-                self.beside(self._write, *writer)
+                self.spawn_until_healed(self._write, *writer)
             for number in range(self._rounds.rounds):
                 await self._round(number + 1)
             self._stopping = True
@@ -125,13 +125,13 @@ class KillWorld(World):
                 while self._writing:
                     await self._progressed()
             if self._writing:
-                self.broken(LIVENESS, f"{self._writing} writes are never answered")
-            self._beside.cancel_scope.cancel()
+                self.violated(LIVENESS, f"{self._writing} writes are never answered")
+            self._until_healed.cancel_scope.cancel()
 
     async def _write(self, sid: int, writer: int) -> None:
         number, figures = self._number(sid, writer), self.figures
         path = f"{NODE}{number}"
-        await self.insist(sid, Request("create", path, b""))
+        await self.ask_until_answered(sid, Request("create", path, b""))
         self._writing += 1
         sequence = 0
         while not self._stopping:
@@ -171,7 +171,7 @@ class KillWorld(World):
             while not all(self._again(sid, killed_at) for sid in survivors):
                 await self._progressed()
         if patience.cancelled_caught:
-            self.broken(LIVENESS, f"{AGAIN_S:g} s after {server} was killed a survivor still cannot write")
+            self.violated(LIVENESS, f"{AGAIN_S:g} s after {server} was killed a survivor still cannot write")
             await trio.lowlevel.checkpoint()
         figures.first_s.append(min(self._first(sid, killed_at) for sid in survivors))
         figures.gap_s.append(max(self._longest_gap(sid, killed_at) for sid in survivors))
@@ -195,7 +195,7 @@ class KillWorld(World):
         return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
 
-def fight(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda words: None) -> Figures:
+def run_rounds(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda words: None) -> Figures:
     """Run the rounds. The folder is removed if nothing was wrong."""
     folder = folder.resolve()  # servers have working directories of their own
     folder.mkdir(parents=True)

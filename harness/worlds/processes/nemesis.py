@@ -66,7 +66,7 @@ KEYS: Final = {
     "snapshot_every": "snapCount",
 }
 """The keys of a configuration file, by the knobs of a script."""
-_LEAST: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
+_MINIMUM: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
 
 
 def both_ways(one: int, others: Iterable[int]) -> list[Way]:
@@ -95,7 +95,7 @@ class Injector:
         with trio.move_on_after(within_s) as patience:
             await server.gone()
         if patience.cancelled_caught:
-            self.cluster.broken(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+            self.cluster.violated(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
 
     async def pause(self, server: ServerProcess, for_ms: float) -> None:
         life = server.starts
@@ -126,8 +126,8 @@ class Injector:
 
 
 class Nemesis(Injector):
-    async def strike(self, fault: Fault) -> None:
-        await _STRIKES[type(fault)](self, fault)
+    async def inject(self, fault: Fault) -> None:
+        await _INJECT[type(fault)](self, fault)
 
     def heal(self) -> None:
         """End all faults."""
@@ -192,7 +192,7 @@ class Nemesis(Injector):
             return
         key = KEYS[fault.knob]
         usual = server.setting(key)
-        server.set(key, max(_LEAST.get(key, 1), fault.value))
+        server.set(key, max(_MINIMUM.get(key, 1), fault.value))
         try:
             await self.stop(server)
             await self.down(server, 0)
@@ -205,27 +205,27 @@ class Nemesis(Injector):
 
     async def _clock_step(self, fault: ClockStep) -> None:
         if server := self._target(fault.server):
-            server.lever.change(wall_ms=fault.by_ms)
+            server.fault_control.change(wall_ms=fault.by_ms)
 
     async def _clock_skew(self, fault: ClockSkew) -> None:
         if server := self._target(fault.server):
-            server.lever.change(wall_ms=fault.by_ms)
+            server.fault_control.change(wall_ms=fault.by_ms)
             await self.cluster.sleep(fault.for_ms)
-            server.lever.change(wall_ms=0)
+            server.fault_control.change(wall_ms=0)
 
     async def _clock_strobe(self, fault: ClockStrobe) -> None:
         if server := self._target(fault.server):
             for beat in range(max(1, fault.for_ms // fault.every_ms)):
-                server.lever.change(wall_ms=fault.by_ms if beat % 2 == 0 else 0)
+                server.fault_control.change(wall_ms=fault.by_ms if beat % 2 == 0 else 0)
                 await self.cluster.sleep(fault.every_ms)
-            server.lever.change(wall_ms=0)
+            server.fault_control.change(wall_ms=0)
 
     # -- the network -----------------------------------------------------------------------------------
 
     def _others(self, server: Server) -> list[int]:
         return [sid for sid in self.cluster.servers if sid != server.sid]
 
-    def _two(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
+    def _direction(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
         """Return the way between the two targets; nothing if they are not two."""
         source, target = self._target(fault.source), self._target(fault.target)
         return [] if source is None or target is None or source is target else [(source.sid, target.sid)]
@@ -248,11 +248,11 @@ class Nemesis(Injector):
             await self.block(both_ways(server.sid, self.cluster.servers), fault.for_ms)
 
     async def _apart(self, fault: Apart) -> None:
-        for one, other in self._two(fault):
+        for one, other in self._direction(fault):
             await self.block(both_ways(one, [other]), fault.for_ms)
 
     async def _one_way(self, fault: OneWay | Clog) -> None:
-        if ways := self._two(fault):
+        if ways := self._direction(fault):
             await self.block(ways, fault.for_ms)
 
     async def _deaf(self, fault: Deaf) -> None:
@@ -275,7 +275,7 @@ class Nemesis(Injector):
                 nursery.start_soon(clog, sid, place * step_ms, fault.for_ms * 2 / 3 + back * step_ms)
 
     async def _delay(self, fault: Delay) -> None:
-        if ways := self._two(fault):
+        if ways := self._direction(fault):
             await self.slow(ways, fault.more_ms, fault.for_ms)
 
     async def _flaky(self, fault: Flaky) -> None:
@@ -363,7 +363,7 @@ class Nemesis(Injector):
             leader = self.cluster.leader()
             assert leader is not None
             probe = Request("create", f"/probe-{self.cluster.recorder.calls}", b"")
-            await self.cluster.insist(leader.sid, probe, ADMIN)
+            await self.cluster.ask_until_answered(leader.sid, probe, ADMIN)
         if not patience.cancelled_caught and self.cluster.members is members:
             server.put_back(copy)
             self.cluster.counted("disk put back")
@@ -395,12 +395,12 @@ class Nemesis(Injector):
     async def _slow_disk(self, fault: SlowDisk) -> None:
         if server := self._target(fault.server):
             more_us = fault.slower * self.cluster.script.timing.fsync_us_max
-            server.lever.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
+            server.fault_control.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
             await self.cluster.sleep(fault.for_ms)
-            server.lever.change(slow_us=0)
+            server.fault_control.change(slow_us=0)
 
 
-_STRIKES: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
+_INJECT: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
     Crash: Nemesis._crash,
     CrashAll: Nemesis._crash_all,
     Pause: Nemesis._pause,
@@ -433,4 +433,4 @@ _STRIKES: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
 def can(item: Fault | Op) -> bool:
     if isinstance(item, Setting):
         return item.knob in KEYS
-    return type(item) in _STRIKES
+    return type(item) in _INJECT

@@ -52,7 +52,7 @@ class World(Cluster):
         with trio.move_on_after(bound_s) as patience:
             await act(waits_for)
         if patience.cancelled_caught:
-            self.broken(LIVENESS, f"waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
+            self.violated(LIVENESS, f"waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
             await trio.lowlevel.checkpoint()
 
     @property
@@ -73,7 +73,7 @@ class World(Cluster):
         waits_for[0] = "the first write"
         leader = self.leader()
         assert leader is not None
-        await self.insist(leader.sid, Request("create", LIST, b""))
+        await self.ask_until_answered(leader.sid, Request("create", LIST, b""))
         for sid in self.founders.by_id:
             self.connected(sid, sid)
 
@@ -83,19 +83,19 @@ class World(Cluster):
             (*script.faults, *script.ops), key=lambda item: item.at
         )  # stable: faults first
         faults = set(map(id, script.faults))
-        async with trio.open_nursery() as self._beside:
+        async with trio.open_nursery() as self._until_healed:
             for item in items:
                 await self._until(item.at)
                 if id(item) in faults:
                     kind = type(item).__name__
                     self.options.tell(f"{item.at} of {script.length_ms} ms: {kind}")
                     self.record(0, "fault", 0, item)
-                    self.uptime.struck(kind)
-                    self.beside(self.nemesis.strike, item)
+                    self.uptime.fault_injected(kind)
+                    self.spawn_until_healed(self.nemesis.inject, item)
                 else:
                     self.workload.perform(item)  # type: ignore[arg-type]  # it is no fault
             await self._until(script.length_ms)
-            self._beside.cancel_scope.cancel()
+            self._until_healed.cancel_scope.cancel()
 
     async def _until(self, at_ms: int) -> None:
         await trio.sleep(max(0.0, self.began + at_ms * self.scale / 1000 - time.monotonic()))
@@ -135,19 +135,19 @@ class World(Cluster):
                     nursery.start_soon(client.leave)
         waits_for[0] = "a new write to be acknowledged"
         sids = sorted(self.members.by_id)
-        await self.insist(sids[0], Request("create", "/healed", b""))
+        await self.ask_until_answered(sids[0], Request("create", "/healed", b""))
         for sid in sids:
             waits_for[0] = f"server {sid} to show what it holds"
-            await self.insist(sid, Request("sync", "/healed"))
+            await self.ask_until_answered(sid, Request("sync", "/healed"))
             for path in self._paths():
-                await self.insist(sid, Request("get", path))
-                await self.insist(sid, Request("children", path))
+                await self.ask_until_answered(sid, Request("get", path))
+                await self.ask_until_answered(sid, Request("children", path))
         waits_for[0] = "the last write"
-        await self.insist(sids[0], Request("set", "/healed", b"."))
+        await self.ask_until_answered(sids[0], Request("set", "/healed", b"."))
         for sid in sids:
             waits_for[0] = f"server {sid} to have the last write"
-            await self.insist(sid, Request("sync", "/healed"))
-            await self.insist(sid, Request("get", "/healed"))
+            await self.ask_until_answered(sid, Request("sync", "/healed"))
+            await self.ask_until_answered(sid, Request("get", "/healed"))
 
     def _paths(self) -> list[str]:
         asked = [step.path for op in self.script.ops if isinstance(op, Ask) for step in op.steps if step.path]

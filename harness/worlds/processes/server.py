@@ -19,11 +19,11 @@ from attrs import frozen
 from harness.faults import Script
 from harness.worlds.processes.addresses import Addresses
 from harness.worlds.processes.configuration import Pace, configuration
-from harness.worlds.processes.machine import FAILURES, Behaviour, Lever
+from harness.worlds.processes.launcher import FAILURES, FaultControl, FaultState
 from zab.core.ensemble import Server as Member
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PROGRAM: Final = "harness.worlds.processes.machine"
+PROGRAM: Final = "harness.worlds.processes.launcher"
 _LINES_KEPT: Final = 12
 Notify = Callable[[Any, dict[str, Any]], None]
 """Called with the server and each structured line of its log."""
@@ -59,7 +59,7 @@ class ServerProcess(ABC):
         self.up = False
         """Its process is meant to run."""
         self.paused = False
-        self.asked_to_end = ""
+        self.requested_end = ""
         """`kill` or `terminate` if it was asked."""
         self.starts = 0
         self.tracebacks: list[str] = []
@@ -71,7 +71,7 @@ class ServerProcess(ABC):
         self._gone = trio.Event()
         self._gone.set()
         folder.mkdir()
-        self.lever = Lever(folder / "lever")
+        self.fault_control = FaultControl(folder / "fault_control")
 
     def _prepare(self, program: str, configuration: str, names: dict[str, str], mutant: str | None) -> None:
         """Write everything that it needs to start for the first time."""
@@ -81,18 +81,18 @@ class ServerProcess(ABC):
         under = {
             "program": program,
             "names": names,
-            "lever": str(self.folder / "lever"),
+            "fault_control": str(self.folder / "fault_control"),
             "kept": str(self.folder / "kept"),
             "mutant": mutant,
         }
-        (self.folder / "under.json").write_text(json.dumps(under))
+        (self.folder / "launch.json").write_text(json.dumps(under))
 
     def _empty(self) -> None:
         self.data.mkdir()
 
     @abstractmethod
     def _forget(self) -> None:
-        """Forget what the process said of itself: it has ended."""
+        """Forget what the process logged of itself: it has ended."""
 
     @abstractmethod
     def _read(self, line: str) -> None:
@@ -123,19 +123,19 @@ class ServerProcess(ABC):
         if not self.up or life != self._lives:
             return None
         self._gone = trio.Event()
-        self.asked_to_end, self.paused = "", False
+        self.requested_end, self.paused = "", False
         self._forget()
         self.starts += 1
         command = [*self._addresses.command(self.sid), sys.executable, "-m", PROGRAM]
         process = await open_process(
-            [*command, str(self.folder / "under.json"), str(self.config)],
+            [*command, str(self.folder / "launch.json"), str(self.config)],
             cwd=self.folder,
             stdin=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         self._process = process
         try:
-            if self.asked_to_end:  # before it was there
+            if self.requested_end:  # before it was there
                 process.kill()
             await self._read_log(process)
             return await process.wait()
@@ -161,7 +161,7 @@ class ServerProcess(ABC):
 
     def kill(self) -> None:
         """Kill it: to the process the same as a power failure, but the machine keeps what was written."""
-        self.asked_to_end = "kill"
+        self.requested_end = "kill"
         self.up = False
         self._forget()
         if self._process is not None:
@@ -170,7 +170,7 @@ class ServerProcess(ABC):
     def terminate(self) -> None:
         """Stop it as an operator does."""
         self.resume()
-        self.asked_to_end = "terminate"
+        self.requested_end = "terminate"
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
 
@@ -179,7 +179,7 @@ class ServerProcess(ABC):
         """0 if there is none."""
         return 0 if self._process is None else self._process.pid
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         return " | ".join(line for line in self.last_lines[-3:] if line)
 
     async def gone(self) -> None:
@@ -198,11 +198,11 @@ class ServerProcess(ABC):
     # -- its disk --------------------------------------------------------------------------------------
 
     def fail_disk(self, error: str, after: int) -> None:
-        self.lever.change(failure=FAILURES[error], left=after)
+        self.fault_control.change(failure=FAILURES[error], left=after)
 
     def heal(self) -> None:
         """End the faults of its disk and its clock."""
-        self.lever.write(Behaviour())
+        self.fault_control.write(FaultState())
 
     def lose_disk(self) -> None:
         """Empty its disk while it is down. The files are kept elsewhere: they may explain something."""
@@ -261,28 +261,28 @@ class Server(ServerProcess):
 
     def _read(self, line: str) -> None:
         try:
-            said = json.loads(line)
+            logged = json.loads(line)
         except ValueError:
-            said = None
-        if not isinstance(said, dict):
+            logged = None
+        if not isinstance(logged, dict):
             if line.startswith("Traceback"):
                 self.tracebacks.append(line)
             return
-        if "traceback" in said:
-            self.tracebacks.append(f"{said.get('event')}: {str(said['traceback']).splitlines()[-1]}")
-        if said.get("event") == "role" and self.up:
-            leader = str(said.get("leader"))
+        if "traceback" in logged:
+            self.tracebacks.append(f"{logged.get('event')}: {str(logged['traceback']).splitlines()[-1]}")
+        if logged.get("event") == "role" and self.up:
+            leader = str(logged.get("leader"))
             self.role = RoleSeen(
-                str(said["state"]),
-                int(said["epoch"]),
+                str(logged["state"]),
+                int(logged["epoch"]),
                 int(leader) if leader.isdigit() else None,
-                str(said["serving"]) == "True",
+                str(logged["serving"]) == "True",
             )
             if self.role.serving and not self.role.leads:
                 self.impaired = False  # a leader has synchronized it
-        elif said.get("event") == "membership" and self.up:
-            self.voters = tuple(json.loads(str(said.get("voters"))))
-        self._notify(self, said)
+        elif logged.get("event") == "membership" and self.up:
+            self.voters = tuple(json.loads(str(logged.get("voters"))))
+        self._notify(self, logged)
 
     def state(self) -> str:
         role = self.role

@@ -21,8 +21,8 @@ from harness.quorums import in_words
 from harness.worlds.processes import netns, verdict
 from harness.worlds.processes.addresses import Loopback, member, name_of
 from harness.worlds.processes.configuration import Pace, configuration
-from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
-from harness.worlds.processes.machine import FAILURES, Behaviour, Disk, Lever
+from harness.worlds.processes.launcher import FAILURES, Disk, FaultControl, FaultState
+from harness.worlds.processes.logs import DirectoryContents, Entry, committed, differences, read_directory
 from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
@@ -33,20 +33,20 @@ from zab.core.zxid import NOTHING, Zxid
 
 
 @pytest.fixture
-def lever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lever]:
+def fault_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultControl]:
     """Of this process, for as long as the test lasts."""
     for name in ("pwrite", "pread", "posix_fallocate", "fsync", "fdatasync", "unlink"):
         monkeypatch.setattr(os, name, getattr(os, name))
-    lever = Lever(tmp_path / "lever")
-    Disk(lever, tmp_path / "kept").install()
-    yield lever
-    lever.close()
+    fault_control = FaultControl(tmp_path / "fault_control")
+    Disk(fault_control, tmp_path / "kept").install()
+    yield fault_control
+    fault_control.close()
 
 
 @pytest.mark.parametrize(
     ("failure", "number"), [("write", errno.EIO), ("fsync", errno.EIO), ("full", errno.ENOSPC), ("read", errno.EIO)]
 )
-def test_the_nth_call_fails(lever: Lever, tmp_path: Path, failure: str, number: int) -> None:
+def test_the_nth_call_fails(fault_control: FaultControl, tmp_path: Path, failure: str, number: int) -> None:
     def call() -> None:
         os.pwrite(fd, b"x", 0)
         os.pread(fd, 1, 0)
@@ -54,25 +54,25 @@ def test_the_nth_call_fails(lever: Lever, tmp_path: Path, failure: str, number: 
 
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
-        lever.change(failure=FAILURES[failure], left=2)
+        fault_control.change(failure=FAILURES[failure], left=2)
         call()
         call()
         with pytest.raises(OSError, match=os.strerror(number)):
             call()
-        lever.write(Behaviour())
+        fault_control.write(FaultState())
         call()
     finally:
         os.close(fd)
 
 
-def test_a_full_disk_stays_full_and_a_failed_call_is_one(lever: Lever, tmp_path: Path) -> None:
+def test_a_full_disk_stays_full_and_a_failed_call_is_one(fault_control: FaultControl, tmp_path: Path) -> None:
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
-        lever.change(failure=FAILURES["full"])
+        fault_control.change(failure=FAILURES["full"])
         for _ in range(2):
             with pytest.raises(OSError, match="No space"):
                 os.pwrite(fd, b"x", 0)
-        lever.change(failure=FAILURES["write"])
+        fault_control.change(failure=FAILURES["write"])
         with pytest.raises(OSError, match="Input/output"):
             os.pwrite(fd, b"x", 0)
         os.pwrite(fd, b"x", 0)
@@ -80,7 +80,7 @@ def test_a_full_disk_stays_full_and_a_failed_call_is_one(lever: Lever, tmp_path:
         os.close(fd)
 
 
-def test_a_part_of_the_log_that_is_deleted_is_kept(lever: Lever, tmp_path: Path) -> None:
+def test_a_part_of_the_log_that_is_deleted_is_kept(fault_control: FaultControl, tmp_path: Path) -> None:
     (tmp_path / "log.100000001").write_bytes(b"history")
     (tmp_path / "snapshot.5").write_bytes(b"state")
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -92,10 +92,10 @@ def test_a_part_of_the_log_that_is_deleted_is_kept(lever: Lever, tmp_path: Path)
     assert [path.read_bytes() for path in (tmp_path / "kept").glob("*/*")] == [b"history"]
 
 
-def test_two_hands_on_one_lever(lever: Lever, tmp_path: Path) -> None:
-    other = Lever(tmp_path / "lever")
+def test_two_hands_on_one_lever(fault_control: FaultControl, tmp_path: Path) -> None:
+    other = FaultControl(tmp_path / "fault_control")
     other.change(wall_ms=-60_000, slow_us=7)
-    assert lever.read() == Behaviour(slow_us=7, wall_ms=-60_000)
+    assert fault_control.read() == FaultState(slow_us=7, wall_ms=-60_000)
     other.close()
 
 
@@ -208,8 +208,8 @@ def entry(word: bytes) -> Entry:
     return Entry(word, False)
 
 
-def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> Left:
-    found = Left(last=zxids[-1], digest=digest)
+def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> DirectoryContents:
+    found = DirectoryContents(last=zxids[-1], digest=digest)
     for zxid in zxids:
         found.entries[zxid] = entry(b"%d" % zxid)
         found.before[zxid] = before
@@ -237,10 +237,10 @@ def test_a_history_whose_beginning_is_nowhere_says_so() -> None:
         (left(A, C, D), left(A, C), "server 2 ends at 2/1, the others at 2/2"),
         (left(A, C, D), left(A, B, C, D), "server 2 has another transaction at 1/2 than was committed"),
         (left(A, C, D), left(A, C, D, digest=2), "servers 1 and 2 have different trees at 2/2"),
-        (left(A, C, D), Left(damage=("log.1: damaged",)), "server 2: log.1: damaged"),
+        (left(A, C, D), DirectoryContents(damage=("log.1: damaged",)), "server 2: log.1: damaged"),
     ],
 )
-def test_differences_between_servers(one: Left, other: Left, complaint: str | None) -> None:
+def test_differences_between_servers(one: DirectoryContents, other: DirectoryContents, complaint: str | None) -> None:
     canon = committed([one], [], D)
     assert list(differences({1: one, 2: other}, canon)) == ([] if complaint is None else [complaint])
 
@@ -260,7 +260,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_directory_is_read_as_it_was_written(written: Path) -> None:
-    found = left_behind(written)
+    found = read_directory(written)
     assert found.damage == ()
     canon = committed([found], [], found.last)
     assert canon.whole
@@ -291,7 +291,7 @@ def told(world: World, zxid: int) -> None:
 
 
 def test_an_acknowledged_write_that_no_server_has_is_noticed(ran: World) -> None:
-    told(ran, left_behind(ran.servers[1].data).last + 1)
+    told(ran, read_directory(ran.servers[1].data).last + 1)
     outcome = outcome_of(ran)
     assert outcome.invariant == DURABLE
     assert "no server has it" in outcome.what
@@ -323,7 +323,7 @@ def test_what_a_quorum_of_groups_holds_is_committed(
     places = Loopback()
     world = World(Script(1, voters=3, groups=((1, 2), (3,)), weights=(2, 1, 1)), tmp_path, places)
     held = {server.data: left(A, C, D) if sid in there else left(A) for sid, server in world.servers.items()}
-    monkeypatch.setattr(verdict, "left_behind", held.__getitem__)
+    monkeypatch.setattr(verdict, "read_directory", held.__getitem__)
     try:
         for server in world.servers.values():
             server.founded = True

@@ -66,7 +66,7 @@ class Broker(ServerProcess):
     @property
     def disk_fails(self) -> bool:
         """A call is still to fail on its disk."""
-        return self.lever.read().failure != 0
+        return self.fault_control.read().failure != 0
 
     def state(self) -> str:
         how = "down" if not self.up else "paused" if self.paused else "serving" if self.serves else "starting"

@@ -9,7 +9,7 @@ import trio
 
 from harness.faults import Replication
 from harness.worlds.brokers.recorder import Recorder
-from harness.worlds.brokers.requests import WRONG
+from harness.worlds.brokers.requests import REQUEST_ERRORS
 from harness.worlds.processes.brokers.broker import SESSION_MS_MIN, Broker
 from harness.worlds.processes.brokers.links import Links
 from harness.worlds.processes.cluster import Cluster
@@ -20,7 +20,7 @@ from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import ClientSettings
 from replica.wire.schemas.cluster_schemas import MetadataResponse
 
-LOOK_S: Final = 0.1
+CHECK_S: Final = 0.1
 ASK_S: Final = 1.0
 PATIENCE_S: Final = 60.0
 """The patience of a producer for one batch: longer than any fault."""
@@ -64,7 +64,7 @@ class Fleet:
         return client
 
     def start(self, act: Callable[[], Awaitable[None]]) -> None:
-        self.cluster.always(act)
+        self.cluster.spawn(act)
 
     async def close_clients(self) -> None:
         for client in self._clients:
@@ -75,7 +75,7 @@ class Fleet:
         with trio.move_on_after(ASK_S):
             try:
                 return (await self.new_client().metadata([])).controller_id
-            except WRONG:
+            except REQUEST_ERRORS:
                 pass
         return None
 
@@ -85,12 +85,12 @@ class Fleet:
         while True:
             try:
                 missing = self._missing(await client.metadata(None), partitions)
-            except WRONG as error:
+            except REQUEST_ERRORS as error:
                 missing = f"a broker that answers: {error}"
             if missing is None:
                 return
             waits_for[0] = missing
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     def _missing(self, reply: MetadataResponse, partitions: Iterable[TopicPartition]) -> str | None:
         absent = sorted(self.brokers.keys() - {each.node_id for each in reply.brokers})

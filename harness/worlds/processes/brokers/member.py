@@ -49,7 +49,7 @@ CALLS: Final = 1_000_000
 
 
 @frozen
-class Orders:
+class MemberOptions:
     """What a member has to do."""
 
     library: str
@@ -67,10 +67,10 @@ class Orders:
 
 
 class Member(ABC):
-    def __init__(self, orders: Orders) -> None:
-        self.orders = orders
-        self.topic = orders.topic
-        self._calls = orders.number * CALLS
+    def __init__(self, options: MemberOptions) -> None:
+        self.options = options
+        self.topic = options.topic
+        self._calls = options.number * CALLS
         self._positions: dict[int, int] = {}
         """Its positions in the partitions that it has, as far as it has read."""
         self._reached: dict[int, int] = {}
@@ -94,20 +94,20 @@ class Member(ABC):
             self.commit()
         finally:
             self._leave()
-        self.report(Ended(self.now_us(), self.orders.number))
+        self.report(Ended(self.now_us(), self.options.number))
 
     def _on_sigterm(self, *_: object) -> None:
         self._leaves = True
 
     def _has_enough(self) -> bool:
-        if self.orders.upto is not None:
-            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.orders.upto.items())
+        if self.options.upto is not None:
+            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.options.upto.items())
         return self._leaves or (self._until is not None and time.monotonic() > self._until)
 
     # -- events ----------------------------------------------------------------------------------------
 
     def now_us(self) -> int:
-        return round((time.monotonic() - self.orders.began) * 1e6 / self.orders.scale)
+        return round((time.monotonic() - self.options.began) * 1e6 / self.options.scale)
 
     def report(self, event: Event) -> None:
         print(json.dumps(to_json(event)), flush=True)
@@ -122,26 +122,26 @@ class Member(ABC):
     def seen(self, asked: int, partition: int, offset: int, value: bytes | None) -> None:
         text = (value or b"").decode(errors="backslashreplace")
         record = Record(self._named(partition), offset, text)
-        self.report(Polled(self.now_us(), self.orders.number, asked, (record,)))
+        self.report(Polled(self.now_us(), self.options.number, asked, (record,)))
         if self._until is None:
-            self._until = time.monotonic() + self.orders.seconds
+            self._until = time.monotonic() + self.options.seconds
         self._positions[partition] = self._reached[partition] = offset + 1
         self._since += 1
 
     def assigned(self, partitions: Iterable[int], *, looks: bool = True) -> None:
         """Report the partitions that it has from now on."""
         chosen = sorted(partitions)
-        begins = self.look(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
+        begins = self.look_up(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
         self._positions.clear()
         self.report(
-            Assigned(self.now_us(), self.orders.number, tuple(begins), (), self.orders.group, self._generation())
+            Assigned(self.now_us(), self.options.number, tuple(begins), (), self.options.group, self._generation())
         )  # fmt: skip
 
-    def look(self, partitions: Iterable[int]) -> list[Place]:
+    def look_up(self, partitions: Iterable[int]) -> list[Place]:
         """Look up the positions of the group, and return where it goes on."""
-        number, call = self.orders.number, self._call()
+        number, call = self.options.number, self._call()
         names = {partition: self._named(partition) for partition in partitions}
-        self.report(Looking(self.now_us(), number, call, self.orders.group, tuple(names.values())))
+        self.report(Looking(self.now_us(), number, call, self.options.group, tuple(names.values())))
         try:
             found = self._committed(names)
         except Exception as error:  # each library has its own
@@ -158,15 +158,15 @@ class Member(ABC):
         if commit:
             self.commit()
         self._positions.clear()
-        self.report(Assigned(self.now_us(), self.orders.number))
+        self.report(Assigned(self.now_us(), self.options.number))
 
     def commit(self) -> None:
         positions, self._since = dict(self._positions), 0
         if not positions:
             return
-        number, call = self.orders.number, self._call()
+        number, call = self.options.number, self._call()
         places = tuple(Place(self._named(partition), offset) for partition, offset in sorted(positions.items()))
-        self.report(Committing(self.now_us(), number, call, self.orders.group, places))
+        self.report(Committing(self.now_us(), number, call, self.options.group, places))
         try:
             self._commit(positions)
         except Exception as error:  # it may have been written all the same
@@ -203,8 +203,8 @@ class Confluent(Member):
         self._at = confluent_kafka.TopicPartition
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": self.orders.hosts,
-                "group.id": self.orders.group,
+                "bootstrap.servers": self.options.hosts,
+                "group.id": self.options.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "session.timeout.ms": SESSION_MS,
@@ -271,8 +271,8 @@ class KafkaPython(Member):
 
         self._kafka = kafka
         self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self.orders.hosts,
-            group_id=self.orders.group,
+            bootstrap_servers=self.options.hosts,
+            group_id=self.options.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             session_timeout_ms=SESSION_MS,
@@ -287,7 +287,7 @@ class KafkaPython(Member):
                 self.seen(asked, part.partition, record.offset, record.value)
         unseen, self._unseen = self._unseen, ()
         if unseen:
-            self.look(unseen)
+            self.look_up(unseen)
 
     def _generation(self) -> int:
         return int(self._consumer.group_metadata().generation_id)
@@ -315,8 +315,8 @@ BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python
 
 
 def main(text: str) -> None:
-    orders = Orders(**json.loads(text))
-    BY_LIBRARY[orders.library](orders).live()
+    options = MemberOptions(**json.loads(text))
+    BY_LIBRARY[options.library](options).live()
 
 
 if __name__ == "__main__":

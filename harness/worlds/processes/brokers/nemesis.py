@@ -26,7 +26,7 @@ from harness.faults import (
 )
 from harness.history import Request
 from harness.worlds.processes.brokers.broker import Broker
-from harness.worlds.processes.brokers.fleet import ASK_S, LOOK_S, Fleet
+from harness.worlds.processes.brokers.fleet import ASK_S, CHECK_S, Fleet
 from harness.worlds.processes.nemesis import Injector
 
 LEAVE_S: Final = 60.0
@@ -49,24 +49,24 @@ class BrokersNemesis(Injector):
     def perform(self, op: Op) -> bool:
         """Return whether it is a fault."""
         if type(op) in _TARGETED:
-            self.cluster.beside(self._strike, op)
+            self.cluster.spawn_until_healed(self._inject, op)
         elif isinstance(op, Depart):
             self.departing += 1
-            self.cluster.always(self._depart, op)
+            self.cluster.spawn(self._depart, op)
         elif isinstance(op, Blackout):
             for broker in self._fleet.brokers.values():
                 if broker.up:
-                    self.cluster.beside(self.kill, broker, op.down_ms)
+                    self.cluster.spawn_until_healed(self.kill, broker, op.down_ms)
         elif isinstance(op, PartBrokers):
             one, other = self._fleet.numbered(op.broker), self._fleet.numbered(op.other)
             if one != other:
                 self.cluster.counted("hit PartBrokers")
-                self.cluster.beside(self.block, self._fleet.links.between(one, other), op.for_ms)
+                self.cluster.spawn_until_healed(self.block, self._fleet.links.between(one, other), op.for_ms)
         else:
             return False
         return True
 
-    async def _strike(self, op: Any) -> None:
+    async def _inject(self, op: Any) -> None:
         broker = await self._target(op.broker)
         if broker is not None and broker.up:
             self.cluster.counted(f"hit {type(op).__name__}")
@@ -111,9 +111,9 @@ class BrokersNemesis(Injector):
             leader = self.cluster.leader()
             if leader is not None and leader.serves:
                 with trio.move_on_after(ASK_S):
-                    await self.cluster.insist(leader.sid, mark)
+                    await self.cluster.ask_until_answered(leader.sid, mark)
                     return
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def _break_disk(self, op: BreakDisk, broker: Broker) -> None:
         """Let a call fail once, or the disk be full for so long. A broker without another disk ends of that."""

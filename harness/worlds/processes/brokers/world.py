@@ -11,8 +11,8 @@ import trio
 from harness.faults import AllowUnclean, Script, WipeBroker
 from harness.history import History
 from harness.outcome import Outcome
-from harness.worlds.brokers.consumer import look_at_all, read_all
-from harness.worlds.brokers.verdict import Loss, undone, with_records
+from harness.worlds.brokers.consumer import look_up_positions, read_all
+from harness.worlds.brokers.verdict import Loss, partitions_with_losses, with_records
 from harness.worlds.brokers.workload import LAST
 from harness.worlds.processes.addresses import Addresses
 from harness.worlds.processes.brokers.broker import OFFSETS_PARTITIONS, Broker
@@ -64,7 +64,7 @@ class BrokersWorld(World):
         await self.fleet.links.open(self._nursery)
 
     async def _settle(self, waits_for: list[str]) -> None:
-        await self.fleet.in_sync(self.workload.of_brokers.partitions(), waits_for)
+        await self.fleet.in_sync(self.workload.broker_clients.partitions(), waits_for)
 
     async def _begin(self) -> None:
         await super()._begin()
@@ -78,16 +78,16 @@ class BrokersWorld(World):
         with trio.move_on_after(DEPARTURES_S):
             await self._write_while(lambda: nemesis.departing > 0)
         if nemesis.departing:
-            self.broken(LIVENESS, f"{nemesis.departing} brokers are to leave, and do not come to it")
+            self.violated(LIVENESS, f"{nemesis.departing} brokers are to leave, and do not come to it")
             await trio.lowlevel.checkpoint()
         with trio.move_on_after(MEMBERS_S):  # their time begins when they have read something
             await self._write_while(lambda: any(not member.left.is_set() for member in self.workload.members))
 
     async def _write_while(self, holds: Callable[[], bool]) -> None:
         while holds():
-            for producer in self.workload.of_brokers.producers.values():
+            for producer in self.workload.broker_clients.producers.values():
                 if not producer.open:
-                    producer.give(1)
+                    producer.enqueue(1)
             await trio.sleep(STEADY_S)
 
     async def _recover(self, waits_for: list[str]) -> None:
@@ -96,14 +96,14 @@ class BrokersWorld(World):
 
     async def _read_back(self, waits_for: list[str]) -> None:
         await super()._read_back(waits_for)
-        recorder, workload, clients = self.fleet.recorder, self.workload, self.workload.of_brokers
+        recorder, workload, clients = self.fleet.recorder, self.workload, self.workload.broker_clients
         recorder.settled()
         partitions = clients.partitions()
         await clients.write_last(partitions, waits_for)
         await workload.dismiss_members(waits_for)
         ends = await read_all(recorder, self.fleet.new_client(), partitions, LAST + len(partitions), waits_for)
         await workload.read_on(ends, waits_for)
-        await look_at_all([*clients.consumers.values(), *workload.group_lookers()], waits_for)
+        await look_up_positions([*clients.consumers.values(), *workload.group_position_readers()], waits_for)
 
     async def _stop(self) -> None:
         """Stop the brokers first, while there is a store."""
@@ -130,10 +130,10 @@ def _gone(world: BrokersWorld, history: History, *, whole: bool) -> list[TopicPa
     unclean = any(isinstance(op, AllowUnclean) for op in world.script.ops)
     if not whole and (unclean or any(isinstance(op, WipeBroker) for op in world.script.ops)):
         offsets = [TopicPartition("__consumer_offsets", number) for number in range(OFFSETS_PARTITIONS)]
-        return [*world.workload.of_brokers.partitions(), *offsets]  # it could be any of them
+        return [*world.workload.broker_clients.partitions(), *offsets]  # it could be any of them
     losses = [
         Loss(change.zxid, int(change.data or b"0"))
         for change in history.changes
         if change.kind == "create" and change.path.startswith(LOST)
     ]
-    return undone(history, losses) if losses or unclean else []
+    return partitions_with_losses(history, losses) if losses or unclean else []

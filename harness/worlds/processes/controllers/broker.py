@@ -29,11 +29,11 @@ from kraft_controller.runtime.controller import Controller, ControllerEnvironmen
 from kraft_controller.runtime.registration import Registration, prepare
 from kraft_controller.wire import znodes
 
-LOOKS_S: Final = 0.05
+ISR_CHECK_S: Final = 0.05
 SESSION_MS: Final = 1_500
 
 
-def say(event: str, **fields: object) -> None:
+def log_event(event: str, **fields: object) -> None:
     sys.stdout.write(json.dumps({"at": time.monotonic(), "event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -76,13 +76,13 @@ class BrokerProcess:
         return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        return self.replicas.obey(command)
+        return self.replicas.apply_command(command)
 
     async def _live(self, session: zab.Session) -> None:
         links = CommandConnections(lambda event: None if self.controller is None else self.controller.note(event))
         environment = ControllerEnvironment(lambda: time.time_ns() // 1_000_000, os.urandom)
         controller = self.controller = Controller(session, self.me, links, environment, pace=Pace(balance_s=None))
-        say("registered", broker=self.me, session=session.id)
+        log_event("registered", broker=self.me, session=session.id)
         async with trio.open_nursery() as nursery:
             await nursery.start(links.run)
             nursery.start_soon(controller.run)
@@ -91,9 +91,9 @@ class BrokerProcess:
     async def _keep_isrs(self, session: zab.Session) -> None:
         """Write the ISRs. All live brokers follow, and catch up after a moment, as there is nothing to copy."""
         while True:
-            await trio.sleep(LOOKS_S)
+            await trio.sleep(ISR_CHECK_S)
             now_ms = int(trio.current_time() * 1_000)
-            for where, isr in self.replicas.wishes(now_ms, self._fetches).items():
+            for where, isr in self.replicas.wanted_isrs(now_ms, self._fetches).items():
                 role = self.replicas.roles.get(where)
                 if role is not None:  # it may have been stopped while another was written
                     await self._write(session, role, isr)
@@ -103,9 +103,9 @@ class BrokerProcess:
 
     async def _write(self, session: zab.Session, role: Role, isr: tuple[BrokerId, ...]) -> None:
         path = znodes.state_path(role.where)
-        wished = self.replicas.wish(role, isr)
+        wanted = self.replicas.with_isr(role, isr)
         try:
-            await session.set(path, znodes.partition_state(wished), version=wished.version)
+            await session.set(path, znodes.partition_state(wanted), version=wanted.version)
         except (zab.BadVersion, zab.NoNode):
             return  # the controller has decided, and a command is on its way
         except zab.OutcomeUnknown:
@@ -115,7 +115,7 @@ class BrokerProcess:
         except zab.NoNode:
             return
         state = znodes.read_partition_state(role.where, data, Version(stat.version))
-        self.replicas.written(role, state)
+        self.replicas.state_written(role, state)
         note = znodes.partitions([role.where])
         await session.create(f"{znodes.ISR_CHANGES}/isr_change_", note, sequential=True)
 

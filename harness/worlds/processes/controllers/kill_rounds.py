@@ -26,7 +26,7 @@ from harness.exceptions import interrupts_bare
 from harness.faults import Script
 from harness.worlds.processes.addresses import CLIENT_PORT, Addresses, Loopback
 from harness.worlds.processes.cluster import END_S, Options
-from harness.worlds.processes.controllers.settled import IDS, Unsettled, Wanted, controller_of, look
+from harness.worlds.processes.controllers.settled import IDS, Expected, Unsettled, check, controller_of
 from harness.worlds.processes.run import World
 from harness.worlds.processes.server import Notify, ServerProcess
 from harness.worlds.processes.verdict import outcome_of
@@ -48,7 +48,7 @@ BROKERS: Final = 100
 
 @define
 class Figures:
-    wanted: Wanted = field(factory=Wanted)
+    wanted: Expected = field(factory=Expected)
     settled_s: dict[str, list[float]] = field(factory=lambda: {kind: [] for kind in DEATHS})
     """From each kill until everything was as it should be."""
     kills: Counter[str] = field(factory=Counter)
@@ -200,18 +200,20 @@ class KillWorld(World):
         while True:
             try:
                 await self._session.sync()
-                await look(self._session, self._wanted, self.log, away)
+                await check(self._session, self._wanted, self.log, away)
                 return
             except Unsettled as missing:
                 if time.monotonic() > until:
-                    logs = "".join(f"broker {ident}:\n{self._wanted.said(ident, self.log)[-3_000:]}" for ident in IDS)
+                    logs = "".join(
+                        f"broker {ident}:\n{self._wanted.log_of_round(ident, self.log)[-3_000:]}" for ident in IDS
+                    )
                     raise Unsettled(f"{missing}\n{logs}") from None
             except zab.NoNode:
                 pass  # it was deleted meanwhile
             await trio.sleep(0.05)
 
 
-def fight(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> Figures:
+def run_rounds(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> Figures:
     """Run the rounds. The folder is removed if nothing was wrong."""
     folder = folder.resolve()  # processes have working directories of their own
     folder.mkdir(parents=True)

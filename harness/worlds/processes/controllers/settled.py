@@ -27,7 +27,7 @@ Logs = Callable[[int], str]
 
 
 @define
-class Wanted:
+class Expected:
     """What was requested, and the epochs that were seen."""
 
     replicas: dict[TopicPartition, tuple[BrokerId, ...]] = field(factory=dict)
@@ -51,7 +51,7 @@ class Wanted:
 
         That broker was killed, or has registered anew since: on a busy machine it may lose its short session.
         """
-        said = {ident: self.said(ident, logs) for ident in IDS}
+        said = {ident: self.log_of_round(ident, logs) for ident in IDS}
         away = self.dead | {ident for ident, text in said.items() if _REGISTERED in text}
         return any(
             named == str(where) and set(map(int, dead.split(","))) <= away
@@ -59,7 +59,7 @@ class Wanted:
             for named, dead in _REFUSED.findall(text)
         )
 
-    def said(self, ident: int, logs: Logs) -> str:
+    def log_of_round(self, ident: int, logs: Logs) -> str:
         """Return what this broker has logged in this round."""
         return logs(ident)[self.logs.get(ident, 0) :]
 
@@ -75,7 +75,7 @@ async def controller_of(session: zab.Session) -> int | None:
         return None
 
 
-async def look(session: zab.Session, wanted: Wanted, logs: Logs, away: int | None) -> None:
+async def check(session: zab.Session, wanted: Expected, logs: Logs, away: int | None) -> None:
     controller = await controller_of(session)
     live = {int(name) for name in await session.children(znodes.BROKERS)}
     if controller not in live or live != set(IDS) - {away}:
@@ -102,21 +102,21 @@ async def look(session: zab.Session, wanted: Wanted, logs: Logs, away: int | Non
             where = TopicPartition(name, number)
             data, stat = await session.get(znodes.state_path(where))
             state = znodes.read_partition_state(where, data, Version(stat.version))
-            _look_at_state(where, held, state, away)
-            if _stays(wanted, logs, where, held, state, away):
+            _check_state(where, held, state, away)
+            if _stays_unfinished(wanted, logs, where, held, state, away):
                 stays.add(where)
             elif held.replicas != wanted.replicas[where]:
                 refused.add(where)
-            _look_at_epoch(wanted, topic.id, where, state)
-    await _look_at_request(session, stays)
+            _check_epoch(wanted, topic.id, where, state)
+    await _check_request(session, stays)
     for where in refused:
         wanted.replicas[where] = wanted.before.pop(where)
     wanted.refused += len(refused)
     wanted.stayed += len(stays)
 
 
-def _stays(
-    wanted: Wanted, logs: Logs, where: TopicPartition, held: Assignment, state: PartitionState, away: int | None
+def _stays_unfinished(
+    wanted: Expected, logs: Logs, where: TopicPartition, held: Assignment, state: PartitionState, away: int | None
 ) -> bool:
     """Return whether its reassignment is under way and cannot finish."""
     target = wanted.replicas[where]
@@ -130,7 +130,7 @@ def _stays(
     return False
 
 
-def _look_at_state(where: TopicPartition, held: Assignment, state: PartitionState, away: int | None) -> None:
+def _check_state(where: TopicPartition, held: Assignment, state: PartitionState, away: int | None) -> None:
     if state.leader == NOBODY and state.isr == (away,):
         return
     if state.leader == NOBODY or state.leader == away or state.leader not in state.isr:
@@ -139,14 +139,14 @@ def _look_at_state(where: TopicPartition, held: Assignment, state: PartitionStat
         raise Unsettled(f"{where}: {state}, and {held.replicas} hold it; {away} is away")
 
 
-def _look_at_epoch(wanted: Wanted, ident: TopicId | None, where: TopicPartition, state: PartitionState) -> None:
+def _check_epoch(wanted: Expected, ident: TopicId | None, where: TopicPartition, state: PartitionState) -> None:
     before = wanted.epochs.get((ident, where), 0)
     if state.leader_epoch < before:
         raise AssertionError(f"{where}: its leader epoch was {before}, and is {state.leader_epoch}")
     wanted.epochs[ident, where] = state.leader_epoch
 
 
-async def _look_at_request(session: zab.Session, stays: set[TopicPartition]) -> None:
+async def _check_request(session: zab.Session, stays: set[TopicPartition]) -> None:
     """Only reassignments that cannot finish may be left in the request."""
     try:
         left = znodes.read_reassignment((await session.get(znodes.REASSIGN))[0])

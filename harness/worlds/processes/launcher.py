@@ -1,4 +1,4 @@
-"""The machine under one server: `python -m harness.worlds.processes.machine UNDER.json CONFIG`.
+"""The machine under one server: `python -m harness.worlds.processes.launcher LAUNCH.json CONFIG`.
 
 It runs the shipped `zab serve CONFIG` or `zab-broker serve CONFIG`, and replaces what that finds below it. Names of
 servers have addresses of this run, another set for each server, so that every link leads through a proxy of its own
@@ -38,7 +38,7 @@ FAILURES: Final = {"": 0, "write": 1, "fsync": 2, "full": 3, "read": 4}
 
 
 @frozen
-class Behaviour:
+class FaultState:
     """How the machine behaves from now on."""
 
     slow_us: int = 0
@@ -51,7 +51,7 @@ class Behaviour:
     """The error of the wall clock."""
 
 
-class Lever:
+class FaultControl:
     """Shared memory through which a run controls the machine under a server."""
 
     def __init__(self, path: Path) -> None:
@@ -60,11 +60,11 @@ class Lever:
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _STATE.size)
 
-    def read(self) -> Behaviour:
-        return Behaviour(*_STATE.unpack(self._memory))
+    def read(self) -> FaultState:
+        return FaultState(*_STATE.unpack(self._memory))
 
-    def write(self, behaviour: Behaviour) -> None:
-        self._memory[:] = _STATE.pack(*astuple(behaviour))
+    def write(self, state: FaultState) -> None:
+        self._memory[:] = _STATE.pack(*astuple(state))
 
     def change(self, **what: int) -> None:
         self.write(evolve(self.read(), **what))
@@ -76,8 +76,8 @@ class Lever:
 class Disk:
     """Stands in front of the calls of `os` that the storage makes."""
 
-    def __init__(self, lever: Lever, kept: Path) -> None:
-        self._lever = lever
+    def __init__(self, fault_control: FaultControl, kept: Path) -> None:
+        self._fault_control = fault_control
         self._kept = kept
         self._number = 0
 
@@ -90,15 +90,15 @@ class Disk:
         system.unlink = self._keeping(os.unlink)
 
     def _fail(self, failures: tuple[str, ...]) -> None:
-        behaviour = self._lever.read()
-        if behaviour.failure not in [FAILURES[each] for each in failures]:
+        state = self._fault_control.read()
+        if state.failure not in [FAILURES[each] for each in failures]:
             return
-        if behaviour.left > 0:
-            self._lever.change(left=behaviour.left - 1)
-        elif behaviour.failure == FAILURES["full"]:
+        if state.left > 0:
+            self._fault_control.change(left=state.left - 1)
+        elif state.failure == FAILURES["full"]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         else:
-            self._lever.change(failure=0)
+            self._fault_control.change(failure=0)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _failing(self, call: Callable[..., Any], failures: tuple[str, ...]) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ class Disk:
 
     def _syncing(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
-            slow_us = self._lever.read().slow_us
+            slow_us = self._fault_control.read().slow_us
             if slow_us:
                 time.sleep(slow_us / 1e6)
             self._fail(("fsync",))
@@ -141,12 +141,12 @@ def replace_names(addresses: dict[str, str]) -> None:
     system.getaddrinfo = asked
 
 
-def replace_wall_clock(lever: Lever) -> None:
+def replace_wall_clock(fault_control: FaultControl) -> None:
     """Let the wall clock be wrong as the run says. The monotonic one, by which timeouts go, stays true."""
     now, now_ns = time.time, time.time_ns
     system: Any = time
-    system.time = lambda: now() + lever.read().wall_ms / 1e3
-    system.time_ns = lambda: now_ns() + lever.read().wall_ms * 1_000_000
+    system.time = lambda: now() + fault_control.read().wall_ms / 1e3
+    system.time_ns = lambda: now_ns() + fault_control.read().wall_ms * 1_000_000
 
 
 def die_with_parent() -> None:
@@ -163,9 +163,9 @@ def main(under: str, config: str) -> None:
     what = json.loads(Path(under).read_text())
     die_with_parent()
     replace_names(what["names"])
-    lever = Lever(Path(what["lever"]))
-    replace_wall_clock(lever)
-    Disk(lever, Path(what["kept"])).install()
+    fault_control = FaultControl(Path(what["fault_control"]))
+    replace_wall_clock(fault_control)
+    Disk(fault_control, Path(what["kept"])).install()
     with ExitStack() as stack:
         if what["mutant"]:
             from harness.mutants.edit import planted
