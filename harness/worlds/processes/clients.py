@@ -1,4 +1,4 @@
-"""The clients of a script, each with one session at a time, and a proxy of its own before the servers."""
+"""The clients of a script. Each has one session at a time, and a proxy of its own in front of the servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Client:
         self.id = number
         self.recorder = recorder
         self.server = 0
-        """The target of its proxy."""
+        """The server that its proxy leads to."""
         self.session: RecordedSession | None = None
         self._proxy = proxy
         self._host = host
@@ -31,7 +31,7 @@ class Client:
         self._user = ""
 
     def connect(self, server: int, address: Address, timeout_ms: int, user: int = 0) -> None:
-        """Begin a session there, or move the one that it has, which keeps its user."""
+        """Begin a session at this server, or move the current one, which keeps its user."""
         self._user = user_name(user) or self._user
         moved = server != self.server
         self.server, self._address = server, address
@@ -45,20 +45,20 @@ class Client:
         return self.request(request_of(steps, self.recorder.calls + 1))
 
     def request(self, request: Request) -> bool:
-        """Return whether it has a session. The request leaves when the session is connected."""
+        """Submit a request; return False if there is no session. The request leaves when the session is connected."""
         return self._submit(request, _ignore) is not None
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
-        """Ask, and wait for the outcome."""
+        """Submit a request, and return its result or its error."""
         done = trio.Event()
         found: list[tuple[Any, Exception | None]] = []
 
-        def heard(value: Any, error: Exception | None) -> None:
+        def completed(value: Any, error: Exception | None) -> None:
             found.append((value, error))
             done.set()
 
-        if self._submit(request, heard) is None:
-            raise RuntimeError(f"client {self.id} has no session to ask {request.op} in")
+        if self._submit(request, completed) is None:
+            raise RuntimeError(f"client {self.id} has no session for the request {request.op}")
         await done.wait()
         return found[0]
 
@@ -94,4 +94,4 @@ class Client:
 
 
 def _ignore(value: Any, error: Exception | None) -> None:
-    """The recorder has the outcome."""
+    """Ignore the outcome: the recorder records it."""

@@ -1,6 +1,6 @@
-"""A cluster of real servers and their clients: what runs, what is known of it, and how to start and ask it.
+"""A cluster of real servers and their clients: its processes, their observed state, starts and requests.
 
-Nothing is left running: each process is ended by its own id when its task ends, and all tasks end with the run.
+No process outlives the run: each is killed by its own id when its task ends, and all tasks end with the run.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ NO_DEATH: Final = "no server ends by itself"
 NO_HANG: Final = "no server hangs"
 OPERATOR: Final = 1_000
 ADMIN: Final = 900
-"""Where the numbers of clients begin that read the servers when all is healed, and that change the membership."""
+"""The first numbers of clients that read from the servers after healing, and of those that change the membership."""
 SESSION_MS: Final = 30_000
-"""The timeout of clients that are not the script's: they must outlast its faults."""
+"""The session timeout of clients that are not in the script: their sessions must outlast its faults."""
 END_S: Final = 20
-"""The time that a server needs at most to end."""
+"""The time limit for a server to end."""
 CHECK_S: Final = 0.02
 
 
 def servers_of(script: Script) -> range:
-    """Return the numbers of all servers that there may ever be."""
+    """Return the numbers of all servers of the script, including those that join later."""
     joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
     return range(1, max([script.servers, *joining]) + 1)
 
 
 @define
 class Options:
-    """How a script is run. A millisecond of the script takes `scale` real ones."""
+    """The options of a run. A millisecond of the script takes `scale` real ones."""
 
     trace: bool = False
     scale: float = 1.0
@@ -77,7 +77,7 @@ class Cluster:
         self.broken_at_ms = 0
         self.epochs: set[int] = set()
         self.excused: set[ServerProcess] = set()
-        """Servers whose disk was told to fail: they may stop, and need not be able to start."""
+        """The servers whose disk has an injected fault: they may stop, and may fail to start."""
         self.healed = False
         self.recovered_ms = 0
         self.now_ms_at_end = 0
@@ -98,7 +98,7 @@ class Cluster:
         self._nursery: trio.Nursery
         self._until_healed: trio.Nursery
 
-    # -- time, and what was seen -----------------------------------------------------------------------
+    # -- time and observations -------------------------------------------------------------------------
 
     def now(self) -> int:
         """Return the microseconds of the script's time since the run began."""
@@ -106,12 +106,12 @@ class Cluster:
 
     @property
     def began(self) -> float:
-        """The begin by the monotonic clock, which all processes of a machine share."""
+        """Return the start of the run on the monotonic clock, which all processes of a machine share."""
         assert self._began is not None
         return self._began
 
     async def sleep(self, ms: float) -> None:
-        """Sleep for so many milliseconds of the script's time."""
+        """Sleep for `ms` milliseconds of the script's time."""
         await trio.sleep(ms * self.scale / 1000)
 
     def record(self, server: int, verb: str, other: int, what: object) -> None:
@@ -122,14 +122,14 @@ class Cluster:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def violated(self, invariant: str, what: str) -> None:
-        """Report a violation. The first one counts, and ends the run."""
+        """Report a violation. The first one is kept, and ends the run."""
         if self.invariant is None:
             self.invariant, self.what, self.broken_at_ms = invariant, what, self.now() // 1_000
             self.record(0, "violation", 0, f"{invariant}: {what}")
             self._scope.cancel()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something that the servers say of themselves."""
+        """Wait until `holds` returns True; it is checked after each change of a server's role or process."""
         while not holds():
             await self._seen.wait()
 
@@ -160,7 +160,7 @@ class Cluster:
         return self.members.voters if leader is None or not leader.voters else leader.voters
 
     def is_quorum(self, sids: Collection[int], voters: Collection[int] | None = None) -> bool:
-        """Decide by these voters, or by the current ones. Groups stay as they were founded."""
+        """Return whether servers are a quorum of these voters, or of the current ones. Groups never change."""
         groups = [group.members for group in self.founders.groups]
         return decide(self.voters if voters is None else voters, groups, self.founders.weights, sids)
 
@@ -208,7 +208,7 @@ class Cluster:
         return self.addresses.own(sid), CLIENT_PORT
 
     async def ask_until_answered(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
-        """Ask until an answer comes. A refusal is one, too."""
+        """Repeat a request until a server replies, and return the result. A refusal is a reply, too."""
         while True:
             found, error = await self.connected(clients + sid, sid).outcome(request)
             if error is None or hasattr(error, "code"):
@@ -217,7 +217,7 @@ class Cluster:
             await trio.sleep(CHECK_S)
 
     async def _open_proxies(self) -> None:
-        """Open all proxies there will ever be, before the first process starts."""
+        """Open all proxies of the run before the first process starts."""
         for one in self.sids:
             for other in self.sids:
                 seen = self.addresses.seen(one, other)
@@ -240,11 +240,11 @@ class Cluster:
     # -- processes -------------------------------------------------------------------------------------
 
     def spawn_until_healed(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Run at the same time as all else, until all is healed."""
+        """Run `act` in a task of its own, until the cluster is healed."""
         self._until_healed.start_soon(act, *arguments)
 
     def spawn(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Run at the same time as all else, to the end of the run."""
+        """Run `act` in a task of its own, to the end of the run."""
         self._nursery.start_soon(act, *arguments)
 
     def processes(self) -> list[ServerProcess]:
@@ -264,10 +264,10 @@ class Cluster:
         how = server.requested_end
         if how == "kill":
             return
-        if how == "terminate" and code in (0, -15):  # -15: before it had installed its signal handler
+        if how == "terminate" and code in (0, -15):  # -15: it had not installed its signal handler
             self._left(server)
         elif how == "terminate":
-            self.violated(NO_DEATH, f"{server} was told to end, and did with {code}: {server.log_tail()}")
+            self.violated(NO_DEATH, f"{server} ended with {code} after SIGTERM: {server.log_tail()}")
         elif server in self.excused and code == 1:
             self.counted("disk failed")
             self._disk_failed(server)
@@ -275,16 +275,16 @@ class Cluster:
             self.violated(NO_DEATH, f"{server} ended with {code}: {server.log_tail()}")
 
     def _left(self, server: ServerProcess) -> None:
-        """It has ended in good order."""
+        """Handle that a process has ended in good order."""
 
     def _disk_failed(self, server: ServerProcess) -> None:
-        """It has ended because its disk failed."""
+        """Handle that a process has ended because its disk failed."""
         self.excused.discard(server)
         if self.healed:
             self.revive(server)
 
     async def end_all(self, servers: list[ServerProcess], within_s: float) -> None:
-        """Stop these servers at once, so that none leads the others on while they end."""
+        """Stop these servers at the same time, so that none takes over from another."""
         running = [server for server in servers if server.up]
         for server in running:
             server.terminate()
@@ -293,4 +293,4 @@ class Cluster:
                 await server.gone()
         for server in running:
             if server.up:
-                self.violated(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+                self.violated(NO_HANG, f"{server} runs {within_s:g} s after SIGTERM")

@@ -1,4 +1,4 @@
-"""The `zoo.cfg` of a real server, by the knobs of a script."""
+"""The `zoo.cfg` of a real server, derived from the knobs of a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zab.store.acl import digest_id
 
 SUPER: Final = "super:secret"
 TICK_MS_MIN: Final = 200
-"""A tick of a script may be shorter than what a busy machine needs to give three interpreters a turn."""
+"""The minimum of a tick: a busy machine may need longer than a script's tick to schedule three interpreters."""
 INIT_LIMIT_MIN: Final = 10
 SYNC_LIMIT_MIN: Final = 5
 

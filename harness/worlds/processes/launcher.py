@@ -1,10 +1,10 @@
-"""The machine under one server: `python -m harness.worlds.processes.launcher LAUNCH.json CONFIG`.
+"""Starts a server in an environment with faults: `python -m harness.worlds.processes.launcher LAUNCH.json CONFIG`.
 
-It runs the shipped `zab serve CONFIG` or `zab-broker serve CONFIG`, and replaces what that finds below it. Names of
-servers have addresses of this run, another set for each server, so that every link leads through a proxy of its own
-while all configurations are the same. The disk is slow, fails or is full when the run says so, through a few bytes of
-shared memory. Deleted files of a log are kept elsewhere. A mutant is planted, if one is asked for. The server ends
-when the process that started it does.
+It runs the shipped `zab serve CONFIG` or `zab-broker serve CONFIG`, and patches the functions below it. Names of
+servers resolve to addresses of this run, different ones for each server, so that every link has a proxy of its own
+while all configurations are the same. The run makes the disk slow, full or fail through a few bytes of shared memory.
+Deleted log files are linked into another folder. A mutant is planted if the run asks for one. The server ends when its
+parent process ends.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ PROGRAMS: Final = {
     "zab-broker": ("replica.cli", ("serve", "{config}")),
     "broker-without-data": ("harness.worlds.processes.controllers.broker", ()),
 }
-"""The module of each program, and its arguments."""
+"""The module of each program, and the arguments of its main function."""
 FAILURES: Final = {"": 0, "write": 1, "fsync": 2, "full": 3, "read": 4}
 
 
 @frozen
 class FaultState:
-    """How the machine behaves from now on."""
+    """The current faults of the environment of a server."""
 
     slow_us: int = 0
     """The delay of each sync."""
     failure: int = 0
-    """The calls that fail: of `FAILURES`."""
+    """The kind of calls that fail, a value of `FAILURES`."""
     left: int = 0
-    """The number of calls before the first that fails."""
+    """The number of calls that succeed before the first failure."""
     wall_ms: int = 0
     """The error of the wall clock."""
 
 
 class FaultControl:
-    """Shared memory through which a run controls the machine under a server."""
+    """The shared memory through which a run controls the faults of a server."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -74,7 +74,7 @@ class FaultControl:
 
 
 class Disk:
-    """Stands in front of the calls of `os` that the storage makes."""
+    """Patches the functions of `os` that the storage calls."""
 
     def __init__(self, fault_control: FaultControl, kept: Path) -> None:
         self._fault_control = fault_control
@@ -131,7 +131,7 @@ class Disk:
 
 
 def replace_names(addresses: dict[str, str]) -> None:
-    """Resolve these names as a hosts file of this process alone would."""
+    """Resolve these names like a hosts file that only this process has."""
     ask: Callable[..., Any] = socket.getaddrinfo
 
     def asked(host: Any, *arguments: Any, **options: Any) -> Any:
@@ -142,7 +142,7 @@ def replace_names(addresses: dict[str, str]) -> None:
 
 
 def replace_wall_clock(fault_control: FaultControl) -> None:
-    """Let the wall clock be wrong as the run says. The monotonic one, by which timeouts go, stays true."""
+    """Add the error that the run sets to the wall clock. The monotonic clock, which timeouts use, stays correct."""
     now, now_ns = time.time, time.time_ns
     system: Any = time
     system.time = lambda: now() + fault_control.read().wall_ms / 1e3
@@ -150,7 +150,7 @@ def replace_wall_clock(fault_control: FaultControl) -> None:
 
 
 def die_with_parent() -> None:
-    """Wait in a thread for the end of stdin: the parent holds the other end, and lets go of it however it ends."""
+    """Kill this process at the end of stdin, read in a thread: the pipe closes when the parent ends in any way."""
 
     def wait() -> None:
         os.read(sys.stdin.fileno(), 1)
@@ -176,7 +176,7 @@ def main(under: str, config: str) -> None:
         sys.argv = [what["program"], *(each.format(config=config) for each in arguments)]
         if what["program"] == "broker-without-data":
             sys.argv += Path(config).read_text().split()
-        sys.exit(import_module(module).main())  # imported after a mutant was planted
+        sys.exit(import_module(module).main())  # import it after the mutant was planted
 
 
 if __name__ == "__main__":

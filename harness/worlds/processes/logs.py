@@ -1,8 +1,8 @@
-"""The committed history in the directories that servers leave behind, and whether all of them have it.
+"""The committed history, read from the data directories of servers, and the differences of servers from it.
 
-A log file says which zxid lies before its first, and a record which lies before it. So the history is followed back
-from its end, through whatever files there are: also those that a server has deleted since, of which a copy was kept.
-Records that were logged and never committed are on no such chain.
+A log file names the zxid before its first record, and the records follow each other. So the history can be followed
+back from its end through all files, including copies of those that a server has deleted. Records that were logged and
+never committed are not on that chain.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Entry:
 
 @define
 class DirectoryContents:
-    """The records of one directory. `before` maps the zxid of each to the one before it."""
+    """The records in one data directory. `before` maps the zxid of each to the one before it."""
 
     entries: dict[Zxid, Entry] = field(factory=dict)
     before: dict[Zxid, Zxid] = field(factory=dict)
@@ -45,7 +45,7 @@ class DirectoryContents:
 
 @frozen
 class CommittedHistory:
-    """The committed history, as far back as it can be followed. `whole`: to its very beginning."""
+    """The committed history, as far back as it can be followed. `whole`: it reaches back to the first record."""
 
     entries: tuple[tuple[Zxid, Entry], ...]
     whole: bool
@@ -74,7 +74,7 @@ def read_directory(path: Path) -> DirectoryContents:
 
 
 def _logged(path: Path) -> DirectoryContents:
-    """Read the records of each log file as far as they are whole."""
+    """Read the undamaged records of each log file."""
     found = DirectoryContents()
     disk = ReadOnlyDisk(path)
     for file in log_files(disk):
@@ -112,7 +112,7 @@ def committed(directories: Iterable[DirectoryContents], kept: Iterable[Path], la
 
 
 def differences(directories: Mapping[int, DirectoryContents], canon: CommittedHistory) -> Iterator[str]:
-    """Yield the servers that are behind the others, or hold what was not committed."""
+    """Yield the damages and the differences of servers: missing, other or uncommitted records, and other trees."""
     decided = dict(canon.entries)
     first = canon.entries[0][0] if canon.entries else NOTHING
     last = canon.entries[-1][0] if canon.entries else NOTHING
@@ -122,10 +122,10 @@ def differences(directories: Mapping[int, DirectoryContents], canon: CommittedHi
         if left.damage:
             continue
         if left.last < last:
-            yield f"server {sid} ends at {show(left.last)}, the others at {show(last)}"
+            yield f"the log of server {sid} ends at {show(left.last)}, the committed history at {show(last)}"
         for zxid, entry in left.entries.items():
             if first <= zxid <= last and decided.get(zxid) != entry:
-                yield f"server {sid} has another transaction at {show(zxid)} than was committed"
+                yield f"server {sid} has a transaction at {show(zxid)} that was not committed"
                 break
     known = {sid: left for sid, left in sorted(directories.items()) if left.digest is not None}
     for (sid, left), (other, right) in zip(list(known.items())[:-1], list(known.items())[1:], strict=True):

@@ -1,10 +1,10 @@
-"""Injects the faults of a script into real processes, and ends each when its time is over.
+"""Injects the faults of a script into real processes, and ends each after its duration.
 
 It damages the disks of no more servers than the ensemble can spare, counting those that have not served since. A
-process that is killed keeps what it has written, as the machine goes on: so the loss of unsynced writes, which a script
-may ask for, has no effect here.
+killed process keeps all its writes, because the machine keeps running: so a script's loss of unsynced writes has no
+effect here.
 
-`Injector` holds what faults of all kinds of processes are made of; `Nemesis` the faults of servers of the store.
+`Injector` has the building blocks for faults of all processes; `Nemesis` injects the faults of servers of the store.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from harness.worlds.processes.server import Server, ServerProcess
 from zab.core.zxid import ServerId
 
 Way = tuple[int, int]
-"""From one end of the network to another."""
+"""A direction in the network, from one end to another."""
 PROBE_S: Final = 3
-"""The time that a majority without a server has to acknowledge a write."""
+"""The time limit for a majority without the stopped server to acknowledge a write."""
 KEYS: Final = {
     "tick_ms": "tickTime",
     "init_limit": "initLimit",
@@ -74,13 +74,13 @@ def both_ways(one: int, others: Iterable[int]) -> list[Way]:
 
 
 class Injector:
-    """The parts of faults."""
+    """The building blocks of faults."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     async def down(self, server: ServerProcess, down_ms: float) -> None:
-        """Wait for its end, and start it again after so long."""
+        """Wait for the end of a process, and start it again after `down_ms`."""
         await server.gone()
         await self.cluster.sleep(down_ms)
         self.cluster.revive(server)
@@ -90,12 +90,12 @@ class Injector:
         await self.down(server, down_ms)
 
     async def stop(self, server: ServerProcess, within_s: float = END_S) -> None:
-        """Stop it in good order."""
+        """Stop a process in good order."""
         server.terminate()
         with trio.move_on_after(within_s) as patience:
             await server.gone()
         if patience.cancelled_caught:
-            self.cluster.violated(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+            self.cluster.violated(NO_HANG, f"{server} runs {within_s:g} s after SIGTERM")
 
     async def pause(self, server: ServerProcess, for_ms: float) -> None:
         life = server.starts
@@ -226,7 +226,7 @@ class Nemesis(Injector):
         return [sid for sid in self.cluster.servers if sid != server.sid]
 
     def _direction(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
-        """Return the way between the two targets; nothing if they are not two."""
+        """Return the direction between the two targets; an empty list if they are not two servers."""
         source, target = self._target(fault.source), self._target(fault.target)
         return [] if source is None or target is None or source is target else [(source.sid, target.sid)]
 
@@ -260,7 +260,7 @@ class Nemesis(Injector):
             await self.block([(sid, server.sid) for sid in self._others(server)], fault.for_ms)
 
     async def _swizzle(self, fault: Swizzle) -> None:
-        """Clog each of a half in turn in the first third of the time, and free it in the last, in another order."""
+        """Clog half of the servers in turn in the first third of the time; free them at random in the last third."""
         ids, random = list(self.cluster.servers), self.cluster.random
         some = random.sample(ids, max(1, len(ids) // 2))
         step_ms = fault.for_ms / (3 * len(some))
@@ -279,7 +279,7 @@ class Nemesis(Injector):
             await self.slow(ways, fault.more_ms, fault.for_ms)
 
     async def _flaky(self, fault: Flaky) -> None:
-        """Slow down everything. A lost piece on the election channel breaks its connection."""
+        """Slow down all links. Loss on an election link breaks its connection."""
         network, timing = self.cluster.network, self.cluster.script.timing
         slow_s = fault.slower * timing.delay_us_max * self.cluster.scale / 1e6
         loss = fault.loss_percent / 100
@@ -298,7 +298,7 @@ class Nemesis(Injector):
     # -- disks -----------------------------------------------------------------------------------------
 
     def _can_spare(self, server: Server) -> bool:
-        """Return whether the other servers with whole disks are a quorum of every membership that a server knows."""
+        """Return whether the other servers with intact disks are a quorum of every membership that a server has."""
         servers = self.cluster.servers
         whole = {sid for sid, each in servers.items() if each.founded and not each.impaired and each is not server}
         views = [self.cluster.members.voters, *(each.voters for each in servers.values() if each.voters)]
@@ -342,10 +342,10 @@ class Nemesis(Injector):
         await self._damage(fault.server, fault.down_ms, flip)
 
     async def _old_disk(self, fault: OldDisk) -> None:
-        """Put back an older copy of a disk, if a majority without the server has promised and stored all since.
+        """Put back an older copy of a disk, if a majority without the server has stored everything since.
 
-        It has if it acknowledges a write while the server is down. Without that the copy would be a disk that forgets
-        promises, and no server may do that.
+        That is so if the majority acknowledges a write while the server is down. Otherwise the server could forget
+        promises that count, which no disk may do.
         """
         server = self._running(fault.server)
         if server is None or not self._all_whole():

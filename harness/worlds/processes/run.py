@@ -1,4 +1,4 @@
-"""One run with real servers: start, play the script, heal, wait, read everything back, stop."""
+"""A run with real servers: start, play the script, heal, wait, read everything back, stop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from zab.core.ensemble import Ensemble
 
 LIVENESS: Final = "liveness"
 START_S: Final = 10.0
-"""The time that the start of an interpreter may take on a busy machine."""
+"""The time limit for the start of an interpreter on a busy machine."""
 PATHS_MAX: Final = 60
-"""Enough to see whether what is read back is what was written; the logs are compared as a whole."""
+"""The maximum number of paths to read back. A sample is enough, as the logs are compared as a whole."""
 
 
 class World(Cluster):
@@ -47,7 +47,7 @@ class World(Cluster):
             nursery.cancel_scope.cancel()
 
     async def _within(self, act: Callable[[list[str]], Awaitable[None]], bound_s: float) -> None:
-        """Report a liveness violation if this takes longer. `act` tells in its argument what it waits for."""
+        """Report a liveness violation if `act` takes longer. `act` describes in its argument what it waits for."""
         waits_for = [""]
         with trio.move_on_after(bound_s) as patience:
             await act(waits_for)
@@ -57,7 +57,7 @@ class World(Cluster):
 
     @property
     def bound_s(self) -> float:
-        """The time by the settings, and what it takes to start all servers at once."""
+        """Return the time limit for recovery: the time by the settings, and that of a start of all servers at once."""
         return self.pace.settled_ms / 1000 + START_S * (1 + len(self.sids))
 
     async def _begin(self) -> None:
@@ -93,7 +93,7 @@ class World(Cluster):
                     self.uptime.fault_injected(kind)
                     self.spawn_until_healed(self.nemesis.inject, item)
                 else:
-                    self.workload.perform(item)  # type: ignore[arg-type]  # it is no fault
+                    self.workload.perform(item)  # type: ignore[arg-type]  # it is an operation
             await self._until(script.length_ms)
             self._until_healed.cancel_scope.cancel()
 
@@ -115,11 +115,11 @@ class World(Cluster):
 
     async def _recover(self, waits_for: list[str]) -> None:
         """Wait until all members serve under one leader."""
-        waits_for[0] = "a quorum that serves"
+        waits_for[0] = "a quorum to serve"
         await self.until(self.uptime.quorum)
         leader = self.leader()
         assert leader is not None
-        waits_for[0] = f"an answer of server {leader.sid}, which leads"
+        waits_for[0] = f"the configuration from the leader, server {leader.sid}"
         session = self.connected(OPERATOR + leader.sid, leader.sid).session
         assert session is not None
         text, _ = await session.config()
@@ -127,7 +127,7 @@ class World(Cluster):
         await self.all_serve(waits_for)
 
     async def _read_back(self, waits_for: list[str]) -> None:
-        """Read all paths of the script through every member, and write something that all members must come to have."""
+        """Read paths of the script at every member, and make a last write that all members must apply."""
         waits_for[0] = "the clients to leave"
         async with trio.open_nursery() as nursery:
             for number, client in self.clients.items():
@@ -137,15 +137,15 @@ class World(Cluster):
         sids = sorted(self.members.by_id)
         await self.ask_until_answered(sids[0], Request("create", "/healed", b""))
         for sid in sids:
-            waits_for[0] = f"server {sid} to show what it holds"
+            waits_for[0] = f"the nodes of server {sid}"
             await self.ask_until_answered(sid, Request("sync", "/healed"))
             for path in self._paths():
                 await self.ask_until_answered(sid, Request("get", path))
                 await self.ask_until_answered(sid, Request("children", path))
-        waits_for[0] = "the last write"
+        waits_for[0] = "the last write to be acknowledged"
         await self.ask_until_answered(sids[0], Request("set", "/healed", b"."))
         for sid in sids:
-            waits_for[0] = f"server {sid} to have the last write"
+            waits_for[0] = f"server {sid} to apply the last write"
             await self.ask_until_answered(sid, Request("sync", "/healed"))
             await self.ask_until_answered(sid, Request("get", "/healed"))
 

@@ -1,4 +1,4 @@
-"""The times at which a quorum serves, by the logs of the servers, and how soon after a fault it served again."""
+"""The times at which a quorum serves, by the logs of the servers, and the recovery times after faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Uptime:
         self._faults.append(_Injected(kind, phase, self._now()))
 
     def update(self) -> None:
-        """A server's role has changed, or its process is gone."""
+        """Update the outages after the role of a server has changed or its process has ended."""
         serves = self.quorum()
         if serves is self._served:
             return
@@ -76,7 +76,7 @@ class Uptime:
         return tuple(Strike(kind, phase, times) for (kind, phase), times in sorted(counted.items()))
 
     def recoveries(self, events: Iterable[Event], writes: frozenset[int]) -> tuple[Recovery, ...]:
-        """`writes`: the numbers of calls that change something."""
+        """Return the recovery after each fault. `writes`: the numbers of calls that are writes."""
         acknowledged = [
             event.at
             for event in events

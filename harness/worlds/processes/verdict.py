@@ -1,4 +1,4 @@
-"""The outcome of a run with real servers: the history of the clients and the disks, held against the invariants."""
+"""The outcome of a run with real servers: checks of the invariants in the clients' history and on the disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGES: Final = ("create", "set", "delete")
 
 
 def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
-    """Judge a run whose servers have ended. `clients`: the recorder has all clients that used the store."""
+    """Judge a run whose servers have ended. `clients`: the history has all clients that used the store."""
     directories = {sid: read_directory(server.data) for sid, server in world.servers.items() if server.founded}
     canon = _canon(world, directories)
     events = tuple(world.recorder.events)
@@ -31,7 +31,7 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     if not canon.whole:
         world.counted(WITHOUT_BEGINNING)
     if world.recorder.without_session:
-        world.counts["asked without a session"] = world.recorder.without_session
+        world.counts["operation without a session"] = world.recorder.without_session
     script = world.script
     return Outcome(
         script=script,
@@ -54,7 +54,7 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
 
 
 def _canon(world: Cluster, directories: dict[int, DirectoryContents]) -> CommittedHistory:
-    """Return the history up to what a quorum holds: all of it is committed, or can never be taken back."""
+    """Return the history up to the last record that a quorum has: it is committed or can no longer be lost."""
     ends = {sid: directories[sid].last for sid in world.voters if sid in directories}
     held = [zxid for zxid in ends.values() if world.is_quorum([sid for sid, end in ends.items() if end >= zxid])]
     last = max(held, default=NOTHING)
@@ -78,8 +78,8 @@ def _judge(
     zxids = canon.zxids
     for invoke, response in _acknowledged(history):
         if response.reply.zxid >= first and response.reply.zxid not in zxids:
-            what = f"client {response.client} was told at {show(Zxid(response.reply.zxid))} that {invoke.request.op} "
-            world.violated(DURABLE, f"{what}{invoke.request.path} was done, and no server has it")
+            what = f"{invoke.request.op} {invoke.request.path} of client {response.client} was acknowledged"
+            world.violated(DURABLE, f"{what} at {show(Zxid(response.reply.zxid))}, but no server has it")
             return
     if canon.whole and clients:
         from harness.checkers.store import ended_early, quotas

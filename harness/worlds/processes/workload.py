@@ -1,8 +1,7 @@
-"""The operations of a script, asked of real servers by real clients.
+"""The operations of a script, performed by real clients of real servers.
 
-Where a list is replicated, a write is a `set` of the one node `/list`, with another value each, in a session at every
-server that considers itself the leader; and a barrier is a `sync` and a `get` of it. Where the store is replicated, the
-clients are those of the script.
+For the machine `list`, a write sets the node `/list` to a new value, in a session at every server that considers itself
+the leader. A barrier is a `sync` and a `get` of that node. For the other machines, the clients are those of the script.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class Workload:
         cluster.members_are(Ensemble.parse((after or b"").decode()))
 
     def _asked(self, ensemble: Ensemble, change: str, sid: int) -> tuple[str | None, str | None] | None:
-        """Return what joins and what leaves; None if that would change nothing, or leave no voter."""
+        """Return the joining and the leaving servers; None if that would change nothing, or leave no voter."""
         addresses = self._cluster.addresses
         known = next((each for each in ensemble.servers if each.id == sid), None)
         if change == "add":

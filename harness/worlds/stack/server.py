@@ -260,7 +260,7 @@ class Server:
         assert life is not None
         if life.stopping:
             return
-        self.world.record(self.id, "is told to end", 0, None)
+        self.world.record(self.id, "is stopped", 0, None)
         self.resume()
         life.stopping, life.again = True, again
         life.scope.cancel()

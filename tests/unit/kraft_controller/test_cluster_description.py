@@ -65,7 +65,7 @@ def test_refusal_because_of_a_killed_broker_is_valid() -> None:
     ids=["nothing was said", "another was killed", "of another", "for another reason"],
 )
 def test_unmoved_replica_without_a_reason_is_invalid(said: str, dead: tuple[int, ...]) -> None:
-    with pytest.raises(Unsettled, match="were asked for"):
+    with pytest.raises(Unsettled, match="were requested"):
         look(Assignment(ids(1)), said=said, dead=dead)
 
 

@@ -52,13 +52,13 @@ class Fleet:
             self.cluster.revive(broker)
 
     def numbered(self, number: int) -> int:
-        """A number beyond the last begins again at the first."""
+        """Return the number of an existing broker: numbers beyond the last wrap around to the first."""
         return (number - 1) % len(self.brokers) + 1
 
     # -- clients ---------------------------------------------------------------------------------------
 
     def new_client(self) -> Client:
-        """Return a client with connections of its own: a request that waits delays no other client."""
+        """Return a client with connections of its own, so that a slow request delays no other client."""
         client = Client(self.links.bootstrap, SETTINGS)
         self._clients.append(client)
         return client
@@ -71,7 +71,7 @@ class Fleet:
             await client.aclose()
 
     async def controller(self) -> int | None:
-        """Return the controller, as some broker sees it at this moment."""
+        """Return the controller by the current metadata of some broker; None if that cannot be read in time."""
         with trio.move_on_after(ASK_S):
             try:
                 return (await self.new_client().metadata([])).controller_id
@@ -80,13 +80,13 @@ class Fleet:
         return None
 
     async def in_sync(self, partitions: Iterable[TopicPartition], waits_for: list[str]) -> None:
-        """Wait until some broker sees these partitions, and sees all partitions led and in sync with all replicas."""
+        """Wait until a broker's metadata has these partitions, and all partitions have a leader and are in sync."""
         client = self.new_client()
         while True:
             try:
                 missing = self._missing(await client.metadata(None), partitions)
             except REQUEST_ERRORS as error:
-                missing = f"a broker that answers: {error}"
+                missing = f"a reply of a broker: {error}"
             if missing is None:
                 return
             waits_for[0] = missing
@@ -95,13 +95,13 @@ class Fleet:
     def _missing(self, reply: MetadataResponse, partitions: Iterable[TopicPartition]) -> str | None:
         absent = sorted(self.brokers.keys() - {each.node_id for each in reply.brokers})
         if absent:
-            return f"brokers {absent} to be known"
+            return f"brokers {absent} to be in the metadata"
         if reply.controller_id not in self.brokers:
             return "a controller"
         known = {(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions}
         unknown = [where for where in partitions if where not in known]
         if unknown:
-            return f"{unknown[0]} to be there"
+            return f"{unknown[0]} to exist"
         for topic in reply.topics:
             for part in topic.partitions:
                 where = f"{topic.name}-{part.partition_index}"

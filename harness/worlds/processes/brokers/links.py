@@ -1,7 +1,7 @@
-"""The addresses of brokers: every link between them, from clients and to the store leads through a proxy of its own.
+"""The addresses of brokers. Each link between brokers, from clients or to the store has a proxy of its own.
 
-In the fabric of the proxies a broker has a number behind those of the servers, and another for the commands of
-controllers. So it can be cut off from other brokers, from controllers, from clients and from the store, each by itself.
+In the fabric of the proxies, a broker has one number for its data links, and another for the commands of controllers.
+So a fault can cut it off from other brokers, controllers, clients or the store separately.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from harness.worlds.processes.nemesis import Way, both_ways
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
 
 BROKERS: Final = 100
-"""Where the numbers of brokers begin."""
+"""The base of broker numbers in the fabric."""
 CONTROL: Final = 500
-"""Where their numbers for commands of controllers begin."""
+"""The base of the numbers that brokers have for commands of controllers."""
 CLIENTS: Final = 250
 CLIENTS_PORT: Final = 22_092
 BROKERS_PORT: Final = 22_093

@@ -1,4 +1,4 @@
-"""The processes of group members that are clients from other projects, and the events that they report."""
+"""The processes of group members that use client libraries of other projects, and the events that they report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from harness.worlds.processes.server import end_process, open_process
 
 PROGRAM: Final = "harness.worlds.processes.brokers.member"
 MODULES: Final[Mapping[str, str]] = {"confluent": "confluent_kafka", "python": "kafka"}
-"""The modules of the libraries that scripts name."""
+"""The module of each library, by its name in scripts."""
 NEVER_S: Final = 1e6
 STDERR_KEPT: Final = 2_000
-"""Bytes of its stderr that are kept."""
+"""The number of bytes of stderr that are kept."""
 
 
 def installed(library: str) -> bool:
@@ -32,7 +32,7 @@ def installed(library: str) -> bool:
 
 
 class Member:
-    """`killed`: it does not leave its group, but is killed so long after it has read something."""
+    """The process of a member. `killed`: it is killed some time after its first record instead of leaving."""
 
     def __init__(
         self, recorder: Recorder, options: MemberOptions, failed: Callable[[str], None], *, killed: bool = False
@@ -45,7 +45,7 @@ class Member:
         self._process: trio.Process | None = None
 
     def leave(self) -> None:
-        """Ask it to leave in good order."""
+        """Make the member leave its group in good order."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
 
@@ -63,7 +63,7 @@ class Member:
             if code and not (self._kill_s is not None and code < 0):
                 last = stderr.decode(errors="replace").splitlines()[-2:]
                 self._failed(
-                    f"client {self.options.number} of {self.options.library} ended with {code}: {' | '.join(last)}"
+                    f"client {self.options.number} ({self.options.library}) ended with {code}: {' | '.join(last)}"
                 )
         finally:
             await end_process(process)

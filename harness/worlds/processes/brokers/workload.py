@@ -43,7 +43,7 @@ from replica.wire.schemas.topic_schemas import CREATE_PARTITIONS, CreatePartitio
 
 MEMBERS: Final = 20_000
 POSITION_READERS: Final = 30_000
-"""Where the numbers of clients begin that are members of groups, and that look up positions of groups at the end."""
+"""The first numbers of clients that are members of groups, and of clients that look up group positions at the end."""
 LAST_MEMBER: Final = 90
 
 
@@ -91,23 +91,23 @@ class BrokersWorkload(Workload):
 
     async def dismiss_members(self, waits_for: list[str]) -> None:
         for member in self.members:
-            waits_for[0] = f"a member of {member.options.group} to leave it"
+            waits_for[0] = f"client {member.options.number} to leave {member.options.group}"
             member.leave()
             await member.left.wait()
 
     async def read_on(self, ends: Mapping[Any, int], waits_for: list[str]) -> None:
-        """Let a last member of every group come to the end of all partitions: then no record is left out."""
+        """Start a last member in every group, and wait until it has read all partitions to their ends."""
         libraries = {member.options.topic: member.options.library for member in self.members}
         for topic in list(self.broker_clients.topics):
             name = name_of(topic)
             if name in libraries:
                 upto = {str(where.partition): end for where, end in ends.items() if where.topic == name}
                 member = self._member(LAST_MEMBER, topic, libraries[name], 0.0, upto=upto)
-                waits_for[0] = f"{member.options.group} to come to {upto}"
+                waits_for[0] = f"{member.options.group} to reach the offsets {upto}"
                 await member.left.wait()
 
     def group_position_readers(self) -> Iterator[Consumer]:
-        """Return consumers that look up the positions of the groups of members."""
+        """Yield consumers that look up the positions of the groups of members."""
         groups = {member.options.topic: member.options.group for member in self.members}
         for number, where in enumerate(self.broker_clients.partitions()):
             if where.topic in groups:
@@ -118,7 +118,7 @@ class BrokersWorkload(Workload):
     # -- administration --------------------------------------------------------------------------------
 
     def _grow(self, op: GrowTopic) -> None:
-        """Add partitions. Nothing writes to them, as it is not known when they are there."""
+        """Add partitions. No client writes to them, as the time of their creation is unknown."""
         if op.topic in self.broker_clients.topics:
             count = self.broker_clients.topics[op.topic] + op.partitions
             topic = CreatePartitionsTopic(name=name_of(op.topic), count=count, assignments=None)
@@ -148,7 +148,7 @@ class BrokersWorkload(Workload):
                 self._cluster.counted(f"{api.key.name.lower()} in vain: {type(error).__name__}")
 
     def _ignore(self, _: Replication) -> None:
-        """The brokers are configured before the run begins."""
+        """Do nothing: the brokers were configured before the run."""
 
 
 _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
@@ -162,7 +162,7 @@ _CAN: Final = (*_PERFORM, *FAULTS, Produce, Consume, CreateTopic, AllowUnclean, 
 
 
 def can(item: Fault | Op) -> bool:
-    """Topics are not deleted: one that is created again has the same offsets for other values, which hides losses."""
+    """Return whether an item is supported. Topics are not deleted: a new topic would reuse offsets and hide losses."""
     if isinstance(item, JoinGroup):
         return installed(item.library)
     return type(item) in _CAN and not (isinstance(item, Produce) and item.acks == "none")

@@ -1,4 +1,4 @@
-"""One run with real brokers on a store of real servers, and its outcome."""
+"""A run with real brokers on a store of real servers, and its outcome."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from kraft_controller.core.names import TopicPartition
 
 STEADY_S: Final = 0.3
 DEPARTURES_S: Final = 300.0
-"""The time for all brokers that are to be restarted in good order, one after the other."""
+"""The time limit for all restarts of brokers in good order, one after the other."""
 MEMBERS_S: Final = 60.0
-"""The time for all members of groups to have stayed as long as they should."""
+"""The time limit for all members of groups to leave after the script has ended."""
 
 
 class BrokersWorld(World):
@@ -46,7 +46,7 @@ class BrokersWorld(World):
 
     def _left(self, server: ServerProcess) -> None:
         if isinstance(server, Broker) and self.healed and not self._stopping:
-            self.revive(server)  # it took its time to leave
+            self.revive(server)  # it was leaving when the cluster was healed
 
     def _disk_failed(self, server: ServerProcess) -> None:
         if not isinstance(server, Broker):
@@ -78,9 +78,9 @@ class BrokersWorld(World):
         with trio.move_on_after(DEPARTURES_S):
             await self._write_while(lambda: nemesis.departing > 0)
         if nemesis.departing:
-            self.violated(LIVENESS, f"{nemesis.departing} brokers are to leave, and do not come to it")
+            self.violated(LIVENESS, f"{nemesis.departing} restarts of brokers are unfinished after {DEPARTURES_S:g} s")
             await trio.lowlevel.checkpoint()
-        with trio.move_on_after(MEMBERS_S):  # their time begins when they have read something
+        with trio.move_on_after(MEMBERS_S):  # the time of a member begins with its first record
             await self._write_while(lambda: any(not member.left.is_set() for member in self.workload.members))
 
     async def _write_while(self, holds: Callable[[], bool]) -> None:
@@ -106,7 +106,7 @@ class BrokersWorld(World):
         await look_up_positions([*clients.consumers.values(), *workload.group_position_readers()], waits_for)
 
     async def _stop(self) -> None:
-        """Stop the brokers first, while there is a store."""
+        """Stop the brokers first, while the store runs."""
         self._stopping = True
         await self.fleet.close_clients()
         self.network.heal()
@@ -130,7 +130,10 @@ def _gone(world: BrokersWorld, history: History, *, whole: bool) -> list[TopicPa
     unclean = any(isinstance(op, AllowUnclean) for op in world.script.ops)
     if not whole and (unclean or any(isinstance(op, WipeBroker) for op in world.script.ops)):
         offsets = [TopicPartition("__consumer_offsets", number) for number in range(OFFSETS_PARTITIONS)]
-        return [*world.workload.broker_clients.partitions(), *offsets]  # it could be any of them
+        return [
+            *world.workload.broker_clients.partitions(),
+            *offsets,
+        ]  # the marks may be missing, so any partition may have lost records
     losses = [
         Loss(change.zxid, int(change.data or b"0"))
         for change in history.changes

@@ -1,7 +1,7 @@
 """A broker without data in a process of its own: registration, candidacy, connections, and replicas without records.
 
 `python -m harness.worlds.processes.controllers.broker ID STORE FOLDER` prints a line of JSON for each event, with the
-time of the clock that all processes of a machine share.
+time of the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class BrokerProcess:
             nursery.start_soon(self._keep_isrs, session)
 
     async def _keep_isrs(self, session: zab.Session) -> None:
-        """Write the ISRs. All live brokers follow, and catch up after a moment, as there is nothing to copy."""
+        """Write the ISRs of partitions led here. All live brokers count as fetching, as there is nothing to copy."""
         while True:
             await trio.sleep(ISR_CHECK_S)
             now_ms = int(trio.current_time() * 1_000)
             for where, isr in self.replicas.wanted_isrs(now_ms, self._fetches).items():
                 role = self.replicas.roles.get(where)
-                if role is not None:  # it may have been stopped while another was written
+                if role is not None:  # it may have been stopped during the previous write
                     await self._write(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -107,7 +107,7 @@ class BrokerProcess:
         try:
             await session.set(path, znodes.partition_state(wanted), version=wanted.version)
         except (zab.BadVersion, zab.NoNode):
-            return  # the controller has decided, and a command is on its way
+            return  # the controller has written the state, and sends a command
         except zab.OutcomeUnknown:
             await session.sync(path)
         try:

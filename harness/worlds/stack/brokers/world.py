@@ -295,7 +295,7 @@ class BrokersWorld(ControllerWorld):
         if self.over:
             return
         words = record.getMessage()
-        self.counted(f"broker says {words.partition(' ')[0]}")
+        self.counted(f"broker logs {words.partition(' ')[0]}")
         self.record(0, "broker", 0, words)
         if record.exc_info and record.exc_info[1] is not None:
             self.violated(Violation(NoCrash.invariant, f"{words}: {record.exc_info[1]!r}"))

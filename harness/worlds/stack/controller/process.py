@@ -168,7 +168,7 @@ class BrokerProcess:
         """Stop the process in good order: it closes its session if it can."""
         life = self.now
         if life is not None and not life.ending:
-            self.world.record(0, f"broker {self.id}", 0, "is told to end")
+            self.world.record(0, f"broker {self.id}", 0, "is stopped")
             life.ending = True
             self.resume()
             life.scope.cancel()
