@@ -80,11 +80,11 @@ class RecordingProtocol(ClientProtocol):
         self,
         client: SessionOwner,
         owner: RecordedSession,
-        book: WatchManager,
+        watch_manager: WatchManager,
         settings: ClientSettings,
         timeout_ms: int,
     ) -> None:
-        super().__init__(owner, book, settings, timeout_ms)
+        super().__init__(owner, watch_manager, settings, timeout_ms)
         self._client = client
         self._recorder = client.recorder
         self._zxids: deque[int] = deque()

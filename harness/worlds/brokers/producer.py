@@ -90,13 +90,13 @@ class Producer:
                 self._progress = trio.Event()
 
     async def _send(self, size: int) -> None:
-        identity = await self._identified()
+        identity = await self._identify()
         recorder, now = self._recorder, self._recorder.now_us
         calls = [recorder.call() for _ in range(size)]
         values = [f"v{call}" for call in calls]
         for call, value in zip(calls, values, strict=True):
             recorder.add(Sent(now(), self._number, call, str(self.where), value, self._acks, identity.number))
-        failure, offset = await self._written(self._batch(values, identity))
+        failure, offset = await self._send_batch(self._batch(values, identity))
         for place, call in enumerate(calls):
             if failure is None:
                 recorder.add(Acked(now(), self._number, call, offset + place if offset >= 0 else -1))
@@ -115,7 +115,7 @@ class Producer:
         sequence = self._sequence if identity.id >= 0 else -1
         return build(records, producer_id=identity.id, producer_epoch=identity.epoch, base_sequence=sequence)
 
-    async def _identified(self) -> Identity:
+    async def _identify(self) -> Identity:
         if self._acks != ALL:
             return Identity()
         pause = PAUSE_S
@@ -131,7 +131,7 @@ class Producer:
                 self._sequence = 0
         return self._identity
 
-    async def _written(self, batch: bytes) -> tuple[Failure | None, int]:
+    async def _send_batch(self, batch: bytes) -> tuple[Failure | None, int]:
         """Send a batch until it succeeds or fails for good; return the failure, if any, and the offset of the batch."""
         until = trio.current_time() + self._patience_s
         pause, in_doubt = PAUSE_S, False

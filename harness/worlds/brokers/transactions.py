@@ -126,7 +126,7 @@ class Transactor:
         self._patience_s = patience_s
         self._waiting: deque[tuple[tuple[TopicPartition, ...], int, str]] = deque()
         self._arrived = trio.Event()
-        self._rests = trio.Event()
+        self._progress = trio.Event()
         self._incarnation: Incarnation | None = None
         self._incarnations = 0
         self._values = 0
@@ -150,24 +150,24 @@ class Transactor:
             except REQUEST_ERRORS:
                 self._incarnation = None  # the next initialization of the id aborts the open transaction
             self.open -= 1
-            self._rests.set()
-            self._rests = trio.Event()
+            self._progress.set()
+            self._progress = trio.Event()
 
     async def finish(self) -> None:
         """Wait for all queued transactions, and abort an open one by initializing the id again."""
         while self.open:
-            await self._rests.wait()
+            await self._progress.wait()
         self._incarnation = None
         while self._incarnation is None:
             try:
-                await self._initialized()
+                await self._initialize()
             except REQUEST_ERRORS:
                 await trio.sleep(PAUSE_S)
 
     # -- one transaction -------------------------------------------------------------------------------------
 
     async def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
-        incarnation = await self._initialized()
+        incarnation = await self._initialize()
         made = self._journal.begins(incarnation.number)
         topic = AddPartitionsToTxnTopic(name=partitions[0].topic, partitions=[where.partition for where in partitions])
         body = AddPartitionsToTxnRequest(*self._fields(incarnation), topics=[topic])
@@ -175,7 +175,7 @@ class Transactor:
         for where in partitions:
             for _ in range(count):
                 await self._write(made, incarnation, where)
-        await self._move(made, incarnation, partitions[0])
+        await self._commit_position(made, incarnation, partitions[0])
         if fate == "vanishes":
             where = partitions[0]
             self._abandoned.append((incarnation, where, self._sequences[where]))
@@ -188,7 +188,7 @@ class Transactor:
         self._journal.told(made, End.COUNTS if commits else End.ABORTED)
         await self._position_in(partitions[0]).try_to_look_up(stable=True)
 
-    async def _initialized(self) -> Incarnation:
+    async def _initialize(self) -> Incarnation:
         if self._incarnation is None:
             body = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
             reply = await self._patiently(lambda: self._ask(INIT_PRODUCER_ID, body, _error_of))
@@ -228,7 +228,7 @@ class Transactor:
         await self._patiently(lambda: self._send(incarnation, where, sequence, value))
         self._sequences[where] = sequence + 1
 
-    async def _move(self, made: Transaction, incarnation: Incarnation, where: TopicPartition) -> None:
+    async def _commit_position(self, made: Transaction, incarnation: Incarnation, where: TopicPartition) -> None:
         """Commit a position, and look it up: the new one must not be visible before the end of the transaction."""
         at, offset = self._position_in(where), self._next()
         body = AddOffsetsToTxnRequest(*self._fields(incarnation), group_id=at.group)

@@ -77,8 +77,8 @@ class Replicas:
     def _lead_or_follow(self, command: LeaderAndIsr) -> Mapping[TopicPartition, int]:
         if command.full:
             named = {role.where for role in command.roles}
-            for astray in [where for where in (*self.roles, *self.disk) if where not in named]:
-                self._forget(astray)
+            for stray in [where for where in (*self.roles, *self.disk) if where not in named]:
+                self._forget(stray)
         refused = {}
         for role in command.roles:
             where, held = role.where, self.roles.get(role.where)

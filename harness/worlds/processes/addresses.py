@@ -31,7 +31,7 @@ class Addresses(Protocol):
         """Return the address at which this server listens."""
         ...
 
-    def seen(self, by: int, sid: int) -> str | None:
+    def proxy_address(self, by: int, sid: int) -> str | None:
         """Return the address of the proxy from server `by` to server `sid`; None if there is no proxy."""
         ...
 
@@ -64,11 +64,11 @@ class Loopback:
     def own(self, sid: int) -> str:
         return f"127.{self.net}.0.{sid}"
 
-    def seen(self, by: int, sid: int) -> str:
+    def proxy_address(self, by: int, sid: int) -> str:
         return f"127.{self.net}.{by}.{sid}"
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
-        return {name_of(each): self.own(each) if each == sid else self.seen(sid, each) for each in servers}
+        return {name_of(each): self.own(each) if each == sid else self.proxy_address(sid, each) for each in servers}
 
     def command(self, sid: int) -> list[str]:
         return []

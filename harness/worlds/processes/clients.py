@@ -36,7 +36,7 @@ class Client:
         moved = server != self.server
         self.server, self._address = server, address
         if moved and not self._vanished:
-            self._proxy.leads_to(server, address)
+            self._proxy.set_target(server, address)
         if self.session is None or not self.session.alive:
             self.session = RecordedSession(self, self._host, timeout_ms, OUTSIDE, SETTINGS, self._user)
             self._nursery.start_soon(self.session.connector.run)
@@ -83,14 +83,14 @@ class Client:
 
     async def vanish(self, for_s: float) -> None:
         self._vanished = True
-        self._proxy.leads_to(self.server, None)
+        self._proxy.set_target(self.server, None)
         await trio.sleep(for_s)
         self.appear()
 
     def appear(self) -> None:
         if self._vanished:
             self._vanished = False
-            self._proxy.leads_to(self.server, self._address)
+            self._proxy.set_target(self.server, self._address)
 
 
 def _ignore(value: Any, error: Exception | None) -> None:

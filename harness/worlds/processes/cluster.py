@@ -93,7 +93,7 @@ class Cluster:
         self.clients: dict[int, Client] = {}
         self._proxies: dict[int, tuple[Proxy, str]] = {}
         self._began: float | None = None
-        self._seen = trio.Event()
+        self._changed = trio.Event()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
         self._until_healed: trio.Nursery
@@ -131,12 +131,12 @@ class Cluster:
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until `holds` returns True; it is checked after each change of a server's role or process."""
         while not holds():
-            await self._seen.wait()
+            await self._changed.wait()
 
-    def _look(self) -> None:
+    def _on_change(self) -> None:
         self.uptime.update()
-        self._seen.set()
-        self._seen = trio.Event()
+        self._changed.set()
+        self._changed = trio.Event()
 
     def _notified(self, server: Any, logged: dict[str, Any]) -> None:
         event = str(logged.get("event"))
@@ -147,7 +147,7 @@ class Cluster:
                 self.record(server.sid, "is", 0, f"{role.state.lower()} in epoch {role.epoch}, serving {role.serving}")
                 if role.leads and role.serving:
                     self.epochs.add(role.epoch)
-            self._look()
+            self._on_change()
 
     # -- the members -----------------------------------------------------------------------------------
 
@@ -182,11 +182,11 @@ class Cluster:
         """Start a new server as an observer, so that it can be added to the membership."""
         server = self.servers[sid]
         if not server.founded:
-            self._found(server, [*ensemble.servers, member(self.addresses, sid, Role.OBSERVER)], founds=False)
+            self._set_up(server, [*ensemble.servers, member(self.addresses, sid, Role.OBSERVER)], founds=False)
         self.revive(server)
 
-    def _found(self, server: Server, members: Any, *, founds: bool) -> None:
-        server.found(self.script, self.pace, members, self.sids, founds=founds, mutant=self.options.mutant)
+    def _set_up(self, server: Server, members: Any, *, founds: bool) -> None:
+        server.set_up(self.script, self.pace, members, self.sids, founds=founds, mutant=self.options.mutant)
 
     # -- clients ---------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Cluster:
         """Open all proxies of the run before the first process starts."""
         for one in self.sids:
             for other in self.sids:
-                seen = self.addresses.seen(one, other)
+                seen = self.addresses.proxy_address(one, other)
                 if one != other and seen is not None:
                     for port in (QUORUM_PORT, ELECTION_PORT):
                         address = (self.addresses.own(other), port)
@@ -253,11 +253,11 @@ class Cluster:
     def revive(self, server: ServerProcess) -> None:
         if not server.up:
             self.record(server.sid, "is started", 0, None)
-            self._nursery.start_soon(self._live, server, server.wanted())
+            self._nursery.start_soon(self._live, server, server.request_start())
 
     async def _live(self, server: ServerProcess, life: int) -> None:
         code = await server.live(life)
-        self._look()
+        self._on_change()
         if code is None:
             return
         self.record(server.sid, "has ended", 0, str(code))
@@ -265,19 +265,19 @@ class Cluster:
         if how == "kill":
             return
         if how == "terminate" and code in (0, -15):  # -15: it had not installed its signal handler
-            self._left(server)
+            self._on_ended(server)
         elif how == "terminate":
             self.violated(NO_DEATH, f"{server} ended with {code} after SIGTERM: {server.log_tail()}")
         elif server in self.excused and code == 1:
             self.counted("disk failed")
-            self._disk_failed(server)
+            self._on_disk_failed(server)
         else:
             self.violated(NO_DEATH, f"{server} ended with {code}: {server.log_tail()}")
 
-    def _left(self, server: ServerProcess) -> None:
+    def _on_ended(self, server: ServerProcess) -> None:
         """Handle that a process has ended in good order."""
 
-    def _disk_failed(self, server: ServerProcess) -> None:
+    def _on_disk_failed(self, server: ServerProcess) -> None:
         """Handle that a process has ended because its disk failed."""
         self.excused.discard(server)
         if self.healed:
@@ -290,7 +290,7 @@ class Cluster:
             server.terminate()
         with trio.move_on_after(within_s):
             for server in running:
-                await server.gone()
+                await server.wait_for_exit()
         for server in running:
             if server.up:
                 self.violated(NO_HANG, f"{server} runs {within_s:g} s after SIGTERM")

@@ -97,7 +97,7 @@ class KillWorld(World):
         super().__init__(Script(rounds.seed, machine="store"), folder, addresses, options)
         self.figures = Figures()
         self._rounds = rounds
-        self._chance = Random(rounds.seed)
+        self._random = Random(rounds.seed)
         self._stopping = False
         self._writing = 0
         self._acknowledged: dict[int, list[tuple[float, float]]] = {sid: [] for sid in self.sids}
@@ -155,14 +155,14 @@ class KillWorld(World):
         await self._progress.wait()
 
     async def _round(self, number: int) -> None:
-        rounds, chance, figures = self._rounds, self._chance, self.figures
-        await trio.sleep(chance.uniform(*rounds.load_s))
+        rounds, random, figures = self._rounds, self._random, self.figures
+        await trio.sleep(random.uniform(*rounds.load_s))
         await self.all_serve([""])
         leader = self.leader()
         assert leader is not None
-        victim = chance.choice(rounds.victims)
+        victim = random.choice(rounds.victims)
         others = [sid for sid in self.servers if sid != leader.sid]
-        server = leader if victim == "leader" else self.servers[chance.choice(others)]
+        server = leader if victim == "leader" else self.servers[random.choice(others)]
         survivors = [sid for sid in self.servers if sid != server.sid]
         killed_at = time.monotonic()
         server.kill()
@@ -177,8 +177,8 @@ class KillWorld(World):
         figures.gap_s.append(max(self._longest_gap(sid, killed_at) for sid in survivors))
         for each in self._acknowledged.values():
             each.clear()
-        await server.gone()
-        await trio.sleep(chance.uniform(*rounds.down_s))
+        await server.wait_for_exit()
+        await trio.sleep(random.uniform(*rounds.down_s))
         self.revive(server)
         await self.all_serve([""])
         self.options.tell(f"round {number}: {victim} {server.sid}, {figures.first_s[-1]:.3f} s")

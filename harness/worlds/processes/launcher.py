@@ -66,8 +66,8 @@ class FaultControl:
     def write(self, state: FaultState) -> None:
         self._memory[:] = _STATE.pack(*astuple(state))
 
-    def change(self, **what: int) -> None:
-        self.write(evolve(self.read(), **what))
+    def change(self, **state: int) -> None:
+        self.write(evolve(self.read(), **state))
 
     def close(self) -> None:
         self._memory.close()
@@ -159,22 +159,22 @@ def die_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def main(under: str, config: str) -> None:
-    what = json.loads(Path(under).read_text())
+def main(path: str, config: str) -> None:
+    launch = json.loads(Path(path).read_text())
     die_with_parent()
-    replace_names(what["names"])
-    fault_control = FaultControl(Path(what["fault_control"]))
+    replace_names(launch["names"])
+    fault_control = FaultControl(Path(launch["fault_control"]))
     replace_wall_clock(fault_control)
-    Disk(fault_control, Path(what["kept"])).install()
+    Disk(fault_control, Path(launch["kept"])).install()
     with ExitStack() as stack:
-        if what["mutant"]:
+        if launch["mutant"]:
             from harness.mutants.edit import planted
             from harness.mutants.table import BY_NAME
 
-            stack.enter_context(planted(BY_NAME[what["mutant"]].edits))
-        module, arguments = PROGRAMS[what["program"]]
-        sys.argv = [what["program"], *(each.format(config=config) for each in arguments)]
-        if what["program"] == "broker-without-data":
+            stack.enter_context(planted(BY_NAME[launch["mutant"]].edits))
+        module, arguments = PROGRAMS[launch["program"]]
+        sys.argv = [launch["program"], *(each.format(config=config) for each in arguments)]
+        if launch["program"] == "broker-without-data":
             sys.argv += Path(config).read_text().split()
         sys.exit(import_module(module).main())  # import it after the mutant was planted
 

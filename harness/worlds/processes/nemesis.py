@@ -81,7 +81,7 @@ class Injector:
 
     async def down(self, server: ServerProcess, down_ms: float) -> None:
         """Wait for the end of a process, and start it again after `down_ms`."""
-        await server.gone()
+        await server.wait_for_exit()
         await self.cluster.sleep(down_ms)
         self.cluster.revive(server)
 
@@ -93,7 +93,7 @@ class Injector:
         """Stop a process in good order."""
         server.terminate()
         with trio.move_on_after(within_s) as patience:
-            await server.gone()
+            await server.wait_for_exit()
         if patience.cancelled_caught:
             self.cluster.violated(NO_HANG, f"{server} runs {within_s:g} s after SIGTERM")
 
@@ -316,7 +316,7 @@ class Nemesis(Injector):
             return
         server.impaired = True
         server.kill()
-        await server.gone()
+        await server.wait_for_exit()
         self.cluster.record(server.sid, "is damaged", 0, damage(server))
         await self.down(server, down_ms)
 
@@ -357,7 +357,7 @@ class Nemesis(Injector):
             return
         server.impaired = True
         server.kill()
-        await server.gone()
+        await server.wait_for_exit()
         with trio.move_on_after(PROBE_S) as patience:
             await self.cluster.until(self.cluster.uptime.quorum)
             leader = self.cluster.leader()
@@ -379,7 +379,7 @@ class Nemesis(Injector):
     async def _fail_disk(self, fault: FailDisk) -> None:
         if server := self._running(fault.server):
             with self._excused(server, fault.error, fault.nth - 1):
-                await server.gone()
+                await server.wait_for_exit()
                 self.cluster.counted("disk failed")
                 await self.cluster.sleep(fault.down_ms)
             self.cluster.revive(server)

@@ -18,7 +18,7 @@ from harness.faults import CutLinks, Delay, Fault, Flaky, Op
 from harness.worlds.processes.addresses import Loopback, name_of
 from harness.worlds.processes.proxy import Fabric
 
-CANNOT: Final = (CutLinks, Delay, Flaky)
+UNSUPPORTED: Final = (CutLinks, Delay, Flaky)
 """Faults of streams, which a routing rule cannot inject: it can neither break a connection nor slow it down."""
 
 _LOCAL_PREF: Final = 100
@@ -90,7 +90,7 @@ class Namespaces:
     def own(self, sid: int) -> str:
         return self._address(sid)
 
-    def seen(self, by: int, sid: int) -> None:
+    def proxy_address(self, by: int, sid: int) -> None:
         """Return None: there are no proxies between servers."""
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
@@ -140,4 +140,4 @@ class PacketFabric(Fabric):
 
 
 def can(item: Fault | Op) -> bool:
-    return not isinstance(item, CANNOT)
+    return not isinstance(item, UNSUPPORTED)

@@ -51,13 +51,13 @@ class Fabric:
                 self._blocked[pair] = left
             else:
                 self._blocked.pop(pair, None)
-        self._tell()
+        self._notify()
 
     def heal(self) -> None:
         self._blocked.clear()
         self._delays.clear()
         self.delay_s = self.loss = 0.0
-        self._tell()
+        self._notify()
 
     def slow(self, source: int, target: int, more_s: float) -> None:
         self._delays[source, target] = self._delays.get((source, target), 0.0) + more_s
@@ -65,7 +65,7 @@ class Fabric:
     def delay(self, source: int, target: int) -> float:
         return max(0.0, self.delay_s + self._delays.get((source, target), 0.0))
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
 
@@ -92,10 +92,10 @@ class Fabric:
     def loses(self) -> bool:
         return self.loss > 0 and self._random.random() < self.loss
 
-    def begun(self, connection: Connection) -> None:
+    def add(self, connection: Connection) -> None:
         self._connections[connection] = None
 
-    def over(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
 
 
@@ -119,7 +119,7 @@ class Connection:
     async def run(self, dialled: trio.SocketStream, address: Address) -> None:
         fabric = self._fabric
         self._streams.append(dialled)
-        fabric.begun(self)
+        fabric.add(self)
         try:
             with self._scope:
                 await self._reachable()
@@ -132,7 +132,7 @@ class Connection:
                         nursery.start_soon(self._carry, dialled, reached, self.source, self.target, nursery)
                         nursery.start_soon(self._carry, reached, dialled, self.target, self.source, nursery)
         finally:
-            fabric.over(self)
+            fabric.remove(self)
             for stream in self._streams:
                 stream.socket.close()  # close all of them, also if this task is cancelled
 
@@ -174,7 +174,7 @@ class Proxy:
         self._lossy = lossy
         self._listeners: Sequence[trio.SocketListener] = ()
 
-    def leads_to(self, target: int, address: Address | None) -> None:
+    def set_target(self, target: int, address: Address | None) -> None:
         """Connect to another address from now on. Open connections break."""
         self.target, self.address = target, address
         self._fabric.cut(self.source)

@@ -62,7 +62,7 @@ class World(Cluster):
 
     async def _begin(self) -> None:
         for sid in self.founders.by_id:
-            self._found(self.servers[sid], self.founders.servers, founds=True)
+            self._set_up(self.servers[sid], self.founders.servers, founds=True)
             self.revive(self.servers[sid])
         self.options.tell(f"{len(self.founders.servers)} servers start in {self.folder}")
         await self._within(self.all_serve, self.bound_s)

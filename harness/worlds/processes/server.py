@@ -68,8 +68,8 @@ class ServerProcess(ABC):
         self._notify = notify
         self._process: trio.Process | None = None
         self._lives = 0
-        self._gone = trio.Event()
-        self._gone.set()
+        self._exited = trio.Event()
+        self._exited.set()
         folder.mkdir()
         self.fault_control = FaultControl(folder / "fault_control")
 
@@ -78,14 +78,14 @@ class ServerProcess(ABC):
         self.founded = True
         self._empty()
         self.config.write_text(configuration)
-        under = {
+        launch = {
             "program": program,
             "names": names,
             "fault_control": str(self.folder / "fault_control"),
             "kept": str(self.folder / "kept"),
             "mutant": mutant,
         }
-        (self.folder / "launch.json").write_text(json.dumps(under))
+        (self.folder / "launch.json").write_text(json.dumps(launch))
 
     def _empty(self) -> None:
         self.data.mkdir()
@@ -107,7 +107,7 @@ class ServerProcess(ABC):
 
     # -- its process -----------------------------------------------------------------------------------
 
-    def wanted(self) -> int:
+    def request_start(self) -> int:
         """Mark the process as wanted. Return the number of the new process, for `live`."""
         self.up = True
         self._lives += 1
@@ -118,11 +118,11 @@ class ServerProcess(ABC):
 
         The process is killed if this task is cancelled.
         """
-        while not self._gone.is_set():
-            await self._gone.wait()
+        while not self._exited.is_set():
+            await self._exited.wait()
         if not self.up or life != self._lives:
             return None
-        self._gone = trio.Event()
+        self._exited = trio.Event()
         self.requested_end, self.paused = "", False
         self._forget()
         self.starts += 1
@@ -145,7 +145,7 @@ class ServerProcess(ABC):
                 self.up = False
             self._forget()
             self._process = None
-            self._gone.set()
+            self._exited.set()
 
     async def _read_log(self, process: trio.Process) -> None:
         assert process.stdout is not None
@@ -182,8 +182,8 @@ class ServerProcess(ABC):
     def log_tail(self) -> str:
         return " | ".join(line for line in self.last_lines[-3:] if line)
 
-    async def gone(self) -> None:
-        await self._gone.wait()
+    async def wait_for_exit(self) -> None:
+        await self._exited.wait()
 
     def pause(self) -> None:
         if self._process is not None and self.up:
@@ -237,7 +237,7 @@ class Server(ServerProcess):
         self.voters: tuple[int, ...] = ()
         """The voters by the last log line about the membership."""
 
-    def found(
+    def set_up(
         self,
         script: Script,
         pace: Pace,

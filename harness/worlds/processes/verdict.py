@@ -20,7 +20,7 @@ CHANGES: Final = ("create", "set", "delete")
 def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     """Judge a run whose servers have ended. `clients`: the history has all clients that used the store."""
     directories = {sid: read_directory(server.data) for sid, server in world.servers.items() if server.founded}
-    canon = _canon(world, directories)
+    canon = _committed_history(world, directories)
     events = tuple(world.recorder.events)
     history = History(events, tuple(canon.changes()))
     for server in world.processes():
@@ -53,7 +53,7 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     )
 
 
-def _canon(world: Cluster, directories: dict[int, DirectoryContents]) -> CommittedHistory:
+def _committed_history(world: Cluster, directories: dict[int, DirectoryContents]) -> CommittedHistory:
     """Return the history up to the last record that a quorum has: it is committed or can no longer be lost."""
     ends = {sid: directories[sid].last for sid in world.voters if sid in directories}
     held = [zxid for zxid in ends.values() if world.is_quorum([sid for sid, end in ends.items() if end >= zxid])]

@@ -178,7 +178,7 @@ async def test_delays_add_up_and_end_with_heal() -> None:
 async def test_retargeted_proxy_breaks_its_connections() -> None:
     async with linked() as link:
         one, two = await link.both()
-        link.proxy.leads_to(TWO, None)
+        link.proxy.set_target(TWO, None)
         assert await is_broken(one)
         assert await is_broken(two)
         assert await is_broken(await link.dial())
@@ -186,5 +186,5 @@ async def test_retargeted_proxy_breaks_its_connections() -> None:
 
 async def test_connection_ends_if_the_target_does_not_listen() -> None:
     async with linked() as link:
-        link.proxy.leads_to(TWO, ("127.0.0.1", 1))
+        link.proxy.set_target(TWO, ("127.0.0.1", 1))
         assert await is_broken(await link.dial())

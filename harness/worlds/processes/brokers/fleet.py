@@ -51,7 +51,7 @@ class Fleet:
             broker.prepare(self.session_ms, replication, self.cluster.options.mutant)
             self.cluster.revive(broker)
 
-    def numbered(self, number: int) -> int:
+    def broker_number(self, number: int) -> int:
         """Return the number of an existing broker: numbers beyond the last wrap around to the first."""
         return (number - 1) % len(self.brokers) + 1
 

@@ -41,22 +41,22 @@ class Links:
     def own(self, broker: int) -> str:
         return self._addresses.own(BROKERS + broker)
 
-    def _seen(self, by: int, sid: int) -> str:
-        found = self._addresses.seen(by, sid)
+    def _proxy_address(self, by: int, sid: int) -> str:
+        found = self._addresses.proxy_address(by, sid)
         assert found is not None, "proxies are on loopback"
         return found
 
     def for_clients(self, broker: int) -> str:
-        return self._seen(CLIENTS, BROKERS + broker)
+        return self._proxy_address(CLIENTS, BROKERS + broker)
 
     def store(self, broker: int) -> str:
         """Return the connection string of the store for this broker."""
-        return ",".join(f"{self._seen(BROKERS + broker, sid)}:{CLIENT_PORT}" for sid in self.servers)
+        return ",".join(f"{self._proxy_address(BROKERS + broker, sid)}:{CLIENT_PORT}" for sid in self.servers)
 
     def names(self, broker: int) -> dict[str, str]:
         """Return the addresses of all brokers, itself included, for this broker."""
         return {
-            name_of(each): self.own(each) if each == broker else self._seen(BROKERS + broker, BROKERS + each)
+            name_of(each): self.own(each) if each == broker else self._proxy_address(BROKERS + broker, BROKERS + each)
             for each in self.brokers
         }
 
@@ -78,12 +78,12 @@ class Links:
             yield Proxy(network, CLIENTS, BROKERS + one, address), self.for_clients(one), CLIENTS_PORT
             for other in self.brokers:
                 if other != one:
-                    host = self._seen(BROKERS + one, BROKERS + other)
+                    host = self._proxy_address(BROKERS + one, BROKERS + other)
                     for base, port in ((BROKERS, BROKERS_PORT), (CONTROL, CONTROL_PORT)):
                         yield Proxy(network, base + one, base + other, (self.own(other), port)), host, port
             for sid in self.servers:
                 address = (self._addresses.own(sid), CLIENT_PORT)
-                yield Proxy(network, BROKERS + one, sid, address), self._seen(BROKERS + one, sid), CLIENT_PORT
+                yield Proxy(network, BROKERS + one, sid, address), self._proxy_address(BROKERS + one, sid), CLIENT_PORT
 
     # -- links that a fault blocks -------------------------------------------------------------------
 

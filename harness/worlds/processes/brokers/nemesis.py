@@ -58,7 +58,7 @@ class BrokersNemesis(Injector):
                 if broker.up:
                     self.cluster.spawn_until_healed(self.kill, broker, op.down_ms)
         elif isinstance(op, PartBrokers):
-            one, other = self._fleet.numbered(op.broker), self._fleet.numbered(op.other)
+            one, other = self._fleet.broker_number(op.broker), self._fleet.broker_number(op.other)
             if one != other:
                 self.cluster.counted("hit PartBrokers")
                 self.cluster.spawn_until_healed(self.block, self._fleet.links.between(one, other), op.for_ms)
@@ -73,7 +73,7 @@ class BrokersNemesis(Injector):
             await _TARGETED[type(op)](self, op, broker)
 
     async def _target(self, number: int) -> Broker | None:
-        found = await self._fleet.controller() if number == CONTROLLER else self._fleet.numbered(number)
+        found = await self._fleet.controller() if number == CONTROLLER else self._fleet.broker_number(number)
         return None if found is None else self._fleet.brokers.get(found)
 
     # -- processes and disks ---------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class BrokersNemesis(Injector):
 
     async def _wipe(self, op: WipeBroker, broker: Broker) -> None:
         broker.kill()
-        await broker.gone()
+        await broker.wait_for_exit()
         await self._mark_loss(broker)
         broker.lose_disk()
         await self.down(broker, op.down_ms)

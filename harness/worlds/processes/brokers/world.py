@@ -44,13 +44,13 @@ class BrokersWorld(World):
     def processes(self) -> list[ServerProcess]:
         return [*self.servers.values(), *self.fleet.brokers.values()]
 
-    def _left(self, server: ServerProcess) -> None:
+    def _on_ended(self, server: ServerProcess) -> None:
         if isinstance(server, Broker) and self.healed and not self._stopping:
             self.revive(server)  # it was leaving when the cluster was healed
 
-    def _disk_failed(self, server: ServerProcess) -> None:
+    def _on_disk_failed(self, server: ServerProcess) -> None:
         if not isinstance(server, Broker):
-            super()._disk_failed(server)
+            super()._on_disk_failed(server)
         elif not server.disk_fails:
             self.excused.discard(server)
             self.revive(server)
@@ -122,10 +122,10 @@ def outcome_of_brokers(world: BrokersWorld) -> Outcome:
     made = outcome_of(world, clients=False)
     assert made.history is not None
     whole = WITHOUT_BEGINNING not in dict(made.counts)
-    return with_records(made, world.fleet.recorder, _gone(world, made.history, whole=whole))
+    return with_records(made, world.fleet.recorder, _lossy_partitions(world, made.history, whole=whole))
 
 
-def _gone(world: BrokersWorld, history: History, *, whole: bool) -> list[TopicPartition]:
+def _lossy_partitions(world: BrokersWorld, history: History, *, whole: bool) -> list[TopicPartition]:
     """Return the partitions that may have lost records, by the marks in the history of the store."""
     unclean = any(isinstance(op, AllowUnclean) for op in world.script.ops)
     if not whole and (unclean or any(isinstance(op, WipeBroker) for op in world.script.ops)):

@@ -49,7 +49,7 @@ class BrokerProcess:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            commands = CommandServer(ControllerCommandHandler(self._epoch, self._obey, me=self.me))
+            commands = CommandServer(ControllerCommandHandler(self._epoch, self._apply_command, me=self.me))
             [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
             port: int = listener.socket.getsockname()[1]
             nursery.start_soon(trio.serve_listeners, commands.serve, [listener])
@@ -75,7 +75,7 @@ class BrokerProcess:
     def _epoch(self) -> BrokerEpoch:
         return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
         return self.replicas.apply_command(command)
 
     async def _live(self, session: zab.Session) -> None:
@@ -86,9 +86,9 @@ class BrokerProcess:
         async with trio.open_nursery() as nursery:
             await nursery.start(links.run)
             nursery.start_soon(controller.run)
-            nursery.start_soon(self._keep_isrs, session)
+            nursery.start_soon(self._update_isrs, session)
 
-    async def _keep_isrs(self, session: zab.Session) -> None:
+    async def _update_isrs(self, session: zab.Session) -> None:
         """Write the ISRs of partitions led here. All live brokers count as fetching, as there is nothing to copy."""
         while True:
             await trio.sleep(ISR_CHECK_S)

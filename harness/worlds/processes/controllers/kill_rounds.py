@@ -39,7 +39,7 @@ DEATHS: Final = ("reassignment", "deletion", "failover", STAYS_AWAY)
 PARTITIONS: Final = 4
 TOPICS: Final = 3
 WITHIN_S: Final = 120.0
-STRIKES_S: Final = 0.12
+KILL_WITHIN_S: Final = 0.12
 """The maximum time between a request and the kill of the controller."""
 DOWN_S: Final = 0.3
 BROKERS: Final = 100
@@ -85,7 +85,7 @@ class KillWorld(World):
             ident: BrokerWithoutData(ident, folder / f"broker{ident}", addresses, self._notified) for ident in IDS
         }
         self._rounds = rounds
-        self._chance = Random(seed)
+        self._random = Random(seed)
         self._tell = tell
         self._wanted = self.figures.wanted
         self._hosts = ",".join(f"{addresses.own(sid)}:{CLIENT_PORT}" for sid in self.sids)
@@ -135,7 +135,7 @@ class KillWorld(World):
         self._wanted.begin({ident: len(self.log(ident)) for ident in IDS})
         await self._request(kind)
         # If the broker stays down, wait longer, so that some moves have begun.
-        await trio.sleep(self._chance.random() * STRIKES_S * (3 if kind == STAYS_AWAY else 1))
+        await trio.sleep(self._random.random() * KILL_WITHIN_S * (3 if kind == STAYS_AWAY else 1))
         victim = await controller_of(self._session)
         if victim is None:
             await self._until_settled()
@@ -147,7 +147,7 @@ class KillWorld(World):
             await self._kill_the_next(victim)
         if kind == STAYS_AWAY:
             await self._until_settled(away=victim)
-        await trio.sleep(self._chance.random() * DOWN_S)
+        await trio.sleep(self._random.random() * DOWN_S)
         for broker in self.brokers.values():
             self.revive(broker)
         await self._until_settled()
@@ -162,36 +162,36 @@ class KillWorld(World):
         with trio.move_on_after(WITHIN_S):
             while (found := await controller_of(self._session)) in (None, before):  # noqa: ASYNC110 - it polls a server
                 await trio.sleep(0.005)
-            await trio.sleep(self._chance.random() * STRIKES_S)
+            await trio.sleep(self._random.random() * KILL_WITHIN_S)
             if self.brokers[found].up:
                 self._kill(found)
 
     async def _create(self) -> None:
-        wanted, chance = self._wanted, self._chance
+        wanted, random = self._wanted, self._random
         wanted.made += 1
         name = f"t{wanted.made}"
         held = {}
         for number in range(PARTITIONS):
-            first, factor = chance.randrange(len(IDS)), chance.randint(1, len(IDS))
+            first, factor = random.randrange(len(IDS)), random.randint(1, len(IDS))
             replicas = tuple(BrokerId(IDS[(first + place) % len(IDS)]) for place in range(factor))
             held[number] = Assignment(replicas)
             wanted.replicas[TopicPartition(name, number)] = replicas
         await self._session.create(znodes.topic_path(name), znodes.topic(TopicId(f"T{wanted.made:021}"), held))
 
     async def _request(self, kind: str) -> None:
-        wanted, chance = self._wanted, self._chance
+        wanted, random = self._wanted, self._random
         if kind.startswith("reassignment"):
             moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
             for where, replicas in wanted.replicas.items():
-                if chance.random() < 0.7:
-                    shift = chance.randint(1, len(IDS) - 1)
+                if random.random() < 0.7:
+                    shift = random.randint(1, len(IDS) - 1)
                     moves[where] = tuple(BrokerId((broker - 1 + shift) % len(IDS) + 1) for broker in replicas)
             if moves:
                 await self._session.create(znodes.REASSIGN, znodes.reassignment(moves))
                 wanted.before = {where: wanted.replicas[where] for where in moves}
                 wanted.replicas.update(moves)
         elif kind == "deletion":
-            name = chance.choice(sorted({where.topic for where in wanted.replicas}))
+            name = random.choice(sorted({where.topic for where in wanted.replicas}))
             await self._session.create(f"{znodes.DELETE_TOPICS}/{name}")
             wanted.replicas = {where: to for where, to in wanted.replicas.items() if where.topic != name}
 

@@ -90,9 +90,9 @@ async def check(session: zab.Session, wanted: Expected, logs: Logs, away: int | 
         if left := await session.children(path):
             raise Unsettled(f"{path} has {left}")
     names = {where.topic for where in wanted.replicas}
-    there = set(await session.children(znodes.TOPICS))
-    if there != names:
-        raise Unsettled(f"the topics are {sorted(there)}, but {sorted(names)} were requested")
+    existing = set(await session.children(znodes.TOPICS))
+    if existing != names:
+        raise Unsettled(f"the topics are {sorted(existing)}, but {sorted(names)} were requested")
     stays: set[TopicPartition] = set()
     refused: set[TopicPartition] = set()
     for name in sorted(names):

@@ -87,7 +87,7 @@ class Life:
         self.control = ControlPlace(broker.id)
         self.killed = self.ending = False
         self.candidate: Candidate | None = None
-        handler = ControllerCommandHandler(self._obeys_from, self._obey, me=broker.id)
+        handler = ControllerCommandHandler(self._accepts_from, self._apply_command, me=broker.id)
         self.commands = CommandServer(handler, lambda request: grant_shutdown(self._controller, request))
         random = broker.random
         former = broker.sessions if random.random() < 0.7 else ()
@@ -151,7 +151,7 @@ class Life:
             async with trio.open_nursery() as nursery:
                 await nursery.start(links.run)
                 nursery.start_soon(controller.run)
-                nursery.start_soon(self._keep_isrs, session)
+                nursery.start_soon(self._update_isrs, session)
         finally:
             self.candidate = None
 
@@ -175,10 +175,10 @@ class Life:
 
     # -- commands --------------------------------------------------------------------------------------
 
-    def _obeys_from(self) -> BrokerEpoch:
+    def _accepts_from(self) -> BrokerEpoch:
         return UNREGISTERED if self.killed else self.registration.accepts_from
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
         world, broker = self.world, self.broker
         world.record(0, f"broker {broker.id}", 0, f"obeys {command}" if world.trace is not None else "")
         world.fact(
@@ -190,7 +190,7 @@ class Life:
 
     # -- the ISRs of what it leads -----------------------------------------------------------------------
 
-    async def _keep_isrs(self, session: zab.Session) -> None:
+    async def _update_isrs(self, session: zab.Session) -> None:
         replicas, world = self.broker.replicas, self.world
         while True:
             await trio.sleep(ISR_CHECK_S)

@@ -45,7 +45,7 @@ class ProgramProtocol(RecordingProtocol):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._calls: dict[Call, tuple[int, Request]] = {}
-        self._in_vain: set[tuple[str, WatchKind]] = set()
+        self._cancelled_watches: set[tuple[str, WatchKind]] = set()
         """The watches that the server may have set for cancelled calls, added when the reply to the call arrives.
 
         An event before that reply belongs to an earlier watch.
@@ -67,13 +67,13 @@ class ProgramProtocol(RecordingProtocol):
         super().lost(why)
         for call in in_flight:
             self._calls.pop(call, None)
-        self._in_vain.clear()
+        self._cancelled_watches.clear()
 
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         known = self.recorded_call(call)
         if known is not None and call.watch is not None and call.done is None:
             kind = WatchKind.CHILDREN if known[1].op == "children" else WatchKind.DATA
-            self._in_vain.add((known[1].path, kind))
+            self._cancelled_watches.add((known[1].path, kind))
         super()._answer(call, error_code, body)
         self._calls.pop(call, None)
 
@@ -83,9 +83,9 @@ class ProgramProtocol(RecordingProtocol):
 
     def is_recorded(self, event: int, path: str) -> bool:
         kinds = _CONCERNS[EventType(event)]
-        in_vain = {(path, kind) for kind in kinds} & self._in_vain
-        self._in_vain -= in_vain
-        return not in_vain or any(self._watches.watches(path, kind) for kind in kinds)
+        cancelled = {(path, kind) for kind in kinds} & self._cancelled_watches
+        self._cancelled_watches -= cancelled
+        return not cancelled or any(self._watches.watches(path, kind) for kind in kinds)
 
 
 class ProgramSession(RecordedSession):

@@ -95,9 +95,9 @@ class ControllerLiveness(StoreLiveness):
 
     def _unequal(self, leader: CoreServer) -> str | None:
         world = self._controller_world
-        holds: Any = world.servers[leader.id].machine
+        state: Any = world.servers[leader.id].machine
         replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
-        missing = unsettled(holds.store.tree.nodes, replicas, world.script.brokers)
+        missing = unsettled(state.store.tree.nodes, replicas, world.script.brokers)
         if missing is not None:
             self.invariant, what = missing
             return what

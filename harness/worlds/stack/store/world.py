@@ -127,8 +127,8 @@ class StoreLiveness(Liveness):
         for client in world.clients():
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, but its server has no such watches"
-        holds: Any = leader.machine
-        still = left_over(holds.store.tree.nodes, world.servers[leader.id].clock.wall_ms())
+        state: Any = leader.machine
+        still = left_over(state.store.tree.nodes, world.servers[leader.id].clock.wall_ms())
         if still is not None:
             return still
         exactly_once(world.ghost)
