@@ -47,7 +47,7 @@ def test_move_stays_while_the_only_source_is_offline() -> None:
 
 @pytest.mark.parametrize("away", [None, 2, 1])
 def test_any_other_move_must_end(away: int | None) -> None:
-    with pytest.raises(Unsettled, match="on the move"):
+    with pytest.raises(Unsettled, match="is being reassigned"):
         look(MOVING, away=away)
 
 

@@ -122,13 +122,17 @@ def _stays_unfinished(
     target = wanted.replicas[where]
     if held.moving:
         if held.target != target or away is None or (away not in target and state.leader != NOBODY):
-            held_by = f"{where} is being reassigned: {held}, {state}"
-            raise Unsettled(f"{held_by}; {target} were requested, and broker {away} is down")
+            moving = f"{where} is being reassigned: {held}, {state}"
+            raise Unsettled(f"{moving}; {target} were requested, and {_in_words(away)}")
         return True
     refused = held.replicas == wanted.before.get(where) and wanted.was_refused(where, logs)
     if held.replicas != target and not refused:
         raise Unsettled(f"{where} has the assignment {held}, but {target} were requested")
     return False
+
+
+def _in_words(away: int | None) -> str:
+    return "no broker is down" if away is None else f"broker {away} is down"
 
 
 def _check_state(where: TopicPartition, held: Assignment, state: PartitionState, away: int | None) -> None:
@@ -137,7 +141,7 @@ def _check_state(where: TopicPartition, held: Assignment, state: PartitionState,
     if state.leader == NOBODY or state.leader == away or state.leader not in state.isr:
         raise Unsettled(f"{where} has no live leader in its ISR: {state}")
     if set(state.isr) != set(held.replicas) - {away}:
-        raise Unsettled(f"{where} has the replicas {held.replicas} and the state {state}; broker {away} is down")
+        raise Unsettled(f"{where} has the replicas {held.replicas} and the state {state}, but {_in_words(away)}")
 
 
 def _check_epoch(wanted: Expected, ident: TopicId | None, where: TopicPartition, state: PartitionState) -> None:
