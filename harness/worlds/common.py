@@ -55,7 +55,9 @@ class Budget:
     def check(self, events: int, now: int) -> None:
         if events >= CHECK_EVERY and now - self._checked_at < STUCK_US:
             took_ms = (now - self._checked_at) / 1_000
-            raise Violation(NoCrash.invariant, f"the run does not advance: {CHECK_EVERY} events took {took_ms:g} ms")
+            raise Violation(
+                NoCrash.invariant, f"the run does not advance: {CHECK_EVERY} events took {took_ms:g} ms of virtual time"
+            )
         if events >= self._most:
             raise BudgetExceeded(f"the run reached its budget of {self._most} events after {now // 1_000} ms")
         self._checked_at = now

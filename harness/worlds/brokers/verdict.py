@@ -60,7 +60,7 @@ def with_records(outcome: Outcome, recorder: Recorder, lossy: Iterable[TopicPart
 
 @frozen
 class Loss:
-    """The loss of a broker's disk, with the last zxid of the store before it."""
+    """The loss of a broker's disk, and the zxid that the store had reached at that time."""
 
     zxid: int
     broker: int

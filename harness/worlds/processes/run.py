@@ -52,7 +52,7 @@ class World(Cluster):
         with trio.move_on_after(bound_s) as patience:
             await act(waits_for)
         if patience.cancelled_caught:
-            self.violated(LIVENESS, f"waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
+            self.violated(LIVENESS, f"the run waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
             await trio.lowlevel.checkpoint()
 
     @property
@@ -104,7 +104,7 @@ class World(Cluster):
 
     def _heal(self) -> None:
         self.record(0, "heals", 0, None)
-        self.options.tell("all is healed")
+        self.options.tell("all faults have ended")
         self.healed = True
         self.nemesis.heal()
         for client in self.clients.values():

@@ -19,7 +19,7 @@ from zab.core.zxid import ServerId
 
 
 class AnyServerWorkload(Workload):
-    """Submits to one server that does not lead as well, in turn: members forward requests to their leader."""
+    """Submits to the leaders and to one running server in turn: members forward requests to their leader."""
 
     def believers(self) -> list[CoreServer]:
         running = self.world.running()

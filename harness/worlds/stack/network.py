@@ -63,7 +63,7 @@ class End(trio.abc.HalfCloseableStream):
         self.free_at = 0
         """The arrival time of the last data sent to this end. Later data may not arrive before it."""
         self.held: list[bytes] = []
-        """The data that arrived while the direction to this end was blocked or clogged, or one side was paused."""
+        """The data that arrived while the direction to this end was blocked or clogged, or its server was paused."""
         self._received: deque[bytes] = deque()
         self._wakeup = Wakeup()
 
@@ -124,7 +124,7 @@ class End(trio.abc.HalfCloseableStream):
 
     def _check(self) -> None:
         if self.closed:
-            raise trio.ClosedResourceError("closed here")
+            raise trio.ClosedResourceError("this end is closed")
         if self.broken:
             raise trio.BrokenResourceError("the connection broke")
 

@@ -109,4 +109,4 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
     return made(script, trace=trace, checkers=checkers)
 
 
-WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run)
+WORLD: Final = worlds.World("stack", "complete members on virtual time", can, run)

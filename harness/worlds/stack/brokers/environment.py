@@ -119,7 +119,7 @@ class VirtualSocket(trio.socket.SocketType):
         except trio.BrokenResourceError:
             raise OSError(errno.ECONNRESET, "the connection broke") from None
         except trio.ClosedResourceError:
-            raise OSError(errno.EBADF, "closed here") from None
+            raise OSError(errno.EBADF, "this end is closed") from None
         return len(data)
 
     async def recv(self, most: int, flags: int = 0) -> bytes:
@@ -129,7 +129,7 @@ class VirtualSocket(trio.socket.SocketType):
         except trio.BrokenResourceError:
             raise OSError(errno.ECONNRESET, "the connection broke") from None
         except trio.ClosedResourceError:
-            raise OSError(errno.EBADF, "closed here") from None
+            raise OSError(errno.EBADF, "this end is closed") from None
 
     async def wait_writable(self) -> None:
         await trio.lowlevel.checkpoint()

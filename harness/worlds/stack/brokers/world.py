@@ -298,7 +298,7 @@ class BrokersWorld(ControllerWorld):
         self.counted(f"broker logs {words.partition(' ')[0]}")
         self.record(0, "broker", 0, words)
         if record.exc_info and record.exc_info[1] is not None:
-            self.violated(Violation(NoCrash.invariant, f"{words}: {record.exc_info[1]!r}"))
+            self.violated(Violation(NoCrash.invariant, f"a broker logs {words}: {record.exc_info[1]!r}"))
 
     def outcome(self) -> Outcome:
         """Judge the history of the store's clients, and then that of the brokers' clients."""

@@ -85,7 +85,7 @@ class BrokerProcess:
         self.life = 0
         self.now: Life | None = None
         self.paused = False
-        self._unreachable = self._replies_lost = False
+        self._unreachable = self._commands_held = False
         self._wanted = self._begun = False
         self._wakeup = Wakeup()
 
@@ -199,7 +199,7 @@ class BrokerProcess:
 
     @property
     def unreachable(self) -> bool:
-        """Return whether a fault cuts the broker off from controllers: its replies are lost, or commands are, too."""
+        """Return whether a fault holds back its replies to controllers, and perhaps their commands to it."""
         return self._unreachable
 
     @unreachable.setter
@@ -209,10 +209,10 @@ class BrokerProcess:
         self._unreachable = unreachable
         network = self.world.network
         if unreachable:
-            self._replies_lost = self.random.random() < 0.5
+            self._commands_held = self.random.random() < 0.5
         for other in self.world.brokers:
             if other != self.id:
                 shut = network.clog if unreachable else network.unclog
                 shut(self._control, -(CONTROL_FROM + other))
-                if self._replies_lost:
+                if self._commands_held:
                     shut(-(CONTROL_FROM + other), self._control)

@@ -143,7 +143,7 @@ class ControllerWorld(BrokerClusterWorld):
         """Record the notes of controllers, and report exceptions and the notes of `ERROR_NOTES`."""
         words = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
-            self.violated(Violation(NoCrash.invariant, f"{words}: {record.exc_info[1]!r}"))
+            self.violated(Violation(NoCrash.invariant, f"a controller logs {words}: {record.exc_info[1]!r}"))
         if record.msg != "%s %s" or not isinstance(record.args, tuple):
             return
         event = str(record.args[0])
