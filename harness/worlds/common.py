@@ -270,7 +270,7 @@ class Common(ABC, Generic[S]):
         )
 
     def _hits(self) -> list[Hit]:
-        """Return all faults that struck, in the order of their ends, which are not later than the healing."""
+        """Return all injected faults, sorted by their ends, which are not later than the healing."""
         healed = self.liveness.began or self.now
         hits = [Hit(kind, begin, min(end, healed)) for kind, begin, end in self.availability.hits]
         return sorted(hits, key=lambda hit: hit.end)
@@ -289,7 +289,7 @@ class Common(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, server: S, life: int) -> None:
-        """Start a server unless it runs, or has run since its life `life`."""
+        """Start a server, unless it runs or has started since its process number `life`."""
 
     def join(self, sid: ServerId, ensemble: Ensemble) -> None:
         """Start a new server. Its configuration has the current members, and the server itself as an observer."""

@@ -34,7 +34,7 @@ SETTINGS: Final = ClientSettings(connect_ms=1_000, pause_ms_min=20, pause_ms_max
 
 
 class Recorder:
-    """The events of a run, in the order in which its clients saw them."""
+    """Records the events of store clients, in the order in which the clients saw them."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.events: list[Event] = []

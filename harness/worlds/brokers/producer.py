@@ -25,7 +25,7 @@ from replica.wire.schemas.data_schemas import INIT_PRODUCER_ID, InitProducerIdRe
 
 BATCH_MAX: Final = 3
 IN_DOUBT: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""Errors after which the batch may have been written all the same."""
+"""The errors after which the batch may have been written nevertheless."""
 
 
 @frozen

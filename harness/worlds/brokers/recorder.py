@@ -1,4 +1,4 @@
-"""The events of a run, in the order in which its clients saw them."""
+"""Records the events of broker clients, in the order in which the clients saw them."""
 
 from __future__ import annotations
 

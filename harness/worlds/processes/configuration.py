@@ -44,7 +44,7 @@ class Pace:
 
     @property
     def settled_ms(self) -> int:
-        """The time within which connected servers elect a leader and synchronize."""
+        """Return the time in which connected servers elect a leader and synchronize."""
         return 4 * self.tick_ms * (self.init_limit + self.sync_limit) + 4 * self.notification_ms_max + 20 * self.tick_ms
 
 

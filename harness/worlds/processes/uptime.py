@@ -101,4 +101,4 @@ class Uptime:
 
 
 _SOON_MS = 3_000
-"""A fault is not blamed for an outage that begins later than this."""
+"""The maximum time from a fault to an outage that is attributed to it."""

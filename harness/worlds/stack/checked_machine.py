@@ -80,7 +80,7 @@ class CheckedServer(Protocol):
 
 
 class Process(Protocol):
-    """The parts of one life of a server that its machine uses."""
+    """The parts of a server's process that its machine uses."""
 
     @property
     def server(self) -> CheckedServer: ...

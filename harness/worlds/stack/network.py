@@ -41,7 +41,7 @@ class Numbered(Protocol):
 
 
 class Party(Protocol):
-    """The owner of an end: one life of a server, or a client, whose number is negative."""
+    """The owner of an end: a process of a server, or a client, which has a negative number."""
 
     @property
     def server(self) -> Numbered: ...
@@ -206,7 +206,7 @@ class Net:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.slower = 1
         self.places: dict[str, int] = {}
-        """The numbers of hosts that are not servers."""
+        """The places of hosts that are not servers, by host name."""
         self._world = world
         self._seed = seed
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}

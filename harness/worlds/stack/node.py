@@ -30,7 +30,7 @@ from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 
 class NodeProcess(WritingProcess, Protocol):
-    """The parts of one life of a server that its node uses."""
+    """The parts of a server's process that its node uses."""
 
     @property
     def ending(self) -> bool: ...
@@ -192,13 +192,13 @@ class ReportingNode(Node):
                 judge.remembers(sid, write.ensemble.version)
 
     def _report_change(self, batch: Batch) -> None:
-        """Report a proposal of the node itself."""
+        """Report a membership change, which the node proposes itself."""
         if batch.first > self._reported_change:
             self._reported_change = batch.first
             self._judge.proposed(self.me, batch.first, batch.payloads())
 
     def _report_state(self) -> None:
-        """Report commits before the role: a leader may end by committing."""
+        """Report the commit before the role, as a commit may end a leadership."""
         judge, committed = self._judge, self.committed
         if committed != self._reported_committed:
             self._reported_committed = committed

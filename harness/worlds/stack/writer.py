@@ -55,7 +55,7 @@ class DiskOwner(Protocol):
 
 
 class WritingProcess(Protocol):
-    """The parts of one life of a server that its writer uses."""
+    """The parts of a server's process that its writer uses."""
 
     @property
     def server(self) -> DiskOwner: ...

@@ -55,7 +55,7 @@ class Life(Protocol):
 
 
 class BrokerClusterWorld(StoreWorld):
-    """A cluster of the store with brokers around it."""
+    """A simulated cluster of the store with processes of brokers."""
 
     brokers: dict[int, Any]
 
