@@ -166,7 +166,7 @@ class EmbedWorld(World):
         call = self.calls[number_of(request)]
         if isinstance(result, Answer):
             call.returned, call.result = self.now, result.result
-            self.workload.told(as_core(server), result.zxid)
+            self.workload.write_acknowledged(as_core(server), result.zxid)
         elif isinstance(error, LeadersLost):
             call.returned, call.given_up = self.now, True
             self.workload.acknowledged += 1  # the library refused it, and the machine never saw it

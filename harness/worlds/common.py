@@ -82,7 +82,7 @@ class Process(Protocol):
 class FaultPort(Protocol):
     """The parts of the nemesis that simulators and servers call."""
 
-    def strike(self, fault: Fault, _: object, /) -> None: ...
+    def inject(self, fault: Fault, _: object, /) -> None: ...
     def starts(self, server: Any, /) -> None:
         """Prepare for a server that is about to read its disk."""
 
@@ -107,7 +107,7 @@ class WorkloadPort(Protocol):
 
     def perform(self, op: Op, _: object, /) -> None: ...
     def write(self, op: Write, /) -> None: ...
-    def told(self, server: Any, zxid: Zxid, /) -> None:
+    def write_acknowledged(self, server: Any, zxid: Zxid, /) -> None:
         """Count an acknowledged write."""
 
 
@@ -213,7 +213,7 @@ class Common(ABC, Generic[S]):
         for op in script.ops:
             self.push(op.at * 1_000, self.workload.perform, op, None)
         for fault in script.faults:
-            self.push(fault.at * 1_000, self.nemesis.strike, fault, None)
+            self.push(fault.at * 1_000, self.nemesis.inject, fault, None)
         self.push(script.length_ms * 1_000, self._heal, None, None)
 
     def _heal(self, _: object, __: object) -> None:
@@ -318,12 +318,12 @@ class Common(ABC, Generic[S]):
     def disk_failed(self, server: S, error: StorageError) -> None:
         """Stop a running server whose disk failed."""
         if not self.nemesis.excuses(server):
-            self.fell(server, "uses its disk", error)
+            self.report_failure(server, "uses its disk", error)
         self.record(server.id, "stops", 0, str(error))
         self.counted("disk failed")
         self.nemesis.disk_failed(server)
 
-    def fell(self, server: S, doing: str, error: Exception) -> None:
+    def report_failure(self, server: S, doing: str, error: Exception) -> None:
         if isinstance(error, Crashed | Violation):
             raise error
         self.judge.failed(server.id, doing, error)

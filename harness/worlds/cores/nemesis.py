@@ -40,7 +40,7 @@ class Nemesis(Injector):
         super().__init__(world)
         self._aims: list[Aim] = []
 
-    def strike(self, fault: Fault, _: object) -> None:
+    def inject(self, fault: Fault, _: object) -> None:
         world = self.world
         world.record(0, "fault", 0, fault)
         if isinstance(fault, CrashIn):
@@ -120,7 +120,7 @@ class Nemesis(Injector):
             case does:
                 # The server is in the middle of a turn: it stops, or loses its disk, when that is over.
                 kind = {"lose disk": LoseDisk, "pause": Pause, "freeze clock": ClockFreeze}[does]
-                self.world.push(self.world.now, self.strike, kind(at, fault.for_ms, server.id), None)
+                self.world.push(self.world.now, self.inject, kind(at, fault.for_ms, server.id), None)
 
     # -- disks -------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class Simulator(Common[Any]):
         self.workload = self.workload_type(self)
         self.liveness = self.liveness_type(self)
         self.act = self.nemesis.act
-        self.acknowledged = self.workload.told
+        self.acknowledged = self.workload.write_acknowledged
 
     # -- the run ---------------------------------------------------------------------------------------
 

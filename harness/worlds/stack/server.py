@@ -223,7 +223,7 @@ class Server:
             elif isinstance(error, StorageError) and world.nemesis.excuses(as_core(self)):
                 world.push(world.now + 50_000, world.start, self, self.life)
             else:
-                world.fell(self, "runs", error)
+                world.report_failure(self, "runs", error)
         except Violation as violation:
             world.violated(violation)
 

@@ -94,7 +94,7 @@ class Simulation(Common[Any]):
     def request_done(self, server: Any, request: bytes, result: object, error: Exception | None) -> None:
         """Report the outcome of a request at the server that submitted it."""
         if error is None and isinstance(result, int):
-            self.workload.told(as_core(server), Zxid(result))
+            self.workload.write_acknowledged(as_core(server), Zxid(result))
 
     # -- time ------------------------------------------------------------------------------------------
 
