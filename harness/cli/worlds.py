@@ -15,7 +15,7 @@ from harness.cli.statuses import INVALID, VALID
 from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
 from harness.run.comparison import compare
 from harness.scripts import describe
-from harness.worlds import ALIEN, WORLDS, World, world
+from harness.worlds import UNSUPPORTED, WORLDS, World, world
 from zab.cli.kit.failures import Misused
 from zab.cli.kit.verb_group import Arguments
 
@@ -78,7 +78,7 @@ def _table(arguments: Arguments) -> int:
 
 def _machines(kind: type) -> str:
     """A write is the list's, and what clients ask is the store's: for the others it is left out, wherever they run."""
-    of = [name for name in MACHINES if not issubclass(kind, ALIEN[name])]
+    of = [name for name in MACHINES if not issubclass(kind, UNSUPPORTED[name])]
     return "any" if len(of) == len(MACHINES) else ", ".join(of)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from harness.checkers import Violation
 from harness.embed.state import States
-from harness.worlds.stack.machine import ToldMachine
+from harness.worlds.stack.checked_machine import CheckedMachine
 from zab.core.errors import Refused
 from zab.core.zxid import ServerId, Zxid
 from zab.service.replicated_machine import Machine, View
@@ -67,7 +67,7 @@ class Outstanding(Sequence[tuple[Zxid, bytes]]):
         return ((zxid, body_of(txn)) for zxid, txn in self._numbered)
 
 
-class TheirMachine(ToldMachine):
+class TheirMachine(CheckedMachine):
     def __init__(self, life: Life, theirs: Machine, states: States, applied: Applied) -> None:
         super().__init__(life)
         self._states = states
@@ -109,13 +109,13 @@ class TheirMachine(ToldMachine):
 
     def snapshot(self) -> Iterable[bytes]:
         """Theirs is taken later and elsewhere, as by a real member: what changes meanwhile shows."""
-        ours = self.holds.snapshot()
+        ours = self.machine_state.snapshot()
         return chain([b"%d" % len(ours)], ours, self._theirs.snapshot())
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         left = iter(chunks)
         count = int(next(left))
-        self.holds.restore(islice(left, count))
+        self.machine_state.restore(islice(left, count))
         self.last = None
         try:
             self._theirs.restore(left)

@@ -1,4 +1,4 @@
-"""What administrators ask through nodes of the store: topics, growth, deletions, reassignments and elections."""
+"""Administrative requests through nodes of the store: create, grow and delete topics, reassign, elect leaders."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def prepare(paths: Sequence[str]) -> StoreRequests[None]:
     for path in paths:
         parts = path.split("/")[1:]
         every.update(dict.fromkeys("/" + "/".join(parts[: place + 1]) for place in range(len(parts))))
-    while True:  # whether one was made may not be known, when its server has crashed
+    while True:  # a create has an unknown outcome if its server crashes
         found = yield [Get(path) for path in every]
         missing = [path for path, node in zip(every, found, strict=True) if not isinstance(node, Node)]
         if not missing:
@@ -101,4 +101,4 @@ def topic_ids() -> Callable[[], TopicId]:
 NEEDED = (
     znodes.BROKERS, znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS, "/config/topics",
 )  # fmt: skip
-"""The nodes that brokers create when they start, as far as the harness needs them."""
+"""The nodes that the harness needs, of those that brokers create when they start."""

@@ -57,13 +57,13 @@ class Workload:
         except ZabError as error:
             self._refused(server, error)
 
-    def told(self, server: Server, zxid: Zxid) -> None:
+    def write_acknowledged(self, server: Server, zxid: Zxid) -> None:
         self.acknowledged += 1
         self.world.judge.acknowledged(server.id, zxid)
 
     def _refused(self, server: Server, error: ZabError) -> None:
         if isinstance(error, LocalProtocolError):
-            self.world.fell(server, "was asked for something reasonable", error)
+            self.world.report_failure(server, "was asked for something reasonable", error)
         self.world.record(server.id, "refuses", 0, type(error).__name__)
 
     # -- barriers --------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def can(item: Fault | Op) -> bool:
         return True
     if isinstance(item, JoinGroup):  # it needs threads and sockets
         return False
-    return isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
+    return isinstance(item, (*worlds.CLIENT_OPS, *BROKER_OPS, *PARTITION_OPS))
 
 
 WORLD: Final = worlds.World("cores", "the consensus cores alone, turned by hand", can, run)
