@@ -213,7 +213,7 @@ def test_equal_in_another_process_under_another_hash_seed() -> None:
 def test_script_with_brokers_runs_in_the_controller_world() -> None:
     made = world_of(script(brokers=4))
     assert [type(made).__name__, len(made.script.faults)] == ["ControllerWorld", 0]
-    with pytest.raises(ScriptError, match="no controller"):
+    with pytest.raises(ScriptError, match="not controller"):
         world("processes").playable(script())
 
 
