@@ -66,6 +66,7 @@ class TopicManager:
         self._cache = cache
         self._random_bytes = random_bytes
         self._deletion = deletion
+        self._listing = admin.TopicListing()
         self._being_created: set[str] = set()
         """Metric names of the topics that `make_if_missing` is creating."""
         self._metadata_changed = trio.Event()
@@ -88,17 +89,17 @@ class TopicManager:
         values = configs or {}
 
         async def create(session: zab.Session) -> CreatedTopic:
-            await admin.check_name(session, name)
+            await admin.check_name(session, name, self._listing)
             if manual is None:
                 count = self.defaults.partitions if partitions == -1 else partitions
                 copies = self.defaults.factor if factor == -1 else factor
                 replicas: Replicas = await admin.plan_topic(session, name, count, copies, self._below)
             else:
                 replicas = {number: tuple(map(BrokerId, brokers)) for number, brokers in manual.items()}
+            await admin.check_topic(session, replicas, values)
             if check_only:
-                await admin.check_topic(session, name, replicas, values)
                 return CreatedTopic(None, replicas)
-            return CreatedTopic(await admin.create_topic(session, name, replicas, values, self._random_bytes), replicas)
+            return CreatedTopic(await admin.write_topic(session, name, replicas, values, self._random_bytes), replicas)
 
         return await self._at_the_store(create)
 
