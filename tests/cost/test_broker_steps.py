@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,11 @@ def _metadata_of(topics: int, partitions: int, listeners: int = 1) -> MetadataCa
 
 
 def _ask_metadata(cache: MetadataCache, topics: list[Body]) -> Body:
-    async def make(name: str) -> None:
-        raise AssertionError(name)
+    async def create(names: Sequence[str]) -> dict[str, E]:
+        raise AssertionError(names)
 
     settings = metadata_requests.MetadataSettings("cluster", auto_create=False)
-    answer = on_values(metadata_requests.handlers(cache, settings, lambda: BrokerId(1), make))[ApiKey.METADATA]
+    answer = on_values(metadata_requests.handlers(cache, settings, lambda: BrokerId(1), create))[ApiKey.METADATA]
     body = {
         "topics": topics,
         "allow_auto_topic_creation": False,
