@@ -80,6 +80,8 @@ class Storage:
         """The findings and actions of recovery, for the log."""
         self.rotten = found.rotten
         """The notes to log as warnings: damage to files that are not needed, or too many files named `damaged.*`."""
+        self.warnings = tuple(f"the disk is failing: {note}" for note in found.rotten)
+        """The sentences about `rotten` for an operator."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs
@@ -116,11 +118,13 @@ class Storage:
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
         """Recover a directory. `Storage.notes` lists findings and actions, `Recovered.damage` irreparable damage."""
         found = recover(disk, settings.autocreate)
+        storage = cls(disk, settings, found)
         warning = damaged_files.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
-        if warning:
-            found.notes.append(warning)
-            found.rotten = (*found.rotten, warning)
-        return cls(disk, settings, found), found.recovered
+        if warning:  # it tells of earlier damage, so it is no sign of a failing disk
+            storage.notes += (warning,)
+            storage.rotten += (warning,)
+            storage.warnings += (warning,)
+        return storage, found.recovered
 
     # -- content ------------------------------------------------------------------------------------
 
