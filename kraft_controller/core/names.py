@@ -65,13 +65,14 @@ def wrong_with_name(name: str) -> str | None:
     return None
 
 
-def collides(one: str, other: str) -> bool:
-    """Return whether two different names are equal in metrics, which write both `.` and `_` as `_`."""
-    return one != other and metric_name(one) == metric_name(other)
-
-
 def metric_name(topic: str) -> str:
+    """Return the name in metrics, which write both `.` and `_` as `_`. Names collide if these are equal."""
     return topic.replace(".", "_")
+
+
+def may_collide(topic: str) -> bool:
+    """Return whether another name could be equal to this one in metrics."""
+    return "." in topic or "_" in topic
 
 
 def wrong_beside(name: str, other: str) -> str:

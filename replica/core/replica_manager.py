@@ -34,6 +34,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetching.fetch_server import FetchServer
 from replica.core.fetching.replica_fetcher_manager import ReplicaFetcherManager
 from replica.core.outbox import Outbox
+from replica.core.partition_table import PartitionTable
 from replica.core.partitions.offset_lookup import Lookup, Search, search
 from replica.core.partitions.partition import ALL, Partition
 from replica.core.partitions.partition_log import ActiveProducer, ExaminedBatch, PartitionLog
@@ -78,7 +79,7 @@ class ReplicaManager:
     def __init__(self, me: BrokerId, logs: Logs, settings: ReplicaSettings | None = None) -> None:
         self.me = me
         self.settings = settings or ReplicaSettings()
-        self.partitions: dict[TopicPartition, Partition] = {}
+        self.partitions: PartitionTable[TopicPartition, Partition] = PartitionTable()
         """The partitions with a usable log, whatever their role."""
         self.live: dict[BrokerId, Broker] = {}
         """The live brokers of the newest UpdateMetadata, and the leaders that LeaderAndIsr commands have named
@@ -300,9 +301,8 @@ class ReplicaManager:
             self._min_insync.pop(topic, None)
         else:
             self._min_insync[topic] = replicas
-        for partition in self.partitions.values():
-            if partition.where.topic == topic:
-                partition.require_in_sync(self._min_insync.get(topic, self.settings.min_insync), now)
+        for partition in self.partitions.values_of(topic):
+            partition.require_in_sync(self._min_insync.get(topic, self.settings.min_insync), now)
         self._end_turn(now)
 
     # -- clients and followers -----------------------------------------------------------------------------

@@ -105,6 +105,7 @@ class Broker:
             nursery.start_soon(parts.log_manager.run, watermarks, parts.replica_manager.logs_retired)
             nursery.start_soon(parts.log_dir_failures.run)
             nursery.start_soon(self._make_room)
+            nursery.start_soon(parts.auto_creation.run)
             await nursery.start(parts.group_coordinator.run)
             await nursery.start(parts.transaction_coordinator.run)
             former = [each for where in self._working() for each in meta_properties.former_sessions(where)]

@@ -29,6 +29,7 @@ from replica.runtime.replication.fetcher_tasks import FetcherSettings
 from replica.runtime.replication.log_dir_failures import LogDirFailureHandler
 from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
+from replica.runtime.store.auto_topic_creation_manager import AutoTopicCreationManager
 from replica.runtime.store.producer_id_manager import ProducerIdManager
 from replica.runtime.store.topic_manager import Defaults, TopicManager
 from zab.host.clocks import wall_ms
@@ -44,6 +45,7 @@ class BrokerParts:
     metadata_cache: MetadataCache
     topics: TopicManager
     internal_topics: InternalTopics
+    auto_creation: AutoTopicCreationManager
     topic_configs: TopicConfigs
     dynamic_configs: DynamicConfigManager
     log_manager: LogManagerRuntime
@@ -146,6 +148,7 @@ def build_parts(
         metadata_cache=cache,
         topics=topics,
         internal_topics=internal_topics,
+        auto_creation=AutoTopicCreationManager(internal_topics.create, log),
         topic_configs=topic_configs,
         dynamic_configs=dynamic_configs,
         log_manager=log_manager,

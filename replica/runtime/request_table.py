@@ -58,7 +58,7 @@ def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log
             cache,
             metadata_handlers.MetadataSettings(cluster, config.auto_create),
             membership.acting_controller,
-            parts.internal_topics.create,
+            parts.auto_creation.create,
         ),
         topic_handlers.handlers(parts.topics, cache, lambda: parts.dynamic_configs.layers),
         config_handlers.handlers(config.id, cache, membership.session, parts.dynamic_configs.file),

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerId
 from kraft_controller.wire.broker_identity import META, WrongIdentity, decode_identity, encode_identity
+from replica.core.partition_table import PartitionTable
 from replica.core.partitions.log_config import LogConfig
 from replica.storage import checkpoint_files as files_of
 from replica.storage.checkpoint_files import TopicPartition
@@ -57,7 +58,7 @@ class LogDirectory:
     def __init__(self, files: FolderDisk, *, open_files_max: int) -> None:
         self.files = files
         self.handles = Handles(files, open_files_max)
-        self.logs: dict[TopicPartition, UnifiedLog] = {}
+        self.logs: PartitionTable[TopicPartition, UnifiedLog] = PartitionTable()
         self.damaged: dict[TopicPartition, StorageFailure] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaned: dict[TopicPartition, int] = {}

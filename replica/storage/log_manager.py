@@ -226,8 +226,8 @@ class LogManager:
     def reconfigure(self, topic: str) -> None:
         """Apply a topic's changed settings to its logs."""
         config = self._config_of(topic)
-        for (name, _), log in self.logs.items():
-            if name == topic:
+        for directory in self.directories:
+            for log in directory.logs.values_of(topic):
                 log.config = config
 
     # -- checkpoints -------------------------------------------------------------------------------

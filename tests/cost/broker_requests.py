@@ -57,6 +57,7 @@ class Shape:
     names          unknown: distinct and nowhere; one: the same that exists; known: distinct and existing; empty
     text           bytes of each text that names nothing
     blob           bytes of each field of bytes
+    indexes        distinct: each partition index once; one: the same many times
     null           what may be null is null; `inner`: within lists only
     client         bytes of the client id
     tags           tagged fields at the end: unknown ones, or the field with tag 0 again and again if `repeats`
@@ -67,6 +68,7 @@ class Shape:
     inner: int = 1
     innermost: int = 1
     names: str = "known"
+    indexes: str = "distinct"
     text: int = 4
     blob: int = 16
     null: bool | str = False
@@ -88,6 +90,7 @@ def shapes(size: int, elements: int) -> tuple[Shape, ...]:
         Shape("existing", elements // 2, names="known"),
         Shape("everything of one", elements // 2, names="one", null="inner"),
         Shape("deep", 1, elements - 1, names="one"),
+        Shape("one partition", 1, elements - 1, names="one", indexes="one"),
         Shape("deepest", 1, 1, elements - 2, names="one"),
         Shape("square", side, side - 1, names="known"),
         Shape("square of one", side, side - 1, names="one"),
@@ -214,7 +217,9 @@ class Maker:
                 if self.edge is not None and self.edge[0] == f"{path}.{one.name}":
                     greatest = (1 << (_BITS[one.kind] - 1)) - 1
                     return greatest if self.edge[1] else -greatest - 1
-                return place if one.name in _INDEXES else _NUMBERS.get(one.name, 0)
+                if one.name in _INDEXES:
+                    return place if self.shape.indexes == "distinct" else 0
+                return _NUMBERS.get(one.name, 0)
 
     def _topic_id(self, place: int) -> str | None:
         ids = self.known.topic_ids

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import trio
 
+from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, WireError
 from replica.core.partitions.offset_lookup import Lookup
-from replica.core.replica_messages import OffsetAnswer
+from replica.core.replica_messages import Fetch, Fetched, FetchPartition, OffsetAnswer
 from replica.runtime.authentication.user_credentials import UserCredentials
 from replica.runtime.broker import Broker
 from replica.runtime.handlers import scram_requests
@@ -78,7 +79,7 @@ class Steps(trio.abc.Instrument):
                 "replica_id": -1,
                 "topics": topics({"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}, name="topic"),
             },
-            6,
+            20,
         ),
         (ApiKey.DELETE_RECORDS, {"topics": topics({"partition_index": 0, "offset": 0})}, 4),
     ],
@@ -94,6 +95,35 @@ async def test_a_long_list_leaves_turns_to_others(tmp_path: Path, key: ApiKey, b
         finally:
             trio.lowlevel.remove_instrument(counted)
         assert counted.count >= least
+
+
+async def test_repeated_partition_of_a_fetch_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at Apache Kafka's brokers, the last request for the partition counts."""
+    async with connected(tmp_path) as (broker, connection):
+        read: list[FetchPartition] = []
+        fetch = broker.parts.replica_manager.fetch
+
+        async def counted(asked: Fetch) -> list[Fetched]:
+            read.extend(asked.parts)
+            return await fetch(asked)
+
+        monkeypatch.setattr(broker.parts.replica_manager, "fetch", counted)
+        for session_epoch in (-1, 0):
+            read.clear()
+            part = {"fetch_offset": 0, "partition_max_bytes": 1}
+            asked = [
+                {"topic": "a", "partitions": [{**part, "partition": 7}] * 100},
+                {"topic": "b", "partitions": [{**part, "partition": 0}]},
+                {"topic": "a", "partitions": [{**part, "partition": 8}, {**part, "partition": 7, "fetch_offset": 9}]},
+            ]
+            body = {"replica_id": -1, "session_epoch": session_epoch, "topics": asked}
+            reply = await ask(connection, ApiKey.FETCH, body)
+            assert [(each.where, each.offset) for each in read] == [
+                (TopicPartition("a", 7), 9), (TopicPartition("b", 0), 0), (TopicPartition("a", 8), 0)
+            ]  # fmt: skip
+            topics = reply["responses"]
+            found = [(topic["topic"], each["partition_index"]) for topic in topics for each in topic["partitions"]]
+            assert found == [("a", 7), ("b", 0), ("a", 8)]
 
 
 async def test_records_of_a_topic_that_is_none_are_not_looked_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,11 @@ def _metadata_of(topics: int, partitions: int, listeners: int = 1) -> MetadataCa
 
 
 def _ask_metadata(cache: MetadataCache, topics: list[Body]) -> Body:
-    async def make(name: str) -> None:
-        raise AssertionError(name)
+    async def create(names: Sequence[str]) -> dict[str, E]:
+        raise AssertionError(names)
 
     settings = metadata_requests.MetadataSettings("cluster", auto_create=False)
-    answer = on_values(metadata_requests.handlers(cache, settings, lambda: BrokerId(1), make))[ApiKey.METADATA]
+    answer = on_values(metadata_requests.handlers(cache, settings, lambda: BrokerId(1), create))[ApiKey.METADATA]
     body = {
         "topics": topics,
         "allow_auto_topic_creation": False,
@@ -183,6 +184,32 @@ def test_a_group_that_is_named_many_times_is_answered_once() -> None:
         assert {(each["error_code"], len(each["topics"])) for each in others} == {(E.INVALID_REQUEST, 0)}
 
     play(story)
+
+
+def test_many_leaving_members_leave_turns_to_others() -> None:
+    """40,000 members of one request once stalled all other clients for half a second."""
+    turns = 0
+
+    async def story(broker: GroupBroker, nursery: trio.Nursery) -> None:
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        broker.lead()
+        await broker.served()
+        await broker.commit(8, 42)
+        members = [{"member_id": f"m{number}", "group_instance_id": None, "reason": None} for number in range(4_000)]
+        nursery.start_soon(count)
+        reply = await broker.call(ApiKey.LEAVE_GROUP, 5, group_id=GROUP, members=members)
+        assert [each["member_id"] for each in reply["members"]] == [each["member_id"] for each in members]
+        assert {each["error_code"] for each in reply["members"]} == {E.UNKNOWN_MEMBER_ID}
+        assert turns >= 5
+        nursery.cancel_scope.cancel()
+
+    play(story)
+    assert turns
 
 
 def test_commits_that_are_refused_leave_no_groups_behind() -> None:

@@ -72,6 +72,26 @@ async def test_half_open_tls_handshakes_keep_no_newcomer_out(tmp_path: Path) -> 
             assert store._server.clients.counts.tls_handshake_exceeded == 1
 
 
+async def test_plain_and_tls_port_share_the_limit_of_connections(tmp_path: Path) -> None:
+    """As in ZooKeeper, whose `maxCnxns` counts the connections at both ports."""
+    ca = Authority(tmp_path / "tls")
+    tls = TlsPortSettings(ca.issue("server"), ca.trust)
+    key = ca.issue("joe").path
+    client = zab.ClientTls(ca=str(ca.path), cert=key, key=key)
+    one = evolve(PORTS, tls=tls, connections_max=1)
+    async with zab.open_store(tmp_path / "data", client_port=0, secure_client_port=0, client_ports=one) as store:
+        secure, counts = f"localhost:{store.secure_client_port}", store._server.clients.counts
+        with trio.fail_after(60):
+            async with zab.connect(f"localhost:{store.client_port}") as session:
+                await session.create("/served", b"")
+                with trio.move_on_after(0.5):
+                    async with zab.connect(secure, tls=client):
+                        raise AssertionError("a second connection was admitted")
+                assert counts.connection_rejected > 0
+            async with zab.connect(secure, tls=client) as session:
+                assert await session.exists("/served") is not None
+
+
 @pytest.mark.parametrize("half_a_frame", [b"", b"\0\0\0\x2d\0\0"])
 async def test_connections_without_a_session_keep_no_newcomer_out(tmp_path: Path, half_a_frame: bytes) -> None:
     client_ports = evolve(PORTS, connections_max=FLOOD, first_frame_ms=120_000)

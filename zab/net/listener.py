@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 import trio
-from attrs import frozen
+from attrs import define, field, frozen
 
 from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen, HalfOpenWait
@@ -88,6 +88,27 @@ class Accepted:
         return self.pool.entered(self.host)
 
 
+@define(eq=False)
+class ConnectionCounts:
+    """The open connections of one port, or of several ports that share their limits."""
+
+    total: int = 0
+    by_host: Counter[str] = field(factory=Counter)
+    """The number of connections of each host. The numbers sum up to `total`, and none is 0."""
+    half_open: HalfOpen = field(factory=HalfOpen)
+    """The half-open connections of these ports: a full port may drop one of another port."""
+
+    def add(self, host: str) -> None:
+        self.total += 1
+        self.by_host[host] += 1
+
+    def remove(self, host: str) -> None:
+        self.total -= 1
+        self.by_host[host] -= 1
+        if not self.by_host[host]:
+            del self.by_host[host]
+
+
 class LimitedListener:
     """The accept loop of one port: it counts connections, and passes those within the limits to `serve`.
 
@@ -95,7 +116,8 @@ class LimitedListener:
     limits    returns the limits; called for every connection, because settings may change
     serve     takes over the stream, and closes it
     exceeded  called with the limit, host and peer if a connection is refused, or if it exceeds `half_open_max`
-    pool      returns the pool of half-open connections that a host belongs to; by default all share one
+    pool      returns the pool of half-open connections that a host belongs to; by default all share that of `counts`
+    counts    the connections that count for the limits; by default those of this port
     """
 
     def __init__(
@@ -106,18 +128,21 @@ class LimitedListener:
         serve: Callable[[Accepted], Awaitable[None]],
         exceeded: Callable[[Limit, str, str], None],
         pool: Callable[[str], HalfOpen] | None = None,
+        counts: ConnectionCounts | None = None,
     ) -> None:
-        self.count = 0
-        """The number of connections for which `serve` has not returned."""
+        self._counts = counted = counts or ConnectionCounts()
+        """The connections for which `serve` has not returned."""
         self._port = port
         self._log = log
         self._limits = limits
         self._serve = serve
         self._exceeded = exceeded
-        half_open = HalfOpen()
-        self._pool = pool or (lambda host: half_open)
-        self._by_host: Counter[str] = Counter()
-        """The number of connections of each host. The numbers sum up to `count`, and none is 0."""
+        self._pool = pool or (lambda host: counted.half_open)
+
+    @property
+    def count(self) -> int:
+        """The number of connections that count for the limits."""
+        return self._counts.total
 
     async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
         """Accept until cancelled. The connections are served in `nursery`, and stay open when this call ends.
@@ -158,22 +183,18 @@ class LimitedListener:
         if half_open_max is not None and len(pool) >= half_open_max:
             self._exceeded(Limit.HALF_OPEN, host, peer)
             pool.make_room()
-        self.count += 1
-        self._by_host[host] += 1
+        self._counts.add(host)
         try:
             await self._serve(Accepted(stream, host, peer, pool))
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
         finally:
-            self.count -= 1
-            self._by_host[host] -= 1
-            if not self._by_host[host]:
-                del self._by_host[host]
+            self._counts.remove(host)
 
     def _refusal(self, host: str, descriptor: int, pool: HalfOpen) -> Limit | None:
         limits = self._limits()
-        if limits.per_host_max is not None and self._by_host[host] >= limits.per_host_max:
+        if limits.per_host_max is not None and self._counts.by_host[host] >= limits.per_host_max:
             return Limit.PER_HOST
         if limits.descriptors_max is not None and descriptor >= limits.descriptors_max:
             full = Limit.DESCRIPTORS

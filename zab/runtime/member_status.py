@@ -110,5 +110,5 @@ class MemberStatus:
             writes=self._writer.counts.writes,
             backlog_bytes=self._writer.backlog_bytes,
             snapshot=self._snapshots.status,
-            rotten=self._storage.rotten,
+            rotten=self._storage.warnings,
         )

@@ -79,7 +79,9 @@ class Storage:
         self.notes = tuple(found.notes)
         """The findings and actions of recovery, for the log."""
         self.rotten = found.rotten
-        """The notes to log as warnings: damage to files that are not needed, or many or large files named `damaged.*`."""
+        """The notes to log as warnings: damage to files that are not needed, or many (or large) `damaged.*` files."""
+        self.warnings = tuple(f"the disk is failing: {note}" for note in found.rotten)
+        """The sentences about `rotten` for an operator."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs
@@ -116,11 +118,13 @@ class Storage:
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
         """Recover a directory. `Storage.notes` lists findings and actions, `Recovered.damage` irreparable damage."""
         found = recover(disk, settings.autocreate)
+        storage = cls(disk, settings, found)
         warning = damaged_files.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
-        if warning:
-            found.notes.append(warning)
-            found.rotten = (*found.rotten, warning)
-        return cls(disk, settings, found), found.recovered
+        if warning:  # it tells of earlier damage, so it is no sign of a failing disk
+            storage.notes += (warning,)
+            storage.rotten += (warning,)
+            storage.warnings += (warning,)
+        return storage, found.recovered
 
     # -- content ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from kraft_controller.core.configuration.config_keys import DEFAULT, LONG_MAX, read_throttled
@@ -30,22 +30,35 @@ class Throttles:
         """The partitions whose fetches are throttled while this broker follows, by topic."""
 
     def configure(self, entity: str, values: Mapping[str, str]) -> bool:
-        """Apply the configuration of an entity. Return whether it may affect this broker's throttles."""
+        """Apply the configuration of an entity. Return whether it changed this broker's throttles, or may have changed
+        its rates."""
         kind, _, name = entity.partition("/")
         if kind == "brokers" and name in (str(self._me), DEFAULT):
             self._rates[name] = dict(values)
             return True
         if kind != "topics":
             return False
+        changed = False
         for replicas, key in ((self._leading, LEADER_REPLICAS), (self._following, FOLLOWER_REPLICAS)):
             text = values.get(key, "")
             pairs = read_throttled(text)
             mine = All if pairs is None else frozenset(partition for partition, broker in pairs if broker == self._me)
-            if mine is All or mine:
-                replicas[name] = mine
-            else:
+            if mine is not All and not mine:
+                changed |= name in replicas
                 replicas.pop(name, None)
-        return True
+            elif name not in replicas or replicas[name] != mine:
+                changed = True
+                replicas[name] = mine
+        return changed
+
+    @property
+    def led_topics(self) -> Collection[str]:
+        """The topics with throttled replicas while this broker leads them."""
+        return self._leading.keys()
+
+    @property
+    def followed_topics(self) -> Collection[str]:
+        return self._following.keys()
 
     def leader_rate(self) -> int | None:
         """Return the total bytes a second to send to throttled followers; None: unlimited."""

@@ -45,7 +45,7 @@ class TopicChanges:
     def process_list(self) -> StoreRequests[None]:
         """Create the partitions of new topics, and forget topics whose node was removed by hand."""
         context = self._context
-        names = yield from self._store.topic_names()
+        names = set((yield from self._store.topic_names()))  # a set: there may be thousands of topics
         for name in [name for name in context.topics if name not in names]:
             self._log.report("topic_gone", topic=name)
             context.remove_topic(name)

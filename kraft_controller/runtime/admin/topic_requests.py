@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import trio
+
 import zab
 from kraft_controller.core.configuration import config_alteration
-from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_beside, wrong_with_name
+from kraft_controller.core.names import (
+    BrokerId,
+    TopicId,
+    Version,
+    may_collide,
+    metric_name,
+    wrong_beside,
+    wrong_with_name,
+)
 from kraft_controller.core.state import Assignment, Topic
 from kraft_controller.core.topics.assignment import (
     AssignmentError,
@@ -65,26 +75,59 @@ async def plan_topic(
     return dict(enumerate(assign(racks, partitions, factor, start, policy)))
 
 
-async def check_name(session: zab.Session, name: str) -> None:
+class TopicListing:
+    """Finds topics whose names collide in metrics. All checks that wait at the same time share one listing.
+
+    A listing costs time in proportion to the number of topics, so each of many new topics must not have its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+        self._begun = 0
+        """The number of listings that have begun."""
+        self._number = 0
+        """The number of the listing in `_names`; 0 if no check waits for it any more."""
+        self._names: dict[str, list[str]] = {}
+        """The topics of each metric name."""
+
+    async def colliding(self, session: zab.Session, name: str) -> str | None:
+        """Return the first other topic with the same metric name, by a listing that begins after this call."""
+        earlier = self._begun
+        async with self._lock:
+            if self._number <= earlier:
+                self._begun += 1
+                begun = self._begun
+                names: dict[str, list[str]] = {}
+                for each in await names_below(session, znodes.TOPICS):
+                    names.setdefault(metric_name(each), []).append(each)
+                self._names, self._number = names, begun
+            alike = self._names.get(metric_name(name), ())
+            if not self._lock.statistics().tasks_waiting:
+                self._names, self._number = {}, 0
+        return min((other for other in alike if other != name), default=None)
+
+
+async def check_name(session: zab.Session, name: str, listing: TopicListing | None = None) -> None:
+    """Check the name of a new topic. As in Apache Kafka, other topics are listed only if the name contains `.` or
+    `_`."""
     why = wrong_with_name(name)
     if why is not None:
         raise InvalidName(why)
-    others = await names_below(session, znodes.TOPICS)
     # Refuse this even if the topic's own node is gone: the new topic would inherit its remaining nodes.
     if await is_being_deleted(session, name):
         raise TopicExists(f"topic {name} is being deleted; wait until that is complete")
-    if name in others:
+    if await session.exists(znodes.topic_path(name)) is not None:
         raise TopicExists(f"topic {name} already exists")
-    alike = sorted(other for other in others if collides(name, other))
-    if alike:
-        raise InvalidName(wrong_beside(name, alike[0]))
+    if may_collide(name):
+        other = await (listing or TopicListing()).colliding(session, name)
+        if other is not None:
+            raise InvalidName(wrong_beside(name, other))
 
 
 async def check_topic(
-    session: zab.Session, name: str, assignment: Mapping[int, Sequence[BrokerId]], configs: Mapping[str, str]
+    session: zab.Session, assignment: Mapping[int, Sequence[BrokerId]], configs: Mapping[str, str]
 ) -> None:
-    """Check a new topic. Raise the error that `create_topic` would raise."""
-    await check_name(session, name)
+    """Check the assignment and the configuration of a new topic."""
     config_alteration.replaced("topics", configs)({})
     check_manual(assignment, list(await read_brokers(session)))
 
@@ -96,8 +139,20 @@ async def create_topic(
     configs: Mapping[str, str],
     random_bytes: Callable[[int], bytes],
 ) -> TopicId:
-    """Create a topic and its configuration in one multi. The controller then creates the partitions."""
-    await check_topic(session, name, assignment, configs)
+    """Check and create a topic. The controller then creates the partitions."""
+    await check_name(session, name)
+    await check_topic(session, assignment, configs)
+    return await write_topic(session, name, assignment, configs, random_bytes)
+
+
+async def write_topic(
+    session: zab.Session,
+    name: str,
+    assignment: Mapping[int, Sequence[BrokerId]],
+    configs: Mapping[str, str],
+    random_bytes: Callable[[int], bytes],
+) -> TopicId:
+    """Write a topic that was checked, and its configuration, in one multi."""
     ident = znodes.new_topic_id(random_bytes)
     held = {number: Assignment(tuple(assignment[number])) for number in sorted(assignment)}
     entity = Entity.of("topics", name)
@@ -217,5 +272,6 @@ async def is_being_deleted(session: zab.Session, name: str) -> bool:
 
 __all__ = [
     "AssignmentError", "InvalidName", "Moving", "NoSuchTopic", "TopicError", "TopicExists", "add_partitions",
-    "check_name", "check_topic", "create_topic", "delete_topic", "is_being_deleted", "plan_topic", "read_topic",
+    "TopicListing", "check_name", "check_topic", "create_topic", "delete_topic", "is_being_deleted", "plan_topic",
+    "read_topic", "write_topic",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from kraft_controller.runtime.admin.entity_configs import Entity
 from kraft_controller.runtime.config_feed import ConfigFeed
 from replica.core.errors import KafkaError
 from replica.core.network.client_quotas import ClientQuotaManager
+from replica.core.partition_table import PartitionTable
 from replica.core.partitions.log_config import NAMES, LogConfig
 from replica.core.replica_messages import RoleTaken
 from replica.runtime.configuration.config_layers import Layers, StartSettings
@@ -60,8 +61,8 @@ class DynamicConfigManager:
         self._limit_connections = limit_connections
         self._dynamic: dict[str, Mapping[str, str]] = {}
         """The dynamic settings of this broker and of all brokers, by entity name."""
-        self._led: dict[TopicPartition, None] = {}
-        self._followed: dict[TopicPartition, None] = {}
+        self._led: PartitionTable[TopicPartition, None] = PartitionTable()
+        self._followed: PartitionTable[TopicPartition, None] = PartitionTable()
         self._throttles = Throttles(me)
         self._throttled: object = None
         """The throttles that were applied last."""
@@ -135,12 +136,19 @@ class DynamicConfigManager:
             else:
                 held.pop(where, None)
         if self._throttles.slows_follower(where) or self._throttles.slows_leader(where):
-            self._throttle()  # only for throttled partitions, since it examines all partitions
+            self._throttle()  # only for throttled partitions, since it examines all of these
 
     def _throttle(self) -> None:
         throttles = self._throttles
-        following = tuple(where for where in self._followed if throttles.slows_follower(where))
-        leading = tuple(where for where in self._led if throttles.slows_leader(where))
+        following = tuple(
+            where
+            for topic in throttles.followed_topics
+            for where in self._followed.of(topic)
+            if throttles.slows_follower(where)
+        )
+        leading = tuple(
+            where for topic in throttles.led_topics for where in self._led.of(topic) if throttles.slows_leader(where)
+        )
         rates = throttles.follower_rate(), throttles.leader_rate()
         wanted = following, leading, rates
         if wanted != self._throttled:

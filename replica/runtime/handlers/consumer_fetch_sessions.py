@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+import trio
 from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
@@ -24,7 +25,7 @@ from replica.core.fetching.fetch_session_cache import (
     FetchSessionCache,
     RequestFields,
 )
-from replica.runtime.handlers.fetch_requests import in_session
+from replica.runtime.handlers.fetch_requests import MANY, in_session
 from replica.runtime.requests import Handler, Request
 from replica.wire.schemas.data_schemas import (
     FetchableTopicResponse,
@@ -50,6 +51,10 @@ def in_sessions(
 ) -> Handler[FetchRequest, FetchResponse]:
     async def answer(request: Request[FetchRequest]) -> FetchResponse:
         body = request.body
+        if (topics := _without_repeats(body.topics)) is not body.topics:
+            body = evolve(body, topics=topics)
+            request = evolve(request, body=body)
+        await _turn_after(body.topics)
         if in_session(request, inter_broker):
             return await fetch(request)
         ident, epoch, owner = body.session_id, body.session_epoch, request.principal
@@ -58,7 +63,9 @@ def in_sessions(
             if epoch == END:
                 return await fetch(request)
             requests = dict(_requests(body))
+            await _turn_after(body.topics)
             reply = await fetch(request)
+            await _turn_after(body.topics)
             begun = sessions.begin(owner, requests, now())
             if begun is not None:
                 _changed_partitions(reply, begun)
@@ -73,15 +80,36 @@ def in_sessions(
             return FetchResponse(error_code=error.code, session_id=NO_SESSION)
         if not sessions.holds(session):  # the request removed its last partition
             return FetchResponse(session_id=NO_SESSION)
-        reply = await fetch(evolve(request, body=evolve(body, topics=_topics(session), forgotten_topics_data=[])))
+        topics = _topics(session)
+        await _turn_after(topics)
+        reply = await fetch(evolve(request, body=evolve(body, topics=topics, forgotten_topics_data=[])))
         if reply.error_code:
             return reply
+        await _turn_after(topics)
         if not sessions.holds(session):
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=NO_SESSION)
         reply.session_id, reply.responses = session.id, _changed_partitions(reply, session)
         return reply
 
     return answer
+
+
+async def _turn_after(topics: list[FetchTopic]) -> None:
+    """Let other tasks run if there are many partitions: each pass through them takes long."""
+    if sum(len(topic.partitions) for topic in topics) > MANY:
+        await trio.lowlevel.checkpoint()
+
+
+def _without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
+    """Return the partitions with each one once. As in Apache Kafka, a repeated partition has the place of the first
+    request for it and the fields of the last."""
+    found = {(topic.topic, part.partition): part for topic in topics for part in topic.partitions}
+    if len(found) == sum(len(topic.partitions) for topic in topics):
+        return topics
+    return [
+        FetchTopic(topic=name, partitions=[part for _, part in parts])
+        for name, parts in groupby(found.items(), lambda each: each[0][0])
+    ]
 
 
 def _requests(body: FetchRequest) -> Iterator[tuple[TopicPartition, RequestFields]]:

@@ -15,7 +15,7 @@ from replica.core.errors import ErrorCode
 from replica.core.fetching.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
-from replica.runtime.requests import Handlers, Request, handler_table, handles
+from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
 from replica.wire.schemas.data_schemas import (
     FETCH,
     AbortedTransaction,
@@ -30,7 +30,7 @@ from replica.wire.schemas.data_schemas import (
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
 MANY: Final = 500
-"""The number of partitions above which the handler lets other tasks run: a tiny request may fetch a large session."""
+"""The number of partitions after which the handler lets other tasks run: a tiny request may fetch a large session."""
 
 
 def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
@@ -46,23 +46,20 @@ def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
                 for part in topic.partitions
             ]
         else:
-            asked = _asked(request, inter_broker)
-            if len(asked.parts) > MANY:
-                await trio.lowlevel.checkpoint()
-            results = await replicas.fetch(asked)
-        if len(results) > MANY:
-            await trio.lowlevel.checkpoint()
+            results = await replicas.fetch(await _asked(request, inter_broker))
         if isinstance(results, SessionFetched):
+            if len(results) > MANY:
+                await trio.lowlevel.checkpoint()
             return _in_session(results)
-        given = iter(results)
-        return FetchResponse(
-            responses=[
-                FetchableTopicResponse(
-                    topic=topic.topic, partitions=[_part(next(given), committed) for _ in topic.partitions]
-                )
-                for topic in body.topics
-            ],
-        )
+        given, turns = iter(results), Turns(MANY)
+        responses = []
+        for topic in body.topics:
+            partitions = []
+            for _ in topic.partitions:
+                await turns.step()
+                partitions.append(_part(next(given), committed))
+            responses.append(FetchableTopicResponse(topic=topic.topic, partitions=partitions))
+        return FetchResponse(responses=responses)
 
     return handler_table(handles(FETCH, fetch))
 
@@ -91,12 +88,13 @@ def _place(body: FetchRequest) -> FetchSessionPlace:
     return FetchSessionPlace(body.session_id, body.session_epoch, forgotten)
 
 
-def _asked(request: Request[FetchRequest], inter_broker: str) -> Fetch:
+async def _asked(request: Request[FetchRequest], inter_broker: str) -> Fetch:
     body = request.body
-    parts = []
+    parts, turns = [], Turns(MANY)
     for topic in body.topics:
         name = topic.topic
         for part in topic.partitions:
+            await turns.step()
             parts.append(
                 FetchPartition(
                     TopicPartition(name, part.partition),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+import trio
 from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
@@ -95,6 +96,8 @@ from replica.wire.schemas.transaction_schemas import (
 GROUP_OPERATIONS: Final = 0x0148
 """The bits of READ, DELETE and DESCRIBE, all operations on a group. With an authorizer, its guard replaces them."""
 CLASSIC: Final = "classic"
+LEAVERS_AT_ONCE: Final = 500
+"""The number of members of one LeaveGroup request that leave before other tasks run."""
 _LOADS_SINCE: Final = 2
 """The first version of TxnOffsetCommit whose clients retry on COORDINATOR_LOAD_IN_PROGRESS."""
 
@@ -183,17 +186,22 @@ class _GroupRequests:
         if request.version < 3:
             left = await self._ask(Leave(body.group_id, (LeavingMember(body.member_id),)), MembersLeft)
             return LeaveGroupResponse(error_code=left.each[0][1] if left.each else left.error)
-        leavers = tuple(
-            LeavingMember(each.member_id, each.group_instance_id, each.reason or "") for each in body.members
-        )
-        left = await self._ask(Leave(body.group_id, leavers), MembersLeft)
-        return LeaveGroupResponse(
-            error_code=left.error,
-            members=[
+        members: list[MemberResponse] = []
+        for first in range(0, max(len(body.members), 1), LEAVERS_AT_ONCE):
+            if first:
+                await trio.lowlevel.checkpoint()
+            leavers = tuple(
+                LeavingMember(each.member_id, each.group_instance_id, each.reason or "")
+                for each in body.members[first : first + LEAVERS_AT_ONCE]
+            )
+            left = await self._ask(Leave(body.group_id, leavers), MembersLeft)
+            if left.error is not ErrorCode.NONE:
+                return LeaveGroupResponse(error_code=left.error)
+            members += [
                 MemberResponse(member_id=leaver.member, group_instance_id=leaver.instance, error_code=error)
                 for leaver, error in left.each
-            ],
-        )
+            ]
+        return LeaveGroupResponse(members=members)
 
     # -- offsets -------------------------------------------------------------------------------------------
 

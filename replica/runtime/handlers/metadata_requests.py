@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from typing import Final
 
-import trio
 from attrs import frozen
 
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, wrong_with_name
-from replica.core.errors import ErrorCode, KafkaError
+from replica.core.errors import ErrorCode
 from replica.core.metadata_cache import MetadataCache, TopicMetadata
 from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.cluster_schemas import (
@@ -32,14 +31,9 @@ ALL_OF_CLUSTER: Final = 0x1FA0
 
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _BROKER_ENDPOINTS: Final = 1
-CREATED_AT_A_TIME_MAX: Final = 50
-"""The maximum number of missing topics of one request that are created concurrently."""
-CREATED_BY_REQUEST_MAX: Final = 1_000
-"""The maximum number of missing topics that one request may create. Further ones get UNKNOWN_TOPIC_OR_PARTITION, which
-clients retry."""
-
-Make = Callable[[str], Awaitable[None]]
-"""Creates a missing topic. Raises `KafkaError`."""
+Create = Callable[[Sequence[str]], Awaitable[Mapping[str, ErrorCode]]]
+"""Begins to create missing topics, and returns the error of each, without those that it does not create. It takes about
+a second at most."""
 
 
 @frozen
@@ -51,7 +45,7 @@ class MetadataSettings:
 
 
 def handlers(
-    cache: MetadataCache, settings: MetadataSettings, controller: Callable[[], BrokerId | None], make: Make
+    cache: MetadataCache, settings: MetadataSettings, controller: Callable[[], BrokerId | None], create: Create
 ) -> Handlers:
     """Return the handlers. `controller` returns the controller's id, or None if this broker does not know it."""
 
@@ -60,7 +54,8 @@ def handlers(
         return -1 if found is None or found not in cache.brokers else found
 
     async def metadata(request: Request[MetadataRequest]) -> MetadataResponse:
-        """Describe the named topics, or all, and create missing ones if both broker and request allow it.
+        """Describe the named topics, or all, and create missing ones if both broker and request allow it. Topics that
+        are not created, because there are too many, get UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
 
         Version 0 requests all topics with an empty list, later versions with null.
         """
@@ -73,8 +68,10 @@ def handlers(
         missing: dict[str, ErrorCode] = {}
         if asked is not None:
             absent = [name for name, ident in names if name is not None and ident is None and name not in cache.topics]
-            allowed = settings.auto_create and request.body.allow_auto_topic_creation
-            missing = await _create(absent, make) if allowed else {name: _code_of(name) for name in absent}
+            missing = {name: _code_of(name) for name in absent}
+            if settings.auto_create and request.body.allow_auto_topic_creation:
+                valid = [name for name, code in missing.items() if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+                missing |= await create(valid)
         operations = ALL_OF_TOPIC if request.body.include_topic_authorized_operations else NOT_ASKED
         whole = request.body.include_cluster_authorized_operations
         reachable = {broker.id for broker, _ in cache.reachable(request.listener)}
@@ -109,27 +106,6 @@ def handlers(
         )
 
     return handler_table(handles(METADATA, metadata), handles(DESCRIBE_CLUSTER, describe_cluster))
-
-
-async def _create(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:
-    """Create missing topics; return the error of each. It is LEADER_NOT_AVAILABLE, which clients retry, for a topic
-    that was created, and after a temporary error."""
-    found = {name: _code_of(name) for name in names}
-    limiter = trio.CapacityLimiter(CREATED_AT_A_TIME_MAX)
-
-    async def one(name: str) -> None:
-        async with limiter:
-            try:
-                await make(name)
-                found[name] = ErrorCode.LEADER_NOT_AVAILABLE
-            except KafkaError as error:
-                found[name] = error.code if not error.code.retriable else ErrorCode.LEADER_NOT_AVAILABLE
-
-    async with trio.open_nursery() as nursery:
-        valid = [name for name, code in found.items() if code is not ErrorCode.INVALID_TOPIC_EXCEPTION]
-        for name in valid[:CREATED_BY_REQUEST_MAX]:
-            nursery.start_soon(one, name)
-    return found
 
 
 def _code_of(name: str) -> ErrorCode:

@@ -1,19 +1,25 @@
-"""`CreateTopics`, `CreatePartitions` and `DeleteTopics`. The topics of a request are handled concurrently."""
+"""`CreateTopics`, `CreatePartitions` and `DeleteTopics`.
+
+A request first writes the changes of its topics to the store, some of them concurrently, and then waits for the
+controller to execute them. Its timeout limits both for all topics together.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import trio
+from attrs import frozen
 
-from kraft_controller.core.names import metric_name, wrong_beside
+from kraft_controller.core.names import TopicId, metric_name, wrong_beside
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime.configuration.config_layers import Layers, of_topic
-from replica.runtime.requests import Handlers, Request, handler_table, handles
-from replica.runtime.store.topic_manager import Manual, TopicManager
+from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
+from replica.runtime.store.topic_manager import CreatedTopic, Manual, TopicManager
 from replica.wire.schemas.topic_schemas import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -37,7 +43,9 @@ Q = TypeVar("Q")
 R = TypeVar("R", CreatableTopicResult, CreatePartitionsTopicResult, DeletableTopicResult)
 
 TOGETHER_MAX: Final = 50
-"""The maximum number of topics of one request that are handled concurrently."""
+"""The maximum number of topics of one request that are written concurrently."""
+WRITE_S: Final = 1.0
+"""The time for the writes of a request whose timeout is shorter."""
 
 
 def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], Layers]) -> Handlers:
@@ -45,66 +53,73 @@ def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], La
     set."""
 
     async def create(request: Request[CreateTopicsRequest]) -> CreateTopicsResponse:
-        body = request.body
-        asked = body.topics
-        repeated = _repeated(one.name for one in asked)
-        created: dict[str, str] = {}
+        body, time = request.body, _RequestTime.of(request.body.timeout_ms)
+        pairs = [(topic, CreatableTopicResult(name=topic.name)) for topic in body.topics]
+        repeated = _repeated(topic.name for topic in body.topics)
+        created: dict[str, CreatedTopic] = {}
+        names: dict[str, str] = {}
+        """The created topics by metric name."""
 
-        async def one(topic: CreatableTopic, result: CreatableTopicResult) -> None:
+        async def write(topic: CreatableTopic, _: CreatableTopicResult) -> None:
             name = topic.name
             if name in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} is in the request more than once")
-            if (other := created.get(metric_name(name))) is not None:
+            if (other := names.get(metric_name(name))) is not None:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong_beside(name, other))
             values = _values(topic)
-            manual = _manual(topic)
-            check_only = body.validate_only
-            topic_created = await topics.create(
-                name, topic.num_partitions, topic.replication_factor, values, manual, check_only=check_only
+            created[name] = await topics.create(
+                name,
+                topic.num_partitions,
+                topic.replication_factor,
+                values,
+                _manual(topic),
+                check_only=body.validate_only,
             )
-            created[metric_name(name)] = name
-            if not check_only:
-                await topics.led(name, len(topic_created.replicas), body.timeout_ms)
-            result.topic_id = topic_created.id
-            result.num_partitions = len(topic_created.replicas)
-            result.replication_factor = len(topic_created.replicas[0])
+            names[metric_name(name)] = name
+
+        async def wait(topic: CreatableTopic, result: CreatableTopicResult) -> None:
+            made = created[topic.name]
+            if not body.validate_only:
+                await topics.led(topic.name, len(made.replicas), time.left_ms)
+            result.topic_id = made.id
+            result.num_partitions = len(made.replicas)
+            result.replication_factor = len(made.replicas[0])
             result.configs = [
                 CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
-                for entry in of_topic(values, layers())
+                for entry in of_topic(_values(topic), layers())
             ]
 
-        found: dict[int, CreatableTopicResult] = {}
-        for places in _rounds(topic.name for topic in asked):
-            answers = await _each(
-                [asked[place] for place in places],
-                lambda topic: CreatableTopicResult(name=topic.name),
-                one,
-            )
-            found |= zip(places, answers, strict=True)
-        return CreateTopicsResponse(topics=[found[place] for place in range(len(asked))])
+        for places in _rounds(topic.name for topic in body.topics):
+            await _write_each([pairs[place] for place in places], write, time, "created")
+        await _wait_for_each(pairs, wait)
+        return CreateTopicsResponse(topics=[result for _, result in pairs])
 
     async def grow(request: Request[CreatePartitionsRequest]) -> CreatePartitionsResponse:
-        body = request.body
-        asked = body.topics
-        repeated = _repeated(one.name for one in asked)
+        body, time = request.body, _RequestTime.of(request.body.timeout_ms)
+        pairs = [(topic, CreatePartitionsTopicResult(name=topic.name)) for topic in body.topics]
+        repeated = _repeated(topic.name for topic in body.topics)
 
-        async def one(topic: CreatePartitionsTopic, result: CreatePartitionsTopicResult) -> None:
-            name, check_only = topic.name, body.validate_only
+        async def write(topic: CreatePartitionsTopic, _: CreatePartitionsTopicResult) -> None:
+            name = topic.name
             if name in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} is in the request more than once")
             manual = topic.assignments
             rows = None if manual is None else [each.broker_ids for each in manual]
-            await topics.grow(name, topic.count, rows, check_only=check_only)
-            if not check_only:
-                await topics.led(name, topic.count, body.timeout_ms)
+            await topics.grow(name, topic.count, rows, check_only=body.validate_only)
 
-        return CreatePartitionsResponse(
-            results=await _each(asked, lambda topic: CreatePartitionsTopicResult(name=topic.name), one)
-        )
+        async def wait(topic: CreatePartitionsTopic, _: CreatePartitionsTopicResult) -> None:
+            await topics.led(topic.name, topic.count, time.left_ms)
+
+        await _write_each(pairs, write, time, "enlarged")
+        if not body.validate_only:
+            await _wait_for_each(pairs, wait)
+        return CreatePartitionsResponse(results=[result for _, result in pairs])
 
     async def delete(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
-        body = request.body
+        body, time = request.body, _RequestTime.of(request.body.timeout_ms)
         asked = body.topics or [DeleteTopicState(name=name) for name in body.topic_names]
+        deleted: dict[str, TopicId | None] = {}
+        """The ids of the deleted topics, as far as this broker knew them."""
 
         def shown(topic: DeleteTopicState) -> DeletableTopicResult:
             name, ident = topic.name, topic.topic_id
@@ -114,20 +129,26 @@ def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], La
                 ident = cache.topic_id(name)
             return DeletableTopicResult(name if name is not None or request.version >= 6 else "", ident)
 
-        async def one(topic: DeleteTopicState, result: DeletableTopicResult) -> None:
+        async def write(topic: DeleteTopicState, result: DeletableTopicResult) -> None:
             name, ident = topic.name, topic.topic_id
             if (name is None) == (ident is None):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic must have either a name or an id")
-            if name is None:
-                assert ident is not None
-                name = cache.name_of(ident)
-                if name is None:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {ident}")
+            if result.name is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {ident}")
+            name = result.name
             known = cache.topic_id(name)
             await topics.delete(name)
-            await topics.gone(name, known, body.timeout_ms)
+            deleted[name] = known
 
-        return DeleteTopicsResponse(responses=await _each(asked, shown, one))
+        async def wait(_: DeleteTopicState, result: DeletableTopicResult) -> None:
+            assert result.name is not None
+            await topics.unknown(result.name, deleted[result.name], time.left_ms)
+
+        pairs = [(topic, shown(topic)) for topic in asked]
+        await _write_each(pairs, write, time, "deleted")
+        await _wait_for_each(pairs, wait)
+        await topics.until_deleted(deleted, time.left_ms)
+        return DeleteTopicsResponse(responses=[result for _, result in pairs])
 
     return handler_table(
         handles(CREATE_TOPICS, create), handles(CREATE_PARTITIONS, grow), handles(DELETE_TOPICS, delete)
@@ -178,19 +199,67 @@ def _manual(topic: CreatableTopic) -> Manual | None:
     return named
 
 
-async def _each(asked: list[Q], shown: Callable[[Q], R], act: Callable[[Q, R], Awaitable[None]]) -> list[R]:
-    """Apply `act` to all topics concurrently, and return their results in the order of the request."""
-    found = [shown(topic) for topic in asked]
-    limiter = trio.CapacityLimiter(TOGETHER_MAX)
+async def _write_each(
+    pairs: Sequence[tuple[Q, R]], write: Callable[[Q, R], Awaitable[None]], time: _RequestTime, done: str
+) -> None:
+    """Write the change of each topic, some of them concurrently. Topics that are not `done` in time get
+    REQUEST_TIMED_OUT."""
+    late = f"the topic was not {done} within the time limit of the request, or it is unknown whether it was"
+    for _, result in pairs:
+        result.error_code, result.error_message = ErrorCode.REQUEST_TIMED_OUT, late
+    left = iter(pairs)
 
-    async def one(topic: Q, result: R) -> None:
-        try:
-            async with limiter:
-                await act(topic, result)
-        except KafkaError as error:
-            result.error_code, result.error_message = error.code, error.text
+    async def work() -> None:
+        for topic, result in left:
+            await trio.lowlevel.checkpoint()
+            await _record_error(result, write(topic, result))
 
-    async with trio.open_nursery() as nursery:
-        for topic, result in zip(asked, found, strict=True):
-            nursery.start_soon(one, topic, result)
-    return found
+    with trio.move_on_at(time.write_until):
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(TOGETHER_MAX, len(pairs))):
+                nursery.start_soon(work)
+
+
+async def _wait_for_each(pairs: Sequence[tuple[Q, R]], wait: Callable[[Q, R], Awaitable[None]]) -> None:
+    """Wait for each written change, one after the other. `wait` raises REQUEST_TIMED_OUT after the deadline of the
+    request, but not for a change that is complete."""
+    turns = Turns(20)
+    for topic, result in pairs:
+        if result.error_code == ErrorCode.NONE:
+            await turns.step()
+            await _record_error(result, wait(topic, result))
+
+
+async def _record_error(
+    result: CreatableTopicResult | CreatePartitionsTopicResult | DeletableTopicResult, act: Awaitable[None]
+) -> None:
+    try:
+        await act
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.text
+    else:
+        result.error_code, result.error_message = ErrorCode.NONE, None
+
+
+@frozen
+class _RequestTime:
+    """The time limit of one request, for all its topics together (`timeout_ms`).
+
+    write_until   the end of the writes to the store. A request with a shorter timeout has `WRITE_S` for them, since
+                  Apache Kafka writes all topics whatever the timeout, and clients use a timeout of 0 to not wait
+    wait_until    the end of the wait for the controller
+    """
+
+    write_until: float
+    wait_until: float
+
+    @classmethod
+    def of(cls, timeout_ms: int) -> _RequestTime:
+        now = trio.current_time()
+        wait_until = now + max(timeout_ms, 0) / 1000
+        return cls(max(wait_until, now + WRITE_S), wait_until)
+
+    @property
+    def left_ms(self) -> int:
+        """The rest of the time for the controller, rounded up; 0 after its end."""
+        return max(math.ceil((self.wait_until - trio.current_time()) * 1000), 0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import trio
+from attrs import evolve
 
 import zab
 from kraft_controller.core.commands import Command
@@ -46,6 +47,8 @@ from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
+SLICE: Final = 500
+"""The number of partitions of a fetch that are answered before other tasks run."""
 RETRY_S: Final = 1.0
 """The pause after a tick that raised an exception."""
 LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
@@ -187,7 +190,28 @@ class ReplicaManagerRuntime:
         return None if partition is None else partition.log
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:
+        if len(asked.parts) > SLICE and asked.replica == CONSUMER:
+            return await self._fetch_many(asked)
         return await self._answered(lambda token: self.core.fetch(token, asked, self.now()))
+
+    async def _fetch_many(self, asked: Fetch) -> list[Fetched]:
+        """Fetch many partitions for a consumer. The errors of those that this broker does not hold are found in slices,
+        so that other tasks run in between; then nothing waits for the rest."""
+        core = self.core
+        absent = [part for part in asked.parts if part.where not in core.partitions]
+        errors: dict[TopicPartition, Fetched] = {}
+        for first in range(0, len(absent), SLICE):
+            found = core.fetches.read(asked, absent[first : first + SLICE], self.now())
+            errors.update((result.where, result) for result in found)
+            self._turn()
+            await trio.lowlevel.checkpoint()
+        if errors:
+            held = tuple(part for part in asked.parts if part.where not in errors)
+            asked_now = evolve(asked, parts=held, wait_ms=0)
+        else:
+            asked_now = asked
+        given = iter(await self._answered(lambda token: core.fetch(token, asked_now, self.now())))
+        return [errors[part.where] if part.where in errors else next(given) for part in asked.parts]
 
     async def delete_records(self, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]]) -> list[Deleted]:
         return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))

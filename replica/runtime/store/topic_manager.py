@@ -7,7 +7,7 @@ clients and for administrators' commands alike. This module adds Kafka's error c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import trio
@@ -66,6 +66,7 @@ class TopicManager:
         self._cache = cache
         self._random_bytes = random_bytes
         self._deletion = deletion
+        self._listing = admin.TopicListing()
         self._being_created: set[str] = set()
         """Metric names of the topics that `make_if_missing` is creating."""
         self._metadata_changed = trio.Event()
@@ -88,17 +89,17 @@ class TopicManager:
         values = configs or {}
 
         async def create(session: zab.Session) -> CreatedTopic:
-            await admin.check_name(session, name)
+            await admin.check_name(session, name, self._listing)
             if manual is None:
                 count = self.defaults.partitions if partitions == -1 else partitions
                 copies = self.defaults.factor if factor == -1 else factor
                 replicas: Replicas = await admin.plan_topic(session, name, count, copies, self._below)
             else:
                 replicas = {number: tuple(map(BrokerId, brokers)) for number, brokers in manual.items()}
+            await admin.check_topic(session, replicas, values)
             if check_only:
-                await admin.check_topic(session, name, replicas, values)
                 return CreatedTopic(None, replicas)
-            return CreatedTopic(await admin.create_topic(session, name, replicas, values, self._random_bytes), replicas)
+            return CreatedTopic(await admin.write_topic(session, name, replicas, values, self._random_bytes), replicas)
 
         return await self._at_the_store(create)
 
@@ -167,28 +168,9 @@ class TopicManager:
 
         await self._until(is_led, timeout_ms, f"topic {name} is in the store, but not all partitions have leaders yet")
 
-    async def gone(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
-        """Wait until this broker's metadata lacks the topic. Raises REQUEST_TIMED_OUT after `timeout_ms`.
-
-        Then wait a little longer for the controller to complete the deletion, because only then can a topic of the same
-        name be created. The controller waits until all brokers have deleted their replicas, and one of them may be
-        down.
-        """
-        began = trio.current_time()
-        await self._unknown(name, ident, timeout_ms)
-        left_s, pause_s = began + timeout_ms / 1000 - trio.current_time(), 0.02
-        with trio.move_on_after(max(min(left_s, DELETION_WAIT_S), 0)):
-            while await self._is_being_deleted(name):
-                await trio.sleep(pause_s)
-                pause_s = min(2 * pause_s, 0.5)
-
-    async def _is_being_deleted(self, name: str) -> bool:
-        try:
-            return await self._at_the_store(lambda session: admin.is_being_deleted(session, name))
-        except KafkaError as error:
-            return error.code.retriable
-
-    async def _unknown(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
+    async def unknown(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
+        """Wait until this broker's metadata lacks the topic with this id. Raises REQUEST_TIMED_OUT after
+        `timeout_ms`."""
         cache = self._cache
 
         def is_gone() -> bool:
@@ -196,11 +178,33 @@ class TopicManager:
 
         await self._until(is_gone, timeout_ms, f"topic {name} is marked for deletion, but not deleted yet")
 
+    async def until_deleted(self, names: Iterable[str], timeout_ms: int) -> None:
+        """Wait a little for the controller to complete the deletion of topics that this broker's metadata lacks.
+
+        Only then can topics of the same names be created. The controller waits until all brokers have deleted their
+        replicas, and one of them may be down.
+        """
+        with trio.move_on_after(min(timeout_ms / 1000, DELETION_WAIT_S)):
+            for name in names:
+                pause_s = 0.02
+                while await self._is_being_deleted(name):
+                    await trio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, 0.5)
+
+    async def _is_being_deleted(self, name: str) -> bool:
+        try:
+            return await self._at_the_store(lambda session: admin.is_being_deleted(session, name))
+        except KafkaError as error:
+            return error.code.retriable
+
     async def _until(self, condition: Callable[[], bool], timeout_ms: int, why: str) -> None:
-        with trio.move_on_after(max(timeout_ms, 0) / 1000):
-            while not condition():
-                await self._metadata_changed.wait()
+        if condition():
             return
+        if timeout_ms > 0:  # without this, each of many topics would cost a turn of the loop after the deadline
+            with trio.move_on_after(timeout_ms / 1000):
+                while not condition():
+                    await self._metadata_changed.wait()
+                return
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)
 
     async def _at_the_store(self, act: Callable[[zab.Session], Awaitable[T]]) -> T:

@@ -61,7 +61,7 @@ async def test_deletion_is_answered_when_the_name_can_be_used_again(
     answered = trio.Event()
 
     async def delete(topics: TopicManager) -> None:
-        await topics.gone("t", None, 240_000)
+        await topics.until_deleted(["t"], 240_000)
         answered.set()
 
     async with zab.open_store(tmp_path) as store, store.session() as session, trio.open_nursery() as nursery:

@@ -11,7 +11,7 @@ import trio
 
 from zab.net import listener as listener_module
 from zab.net.half_open import HalfOpen
-from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits
 
 
 class Lines:
@@ -25,11 +25,13 @@ class Lines:
 class Port:
     """A port that echoes. A connection is half-open until it has sent something."""
 
-    def __init__(self, limits: ListenerLimits) -> None:
+    def __init__(self, limits: ListenerLimits, counts: ConnectionCounts | None = None) -> None:
         self.limits = limits
         self.exceeded: list[Limit] = []
         self.log = Lines()
-        self.listener = LimitedListener("test", self.log, lambda: self.limits, self._serve, self._exceeded)
+        self.listener = LimitedListener(
+            "test", self.log, lambda: self.limits, self._serve, self._exceeded, counts=counts
+        )
         self.number = 0
 
     def _exceeded(self, limit: Limit, host: str, peer: str) -> None:
@@ -49,8 +51,8 @@ class Port:
 
 
 @asynccontextmanager
-async def listening(limits: ListenerLimits) -> AsyncIterator[Port]:
-    port = Port(limits)
+async def listening(limits: ListenerLimits, counts: ConnectionCounts | None = None) -> AsyncIterator[Port]:
+    port = Port(limits, counts)
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port.number = listeners[0].socket.getsockname()[1]
     with trio.fail_after(120):
@@ -91,6 +93,32 @@ async def test_full_listener_drops_a_half_open_connection_for_a_newcomer() -> No
             assert await echoes(newcomer)
             assert await silent.receive_some() == b""
             assert port.exceeded == []
+
+
+async def test_ports_that_share_counts_share_their_limits() -> None:
+    counts = ConnectionCounts()
+    async with (
+        listening(ListenerLimits(connections_max=2), counts) as one,
+        listening(ListenerLimits(connections_max=2), counts) as other,
+    ):
+        async with await one.dial() as first, await other.dial() as second:
+            assert await echoes(first)
+            assert await echoes(second)
+            async with await one.dial() as third, await other.dial() as fourth:
+                assert not await echoes(third)
+                assert not await echoes(fourth)
+            assert one.exceeded == other.exceeded == [Limit.CONNECTIONS]
+            assert counts.total == 2
+        while counts.total:
+            await trio.sleep(0.001)
+        assert not counts.by_host
+        async with await one.dial() as silent, await other.dial() as fifth:
+            assert await echoes(fifth)
+            while counts.total < 2:
+                await trio.sleep(0.001)
+            async with await other.dial() as newcomer:  # in place of the half-open connection at the other port
+                assert await echoes(newcomer)
+                assert await silent.receive_some() == b""
 
 
 async def test_limit_per_host_drops_no_half_open_connection() -> None:

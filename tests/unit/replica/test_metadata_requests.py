@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import pytest
 import trio
+import trio.testing
 
 from kraft_controller.core.commands import Role, UpdateMetadata
 from kraft_controller.core.names import (
@@ -20,7 +22,15 @@ from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionS
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime.handlers import metadata_requests
+from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Request
+from replica.runtime.store.auto_topic_creation_manager import (
+    CREATED_AT_A_TIME_MAX,
+    CREATED_BY_REQUEST_MAX,
+    PENDING_MAX,
+    WAIT_S,
+    AutoTopicCreationManager,
+)
 from replica.runtime.store.topic_manager import Defaults, TopicManager
 from tests.kafka_bodies import on_values
 
@@ -36,14 +46,18 @@ async def answer(
     auto_create: bool = True,
 ) -> dict[str, Any]:
     settings = metadata_requests.MetadataSettings("cluster", auto_create=auto_create)
-    act = on_values(metadata_requests.handlers(cache, settings, lambda: ONE, make))[ApiKey.METADATA]
+    creation = AutoTopicCreationManager(make, Log(1))
+    act = on_values(metadata_requests.handlers(cache, settings, lambda: ONE, creation.create))[ApiKey.METADATA]
     body = {
         "topics": [{"name": name, "topic_id": None} for name in names],
         "allow_auto_topic_creation": True,
         "include_topic_authorized_operations": False,
         "include_cluster_authorized_operations": False,
     }
-    reply: dict[str, Any] = await act(Request(ApiKey.METADATA, version, 1, None, body))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(creation.run)
+        reply: dict[str, Any] = await act(Request(ApiKey.METADATA, version, 1, None, body))
+        nursery.cancel_scope.cancel()
     return reply
 
 
@@ -84,7 +98,7 @@ async def test_missing_topics_of_request_are_created_concurrently() -> None:
     assert found.pop("x7") is ErrorCode.INVALID_REPLICATION_FACTOR
     assert set(found.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
     assert sorted(made) == sorted(set(names) - {"x7", "x8"})
-    assert together == metadata_requests.CREATED_AT_A_TIME_MAX
+    assert together == CREATED_AT_A_TIME_MAX
 
 
 async def test_topic_created_for_request_has_no_partitions_in_response() -> None:
@@ -156,9 +170,68 @@ async def test_request_creates_bounded_number_of_topics() -> None:
         made.append(name)
         await trio.lowlevel.checkpoint()
 
-    most = metadata_requests.CREATED_BY_REQUEST_MAX
+    most = CREATED_BY_REQUEST_MAX
     found = await ask(make, [f"x{number}" for number in range(most + 5)])
     assert len(made) == most
     assert [name for name, code in found.items() if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] == [
         f"x{number}" for number in range(most, most + 5)
     ]
+
+
+def test_response_does_not_wait_for_slow_creations() -> None:
+    """A request for 2,000 topics once had its response after 33 s."""
+    made: list[str] = []
+
+    async def make(name: str) -> None:
+        await trio.sleep(0.4)
+        made.append(name)
+
+    async def main() -> None:
+        creation = AutoTopicCreationManager(make, Log(1))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(creation.run)
+            began = trio.current_time()
+            names = [f"x{number}" for number in range(CREATED_BY_REQUEST_MAX + 5)]
+            found = await creation.create(names)
+            assert trio.current_time() - began == pytest.approx(WAIT_S, abs=0.1)
+            assert found == dict.fromkeys(names[:CREATED_BY_REQUEST_MAX], ErrorCode.LEADER_NOT_AVAILABLE)
+            assert len(made) == 2 * CREATED_AT_A_TIME_MAX
+            assert names[900] not in made
+            assert list(await creation.create([names[900]])) == [names[900]]  # still pending: it is not created twice
+            await trio.sleep(60)
+            assert sorted(made) == sorted(names[:CREATED_BY_REQUEST_MAX])
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_pending_creations_of_all_requests_are_bounded() -> None:
+    made: list[str] = []
+
+    async def make(name: str) -> None:
+        await trio.sleep(1_000)
+        made.append(name)
+
+    async def main() -> None:
+        creation = AutoTopicCreationManager(make, Log(1))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(creation.run)
+            begun = 0
+            for first in range(0, 5 * CREATED_BY_REQUEST_MAX, CREATED_BY_REQUEST_MAX):
+                begun += len(await creation.create([f"x{first + each}" for each in range(CREATED_BY_REQUEST_MAX)]))
+            assert begun == PENDING_MAX
+            await trio.sleep(PENDING_MAX * 1_000)
+            assert len(made) == PENDING_MAX
+            assert await creation.create(["later"]) == {"later": ErrorCode.LEADER_NOT_AVAILABLE}
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def test_unexpected_error_ends_only_its_own_creation() -> None:
+    async def make(name: str) -> None:
+        if name == "bad":
+            raise ValueError(name)
+
+    found = await ask(make, ["bad", "good"])
+    assert found == {"bad": ErrorCode.UNKNOWN_SERVER_ERROR, "good": ErrorCode.LEADER_NOT_AVAILABLE}

@@ -1,28 +1,32 @@
-"""Topics of one CreateTopics request have the results of separate requests."""
+"""Topics of one request have the results of separate requests, within one time limit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import pytest
 import trio
+import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicId
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime.configuration.config_layers import Layers
-from replica.runtime.handlers.topic_requests import handlers
+from replica.runtime.handlers.topic_requests import TOGETHER_MAX, WRITE_S, handlers
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.store.topic_manager import CreatedTopic, TopicManager
+from replica.wire.schemas import APIS
 from tests.kafka_bodies import on_values
 
 LIKE_RAW = "would be equal in metrics, which write both '.' and '_' as '_'"
 
 
 class Store:
-    """Creates all topics except `bad`, slowly."""
+    """Creates all topics except `bad`, slowly. The controller elects leaders of those that do not begin with `x`."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0) -> None:
+        self.seconds = seconds
         self.made: list[str] = []
         self.at_once = self.together = 0
 
@@ -31,7 +35,7 @@ class Store:
     ) -> CreatedTopic:
         self.at_once += 1
         self.together = max(self.together, self.at_once)
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.seconds)
         self.at_once -= 1
         if configs.get("segment.bytes") == "bad":
             raise KafkaError(ErrorCode.INVALID_CONFIG, "segment.bytes=bad")
@@ -39,7 +43,21 @@ class Store:
             self.made.append(name)
         return CreatedTopic(None if check_only else TopicId(name), {0: (BrokerId(1),)})
 
+    async def grow(self, name: str, count: int, manual: Any, *, check_only: bool) -> None:
+        await self.create(name, count, 1, {}, None, check_only=check_only)
+
+    async def delete(self, name: str) -> None:
+        await self.create(name, 1, 1, {}, None, check_only=False)
+
     async def led(self, name: str, partitions: int, timeout_ms: int) -> None:
+        if name.startswith("x"):
+            await trio.sleep(timeout_ms / 1000)
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no leader yet")
+
+    async def unknown(self, name: str, ident: Any, timeout_ms: int) -> None:
+        await self.led(name, 1, timeout_ms)
+
+    async def until_deleted(self, names: Iterable[str], timeout_ms: int) -> None:
         pass
 
 
@@ -96,3 +114,50 @@ async def test_repeated_topic_is_refused() -> None:
     answers = await create(store, "t", "t.u", "t")
     assert [code for code, _ in answers] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     assert store.made == ["t.u"]
+
+
+REQUESTS = {
+    ApiKey.CREATE_TOPICS: ("topics", "topics", {"num_partitions": 1, "replication_factor": 1}),
+    ApiKey.CREATE_PARTITIONS: ("topics", "results", {"count": 2}),
+    ApiKey.DELETE_TOPICS: ("topics", "responses", {}),
+}
+
+
+@pytest.mark.parametrize("key", REQUESTS, ids=lambda key: key.name)
+@pytest.mark.parametrize("timeout_ms", [0, 3_000])
+def test_timeout_limits_the_whole_request(key: ApiKey, timeout_ms: int) -> None:
+    """It once limited only the wait for each topic: a request for 5,000 topics had no answer for minutes."""
+    store = Store(seconds=0.8)
+    named, answers, fields = REQUESTS[key]
+    names = [f"{'x' if number % 2 else 't'}{number}" for number in range(1_000)]
+
+    async def main() -> dict[str, Any]:
+        act = on_values(handlers(cast(TopicManager, store), MetadataCache(), lambda: Layers({}, {}, {})))[key]
+        body = {named: [{"name": name, **fields} for name in names], "timeout_ms": timeout_ms}
+        began = trio.current_time()
+        reply = await act(Request(key, APIS[key].last, 1, None, body))
+        taken = trio.current_time() - began
+        assert taken == pytest.approx(max(WRITE_S, timeout_ms / 1000), abs=0.2)
+        found = {each["name"]: each["error_code"] for each in reply[answers]}
+        assert list(found) == names
+        return found
+
+    found = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    rounds = int(max(WRITE_S, timeout_ms / 1000) // store.seconds)
+    assert len(store.made) == rounds * TOGETHER_MAX
+    assert {name for name, code in found.items() if code == ErrorCode.NONE} == {
+        name for name in store.made if name.startswith("t")
+    }
+    assert set(found.values()) == {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
+
+
+def test_all_topics_are_written_although_the_first_ones_have_no_leaders() -> None:
+    store = Store()
+
+    async def main() -> list[Any]:
+        return await create(store, *(f"x{number}" for number in range(2 * TOGETHER_MAX)), "t")
+
+    answers = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert len(store.made) == len(answers)
+    assert answers[0] == (ErrorCode.REQUEST_TIMED_OUT, "no leader yet")
+    assert answers[-1] == (ErrorCode.NONE, "")

@@ -102,7 +102,15 @@ def test_disk_is_slow_if_half_of_the_last_fsyncs_were() -> None:
 
 def test_warnings_come_in_the_order_of_urgency() -> None:
     links = tuple(LinkStatus(ServerId(sid), False, size, 0, 0) for sid, size in ((2, 8 << 20), (3, (9 << 20) + 1)))
-    disk = DiskStatus(None, None, (), 0, 0, SnapshotStatus(), ("log.3 does not read",))
+    disk = DiskStatus(
+        None,
+        None,
+        (),
+        0,
+        0,
+        SnapshotStatus(),
+        ("the disk is failing: log.3 does not read", "9 files named damaged.* are kept"),
+    )
     seen = status(voting=False, damage=("log.1 is cut off",), links=links)
     assert operator_warnings(seen, disk, Mismatch(0x20, 1, 2), ["the loop driver is dead"]) == [
         "no leader: this server is not part of a quorum, and writes wait",
@@ -110,6 +118,7 @@ def test_warnings_come_in_the_order_of_urgency() -> None:
         "the loop driver is dead",
         "damaged: log.1 is cut off",
         "the disk is failing: log.3 does not read",
+        "9 files named damaged.* are kept",
         (
             "the tree differs from the leader's at zxid 0x20: one of the two is wrong; "
             "compare /commands/hash of the servers"

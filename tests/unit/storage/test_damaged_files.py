@@ -64,3 +64,4 @@ def test_start_warns_when_half_of_a_bound_is_used_up() -> None:
     assert f"damaged_files_max = {2 * count - 1} (db.damagedFilesMax in zoo.cfg)" in warning
     assert "(db.damagedSizeLimitInKb)" in warning
     assert warning in many.notes
+    assert many.warnings == (warning,), "the kept files show earlier damage, not a failing disk"

@@ -1,4 +1,5 @@
-"""The client port: accepts connections up to its limits: in total, per host, and of open descriptors."""
+"""The client port: accepts connections up to the limits of all client ports: in total, per host, and of open
+descriptors."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ class ClientPort:
         self._tls_acceptor = tls_acceptor
         self._host = host
         self._port = port
-        self._listener = LimitedListener("client", server.log, self._limits, self._serve, self._refused)
+        self._listener = LimitedListener(
+            "client", server.log, self._limits, self._serve, self._refused, counts=server.client_connections
+        )
         """A connection is half-open until its TLS handshake is done and its first frame has arrived."""
         self._listening = trio.CancelScope()
         self._closed = trio.Event()

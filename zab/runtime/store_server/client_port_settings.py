@@ -30,10 +30,10 @@ class ClientPortSettings:
     timeout_ticks_min, _max   bounds of a session's timeout, in ticks
     session_ms_min, _max      the same in milliseconds; None: the bound in ticks applies
     frame_bytes_max           one request (`jute.maxbuffer`)
-    connections_max           connections at one port; one more replaces one that has sent no first frame yet, or is
-                              closed at once if there is none
-    connections_per_host_max  connections from one address at one port (`maxClientCnxns`); one more is closed at once;
-                              0: no limit
+    connections_max           connections at all client ports (`maxCnxns`); one more replaces one that has sent no first
+                              frame yet, or is closed at once if there is none
+    connections_per_host_max  connections from one address at all client ports (`maxClientCnxns`); one more is closed at
+                              once; 0: no limit
     descriptors_kept          descriptors of the process that are reserved for members, log and snapshots (at most half
                               of all); a connection that would need one of them is treated as above `connections_max`
     requests_max              unanswered requests of one connection; above this, no more are read from it

@@ -17,6 +17,7 @@ import trio
 from zab.core.errors import Stopped
 from zab.host.clocks import loop_clock, now_ms
 from zab.host.logs import Log
+from zab.net.listener import ConnectionCounts
 from zab.runtime.admin.metrics_sampler import MetricsSampler
 from zab.runtime.member import Member
 from zab.runtime.store_server.audit import Audit
@@ -60,6 +61,8 @@ class ServerRuntime:
         self.role = role = ServerRole(now_ms())
         self.log = Log(member.me, lambda: role.epoch)
         self.ports = OpenPorts()
+        self.client_connections = ConnectionCounts()
+        """The connections at all client ports, which share their limits."""
         self.audit = None if settings.audit is None else Audit(settings.audit)
         self.trace_mask = 306
         """A number that clients may set and read, as in ZooKeeper. It has no effect."""

@@ -45,7 +45,7 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
         found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")
     found += loops
     found += [f"damaged: {text}" for text in status.damage]
-    found += [f"the disk is failing: {text}" for text in disk.rotten]
+    found += disk.rotten
     if mismatch is not None:
         found.append(
             f"the tree differs from the leader's at zxid {mismatch.zxid:#x}: "

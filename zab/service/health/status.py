@@ -93,7 +93,8 @@ class DiskStatus:
     log_path   the directory of the log: the same one, unless the log has its own
     fsyncs_us  the times of the last fsyncs in microseconds, the oldest first
     writes     records handed to the disk, mostly log records
-    rotten     warnings of the recovery: damaged files that were not needed, so the disk is failing
+    rotten     warnings of the recovery, as sentences: damaged files that were not needed, so the disk is failing, and
+               many files kept from earlier damage
     """
 
     path: str | None
