@@ -143,8 +143,8 @@ UNSEEN: Final = {
         "the session's timeout, or two ticks if the server reaches no quorum. Then the connection is closed."
     ),
     "sync": (
-        "A read after a `sync` sees everything that was committed before the `sync`, even if the leader was deposed and "
-        "has not noticed it."
+        "A read after a `sync` sees everything that was committed before the `sync`, even if the leader was deposed "
+        "and has not noticed it."
     ),
     "A new ACL": (
         "A new ACL is in force for all later requests, also for those sent before the reply to `setACL`; the original "

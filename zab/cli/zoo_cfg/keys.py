@@ -64,7 +64,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "Time",
         (
             _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the length of a tick in ms: the unit of `initLimit`, `syncLimit` and the default bounds of session timeouts"),
-            _sets("initLimit", "required in an ensemble", "settings.init_limit", _whole(1), "ticks to find the leader, and the most ticks without progress while its state is transferred"),
+            _sets("initLimit", "required in an ensemble", "settings.init_limit", _whole(1), "ticks to connect to the elected leader, and the most ticks without progress while its state is transferred"),
             _sets("syncLimit", "required in an ensemble", "settings.sync_limit", _whole(1), "ticks after which a silent peer is disconnected"),
             _sets("minSessionTimeout", "2 ticks", "client_ports.session_ms_min", _whole(-1), "the shortest session timeout that clients get, in ms; -1: the default"),
             _sets("maxSessionTimeout", "20 ticks", "client_ports.session_ms_max", _whole(-1), "the longest session timeout that clients get, in ms; -1: the default"),
