@@ -88,7 +88,7 @@ DIFFERENCES: Final = (
         "A missing path is an error, for `sync` too",
         "reply to SYNC zxid=0 None",
         "reply to SYNC zxid=0 error=-5",
-        "Like every other operation with a path, `sync` refuses a missing one.",
+        "Any operation with a path, also `sync`, refuses a request whose path is null.",
         (Connect(1), Ask(1, Op.SYNC, b"\xff\xff\xff\xff")),
     ),
     Difference(
@@ -135,14 +135,17 @@ UNSEEN: Final = {
     ),
     "Session passwords": "They cannot be computed from the session's id, as they can in the original.",
     "Pings": (
-        "Pings are answered at once, not after a pending write, and also while a close is pending. So a client whose "
-        "write waits for an election keeps its connection."
+        "Pings are answered at once, not after a pending write, and also while a close is pending. So a client does "
+        "not give up its connection while its write waits for an election."
     ),
     "Elections": (
         "A client whose server loses its leader keeps its connection, and its requests wait: for at most a third of "
         "the session's timeout, or two ticks if the server reaches no quorum. Then the connection is closed."
     ),
-    "sync": ("A read after a `sync` sees everything that was committed anywhere before the `sync`, under any leader."),
+    "sync": (
+        "A read after a `sync` sees everything that was committed before the `sync`, even if the leader was deposed "
+        "and has not noticed it."
+    ),
     "A new ACL": (
         "A new ACL is in force for all later requests, also for those sent before the reply to `setACL`; the original "
         "may check them against the old ACL."
@@ -176,8 +179,8 @@ UNSEEN: Final = {
     "Bounds on quotas": (
         "A node of limits or statistics with more than 1,024 bytes is ignored, because every change below a limited "
         "path parses these nodes. A multi that creates the statistics of more than one quota gets `BADARGUMENTS`. The "
-        "creation of statistics walks the limited subtree; after a walk over 100,000 nodes, further creations get "
-        "`THROTTLEDOP` for a second, and longer after larger walks. The original has no bound."
+        "creation of statistics walks the limited subtree; then further creations get `THROTTLEDOP`, for a second for "
+        "each 100,000 nodes, at most for a minute. The original has no bound."
     ),
 }
 """Differences that scripts cannot show, because they vary from run to run or need a failure at the right moment."""

@@ -3,10 +3,10 @@
 The leader records the time of each session's last activity; the other servers report the active sessions of
 their clients twice a tick. A new leader grants every session its full timeout again.
 
-A server that cannot reach a leader must not keep a client until its session has expired elsewhere. If the server
-reaches no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
-majority. If it reaches a quorum, an election is under way, and the client may stay for a third of its session's
-timeout. The same limits apply to a client whose session is still being opened. A read-only client stays.
+A server that cannot reach a leader must not keep a client until its session has expired elsewhere: it cuts the
+connection after a third of the session's timeout. If it reaches no quorum, it cuts all connections after two ticks: no
+leader can be elected here, and the clients may find the majority. The same limits apply to a client whose session is
+still being opened. A read-only client stays.
 
 The tracker is pure: the time is an argument, and `check` returns the work for its caller.
 """

@@ -478,7 +478,8 @@ def test_new_member_starts_with_default_limits(folder: Path) -> None:
     remember(folder, two)
     made = plan(folder, two + "syncLimit=7\n", myid="1")
     (warning,) = other_warnings(made)
-    assert "initLimit is missing, and an ensemble needs it (ticks to find the leader): 10 is used" in warning
+    assert "initLimit is missing, and an ensemble needs it (ticks to connect to the elected leader)" in warning
+    assert "): 10 is used" in warning
     assert (made.settings.init_limit, made.settings.sync_limit, made.lacks) == (10, 7, ("initLimit",))
 
 

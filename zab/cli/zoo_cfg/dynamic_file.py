@@ -1,7 +1,7 @@
 """Write a changed membership back, so that the next start finds it in the configuration.
 
 As in ZooKeeper, the members go into a new file with their version in its name, and the configuration names that file.
-The membership in the data directory takes precedence over both files, so nothing is lost if they cannot be written.
+The data directory has this membership in any case, so nothing is lost if the files cannot be written.
 """
 
 from __future__ import annotations

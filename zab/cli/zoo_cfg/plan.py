@@ -46,7 +46,7 @@ from zab.wire.disk_files import VERSION_DIRECTORY
 TICK_MS: Final = 3_000
 """ZooKeeper's default for `tickTime`."""
 _OF_AN_ENSEMBLE: Final = {
-    "initLimit": ("ticks to find the leader", Settings().init_limit),
+    "initLimit": ("ticks to connect to the elected leader", Settings().init_limit),
     "syncLimit": ("ticks after which a silent peer is disconnected", Settings().sync_limit),
 }
 

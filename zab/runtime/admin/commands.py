@@ -109,7 +109,7 @@ _ALL: Final = (
     AdminCommand(
         ("stat_reset", "srst"),
         statistics_commands.reset,
-        "set the counters and the latency of the server to 0",
+        "set the latency of the server, and the packet counters of closed connections, to 0",
         changes=True,
     ),
     AdminCommand(("stats", "stat"), statistics_commands.stats, "`server_stats`, and a few values of each connection"),

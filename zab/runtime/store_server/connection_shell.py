@@ -174,7 +174,7 @@ class ConnectionShell:
         return goes_on
 
     async def _may_read(self) -> bool:
-        """Wait until the connection has room for more. Return False if reading is over or needs a nursery first."""
+        """Wait until the connection has room for more. Return False if reading is over or the shell needs a nursery."""
         connection = self.connection
         while not self._needs_nursery and not self._stopped:
             pause_s = connection.advance()
