@@ -176,7 +176,7 @@ class Common(ABC, Generic[S]):
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
         self._acknowledged = Acknowledged(self.ghost, lambda: self.now)
         onlookers = [lambda _: self._oracle, lambda _: self._probes, lambda _: self._acknowledged]
-        self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
+        self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.update)
         self.violation: Violation | None = None
         self.unknown = ""
         """Why the run was given up, if it was."""
@@ -261,7 +261,7 @@ class Common(ABC, Generic[S]):
             messages=self.messages,
             strikes=self.availability.strikes(),
             outages=self.availability.outages(),
-            overlaps=overlaps([*self._hits(), *(Hit(*hit) for hit in self.availability.beside)]),
+            overlaps=overlaps([*self._hits(), *(Hit(*hit) for hit in self.availability.broker_hits)]),
             recoveries=recoveries(self._hits(), quiet, self._acknowledged.times, history),
             trace=self.trace,
             history=history,

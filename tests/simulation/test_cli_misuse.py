@@ -13,7 +13,7 @@ from harness.cli.root import COMMANDS
 from harness.cli.statuses import MISUSED, VALID
 
 NO_SCRIPTS = {
-    "empty": (b"\n", "nothing in it"),
+    "empty": (b"\n", "the script is empty"),
     "cut off": (b'{"version": 2, "seed": 1, "faults": [', "no JSON"),
     "another version": (b'{"version": 99, "seed": 1}', "99"),
     "no object": (b"[1, 2]", "expected an object"),

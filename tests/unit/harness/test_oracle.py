@@ -133,7 +133,7 @@ def test_what_began_elsewhere_may_end_here(proposed: int, committed: int) -> Non
 def test_what_begins_where_nothing_can_be_decided_is_not_decided_there() -> None:
     told = Told()
     told.proposes(110)
-    with pytest.raises(Violation, match="commits 1/1, which was proposed behind 100 ms") as caught:
+    with pytest.raises(Violation, match="commits 1/1, which was proposed after 100 ms") as caught:
         told.commits(190)
     assert caught.value.invariant == "answers only where it can"
 

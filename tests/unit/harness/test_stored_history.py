@@ -140,7 +140,7 @@ def test_what_nobody_can_have_seen_is_refused(at: int, what: dict[str, int], sai
 
 
 def test_a_history_is_flat() -> None:
-    with pytest.raises(HistoryError, match="line 1: lists within lists"):
+    with pytest.raises(HistoryError, match="line 1: lists are nested too deeply"):
         loads("[" * 100_000)
 
 
