@@ -269,7 +269,7 @@ class Oracle(Checker):
                     return Violation(
                         self.SERVES,
                         f"from {since} to {until} ms no server serves, but from {segment.begin} to {segment.end} ms no"
-                        f" fault begins or ends, and a quorum of intact servers is connected; the bound is {bound_ms} ms",
+                        f" fault begins or ends and a quorum of intact servers is connected; the bound: {bound_ms} ms",
                     )
         return None
 

@@ -94,4 +94,4 @@ def test_a_world_of_trio_that_is_told_to_end_says_what_it_came_to(
         signal.signal(signal.SIGINT, before)
     said = capsys.readouterr()
     assert said.out.startswith("0 histories of 3 and 5 voters")
-    assert said.err.startswith("told to end\n")
+    assert said.err.startswith("terminated\n")

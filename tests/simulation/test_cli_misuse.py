@@ -127,7 +127,7 @@ def test_what_nobody_has_recorded_is_not_drawn(
 ) -> None:
     """Nor is it run: all servers would stand there as if they were down."""
     monkeypatch.chdir(tmp_path)
-    assert "records no acts" in said(capsys, *words, "--world", "processes")
+    assert "records no events" in said(capsys, *words, "--world", "processes")
     assert not list(tmp_path.iterdir())
 
 
@@ -144,7 +144,7 @@ def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_time_is_for_runs_that_are_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fuzz", "--seconds", "1", "--output", "found"]) == MISUSED
-    assert "--seconds is for runs that are not kept" in capsys.readouterr().err
+    assert "--seconds is not for stored campaigns" in capsys.readouterr().err
 
 
 def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness.cli import main
 from harness.cli.one_run import drill_script
 from harness.report.diagram import read
-from harness.report.story import story
+from harness.report.summary import summary
 from harness.worlds.cores.world import run
 
 
@@ -28,7 +28,7 @@ def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
     assert second is not None
     assert first[1] != second[1]
     assert f"isolate leader for 700 ms (server {first[1]})" in told
-    assert f"server {first[1]} gives up epoch 1" in told
+    assert f"server {first[1]} stops leading epoch 1" in told
     assert "1300 ms  the fault is over" in told
     assert f"server {first[1]} follows server {second[1]} in epoch 2" in told
     assert "all servers are equal" in told
@@ -53,9 +53,9 @@ def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
     outcome = run(drill_script(seed), trace=True)
     assert outcome.valid
     assert outcome.trace is not None
-    told = "\n".join(story(outcome, read(outcome.trace, 3)))
+    told = "\n".join(summary(outcome, read(outcome.trace, 3)))
     assert told.count("leads epoch") == 2
-    assert re.search(r"truncates [1-9]\d* writes that only it had", told)
+    assert re.search(r"truncates [1-9]\d* writes that the new leader does not have", told)
 
 
 def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,9 +79,9 @@ def test_a_promise_that_is_broken_without_any_bug_is_named(tmp_path: Path, monke
         ("{", "line 1"),
         ("[]", "expected an object"),
         ('{"version": 2, "seed": 1}', "expected an object with"),
-        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "colour": 1}', "kept.colour: unknown"),
+        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "colour": 1}', "regression.colour: unknown"),
         ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "mutant": "M99"}', "no mutant M99"),
-        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "world": "flat"}', "kept.world"),
+        ('{"invariant": "x", "script": {"version": 2, "seed": 1}, "world": "flat"}', "regression.world"),
         ('{"invariant": "x", "script": {"version": 2}}', "script.seed: missing"),
     ],
 )

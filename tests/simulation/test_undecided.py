@@ -168,8 +168,8 @@ def test_who_is_told_to_end_says_what_is_left(tmp_path: Path, keeps: bool) -> No
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=600)
     assert process.returncode == 143
-    assert "told to end" in said
-    assert ("the same command goes on from there" if keeps else "nothing is kept") in said
+    assert "terminated" in said
+    assert ("the same command resumes there" if keeps else "the runs so far are not stored") in said
 
 
 def _wait_until_it_listens(pid: int) -> None:
