@@ -43,7 +43,7 @@ def analyze(arguments: Arguments) -> int:
         layout.meta()
         small = is_small(layout)
         with session(arguments.master, f"analyze {layout.name}", quick=small, settings=settings) as spark:
-            made = analyze(spark, layout, sliced=arguments.shrink, told=_show_stage)
+            made = analyze(spark, layout, sliced=arguments.shrink, on_stage=_show_stage)
     except LayoutError as error:
         raise Misused(str(error)) from error
     except OSError as error:

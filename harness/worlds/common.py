@@ -22,7 +22,7 @@ from harness.history import History
 from harness.members import member, with_server
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
-from harness.probes.observer import Probes, came_to
+from harness.probes.observer import Probes, probes_hit
 from harness.recoveries import Acknowledged, Hit, overlaps, recoveries
 from harness.script.checks import grouped
 from harness.trace import Trace
@@ -244,7 +244,7 @@ class Common(ABC, Generic[S]):
         quiet = self.availability.quiet()
         broken = self.violation or self._oracle.unserved(quiet, self.liveness.bound_ms)
         history = self.history()
-        counts = self.counts | came_to(self._probes, self.counts, history)
+        counts = self.counts | probes_hit(self._probes, self.counts, history)
         return Outcome(
             script=self.script,
             invariant=None if broken is None else broken.invariant,

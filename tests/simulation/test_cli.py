@@ -129,7 +129,7 @@ def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[st
     [
         ("{", "line 1"),
         ("[]", "script: expected an object"),
-        ('{"version": 1, "seed": 1}', "script.version: expected 2, not 1. What changed since (2: clocks"),
+        ('{"version": 1, "seed": 1}', "script.version: expected 2, not 1. Changes since then: 2: clocks"),
         ('{"version": 99, "seed": 1}', "script.version: expected 2, not 99"),
         ('{"version": 2}', "script.seed: missing"),
         ('{"version": 2, "seed": 1, "colour": "red"}', "script.colour: unknown"),

@@ -169,7 +169,7 @@ def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) 
         assert run["machine"] == "store"
         assert run["stored"] == len(each) + sum(row["seed"] == seed for row in did)
         assert as_clients_saw_it(each, 1_000_000).verdict == "valid"
-        assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("no history: ")
+        assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("invalid history rows: ")
         assert any(row["kind"] == "Told" for row in each)
 
 
@@ -303,7 +303,7 @@ def test_a_task_that_cannot_go_on_ends_the_campaign_with_its_reason(tmp_path: Pa
 
 def test_other_code_is_refused(tmp_path: Path) -> None:
     made = begun(tmp_path, 1)
-    with pytest.raises(OtherCode, match="begun with 0123"):
+    with pytest.raises(OtherCode, match="that of the campaign is 0123"):
         finish(Work(made.plan, made.layout, "0123"), Chunk(0, 1))
 
 
@@ -334,9 +334,9 @@ def test_what_a_run_depends_on_names_the_campaign() -> None:
     ],
 )
 def test_a_campaign_that_is_none_is_refused_by_its_place(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(LayoutError, match="no campaign in here"):
+    with pytest.raises(LayoutError, match="this folder has no campaign"):
         find(tmp_path)
-    with pytest.raises(LayoutError, match="no such directory"):
+    with pytest.raises(LayoutError, match="this directory does not exist"):
         find(tmp_path / "nowhere")
     layout = begun(tmp_path, 1).layout
     assert find(tmp_path) == find(layout.root) == layout
@@ -348,7 +348,7 @@ def test_a_campaign_that_is_none_is_refused_by_its_place(text: str, said: str, t
     with pytest.raises(LayoutError, match="meta.json: No such file"):
         layout.meta()
     begun(tmp_path, 1, mutant="M27")
-    with pytest.raises(LayoutError, match="say which campaign: cores-"):
+    with pytest.raises(LayoutError, match="choose one of several campaigns with --campaign: cores-"):
         find(tmp_path)
     assert find(tmp_path, layout.name[:12]).name == layout.name
 

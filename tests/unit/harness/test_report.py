@@ -137,7 +137,7 @@ def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> 
     made = analysis(**UNSURE)
     assert (made.unknown, made.valid, analysis(**GOOD).valid) == (3, False, True)
     shown = page(made, tmp_path)
-    assert "Unknown: no invariant was broken in 100 runs, but 3 could not be decided" in shown
+    assert "Unknown: no invariant was violated in 100 runs, but 3 are unknown" in shown
     assert "300000 events are as many as a run may have" in shown
     said = summary(made)
     assert "0 invalid, 2 unknown, 0 errors" in said
@@ -155,7 +155,7 @@ def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "diagrams").mkdir()
     (tmp_path / "diagrams/7.html").touch()
     shown = page(analysis(), tmp_path)
-    assert "Invalid: 3 of 100 runs broke an invariant" in shown
+    assert "Invalid: 3 of 100 runs violated an invariant" in shown
     assert "zab-harness replay --seed 4 --servers 3</code>" in shown
     assert "server 2 applies &lt;b&gt;1/1&lt;/b&gt;" in shown
     assert '4 <a href="diagrams/7.html">7</a> 9' in shown, "a diagram is linked where there is one"
@@ -213,7 +213,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gone"][0]["invariant"] == "agreement"
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
-    assert "no such directory" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
     (tmp_path / "b/campaign=x/analysis/analysis.json").unlink()
     assert main(["report", str(tmp_path / "b")]) == 2
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
@@ -225,7 +225,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_campaign_compared_to_itself() -> None:
     assert text(compare(analysis(), analysis())).splitlines() == [
         "runs 100 -> 100: invalid 3 -> 3, unknown 0 -> 0, errors 0 -> 0",
-        "still there: agreement (in 3 -> 3 runs, e.g. seed 4; needs Crash, Write)",
+        "remaining: agreement (in 3 -> 3 runs, e.g. seed 4; needs Crash, Write)",
     ]
     assert text(compare(analysis(**GOOD), analysis(**GOOD))).splitlines()[1:] == ["nothing changed"]
 
@@ -249,9 +249,9 @@ def test_how_often_everything_was_is_told() -> None:
     more["clusters"] = [{**CLUSTER, "failures": 1}]
     said = text(compare(analysis(), analysis(**more, probes=[])))
     assert "runs 100 -> 400: invalid 3 -> 1, unknown 0 -> 0, errors 0 -> 0" in said
-    assert "still there: agreement (in 3 -> 1 run, e.g. seed 4" in said
+    assert "remaining: agreement (in 3 -> 1 run, e.g. seed 4" in said
     assert "situations only in the first: sync diff (in 4 runs)" in said
-    assert "share of runs violated: 0.03 -> 0.0025 (of 100 -> 400)" in said
+    assert "share of runs invalid: 0.03 -> 0.0025 (of 100 -> 400)" in said
     assert "gone: agreement (in 3 -> 0 runs, e.g. seed 4" in text(compare(analysis(), analysis(**GOOD)))
 
 
@@ -277,7 +277,7 @@ def test_quantiles_of_too_few_are_counted_and_not_shown() -> None:
     said = text(found)
     assert "outage after Crash, median ms: 20 -> 40 (of 10 -> 10)" in said
     assert "99 %" not in said
-    assert said.endswith("and 1 quantile of too few to say anything, which --json tells")
+    assert said.endswith("1 quantile of too few values left out; --json has them")
 
 
 # -- in a browser --------------------------------------------------------------------------------------
