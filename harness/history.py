@@ -94,7 +94,7 @@ class Reply:
 
 
 @frozen
-class Asked:
+class Invoke:
     """Right before the request left. What was asked first on a connection stands first."""
 
     at: int
@@ -108,7 +108,7 @@ class Asked:
 
 
 @frozen
-class Told:
+class Response:
     at: int
     client: int
     session: int
@@ -117,7 +117,7 @@ class Told:
 
 
 @frozen
-class Lost:
+class Info:
     """No reply will come: whether it was carried out is unknown."""
 
     at: int
@@ -127,7 +127,7 @@ class Lost:
 
 
 @frozen
-class Fired:
+class WatchFired:
     """A watch's event reached the client: one for each that came over the connection, however many wait for it."""
 
     at: int
@@ -147,7 +147,7 @@ SERVED: Final = ("", "local", "read-only")
 
 
 @frozen
-class Became:
+class SessionEvent:
     """The client learned what its session is now.
 
     A session is `connected` before anything is asked on a connection, and once for each. One that is connected again
@@ -169,8 +169,8 @@ class Became:
     """connected: one of `SERVED`. A local session may be one of the whole ensemble by now; a transaction says so."""
 
 
-Event: TypeAlias = Asked | Told | Lost | Fired | Became
-EVENTS: Final[tuple[type[Event], ...]] = (Asked, Told, Lost, Fired, Became)
+Event: TypeAlias = Invoke | Response | Info | WatchFired | SessionEvent
+EVENTS: Final[tuple[type[Event], ...]] = (Invoke, Response, Info, WatchFired, SessionEvent)
 
 
 # -- what was decided ----------------------------------------------------------------------------------

@@ -20,29 +20,29 @@ from harness.history import (
     SERVED,
     STATES,
     WATCHES,
-    Asked,
-    Became,
     Change,
     Event,
-    Fired,
     History,
+    Info,
+    Invoke,
     Jump,
-    Lost,
     Request,
-    Told,
+    Response,
+    SessionEvent,
+    WatchFired,
 )
 from harness.json_lines import HistoryError, Records, parsed, to_json
 
-VERSION: Final = 2
-OLDER: Final = "version 1 said neither who may do what with a node nor which nodes servers may take away"
+VERSION: Final = 3
+OLDER: Final = "versions 1 and 2 had other names for the kinds of records"
 OF_NODES: Final = ("create", "set", "delete", "setacl")
 """Changes of one node."""
 _RECORDS: Final = Records(
     {kind.__name__: kind for kind in (*EVENTS, Change, Jump)},
     {
         Request: {"op": OPERATIONS, "mode": MODES, "watch": WATCHES},
-        Fired: {"event": FIRED},
-        Became: {"state": STATES, "served": SERVED},
+        WatchFired: {"event": FIRED},
+        SessionEvent: {"state": STATES, "served": SERVED},
         Change: {"kind": CHANGES},
     },
 )
@@ -91,12 +91,12 @@ def loads(text: str) -> History:
 
 def unexpected(version: object) -> str:
     """Why a history of that version is not read."""
-    return f"expected version {VERSION}, not {version!r}" + (f": {OLDER}" if version in (1, None) else "")
+    return f"expected version {VERSION}, not {version!r}" + (f": {OLDER}" if version in (1, 2, None) else "")
 
 
 def _must_make_sense(events: Sequence[Event]) -> None:
     """What nobody can have seen: a client for whom time goes back, or a reply to somebody who did not ask."""
-    asked: dict[int, Asked] = {}
+    asked: dict[int, Invoke] = {}
     clocks: dict[int, int] = {}
     for number, event in enumerate(events, 2):
         if event.client < 0:
@@ -105,10 +105,10 @@ def _must_make_sense(events: Sequence[Event]) -> None:
         if event.at < before:
             raise HistoryError(f"line {number}, at: {event.at} is before {before}, where client {event.client} was")
         clocks[event.client] = event.at
-        if isinstance(event, Asked):
+        if isinstance(event, Invoke):
             if asked.setdefault(event.call, event) is not event:
                 raise HistoryError(f"line {number}, call: there is another call {event.call}")
-        elif isinstance(event, Told | Lost) and event.call in asked:
+        elif isinstance(event, Response | Info) and event.call in asked:
             by = asked[event.call]
             for name in ("client", "session"):
                 found, right = getattr(event, name), getattr(by, name)

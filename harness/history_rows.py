@@ -12,7 +12,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any, Final, TypedDict
 
-from harness.history import Asked, Became, Change, Event, Fired, History, Jump, Lost, Told
+from harness.history import Change, Event, History, Info, Invoke, Jump, Response, SessionEvent, WatchFired
 from harness.history_json import VERSION, from_json, unexpected
 from harness.json_lines import HistoryError, to_json
 
@@ -23,7 +23,7 @@ class Row(TypedDict):
     index: int
     """-1: the row that says how many there are. Then events from 0 on, then changes, then jumps."""
     kind: str
-    """History, Asked, Told, Lost, Fired, Became, Change or Jump."""
+    """History, Invoke, Response, Info, WatchFired, SessionEvent, Change or Jump."""
     at: int | None
     """Microseconds since the run began."""
     client: int | None
@@ -31,12 +31,12 @@ class Row(TypedDict):
     call: int | None
     server: int | None
     op: str | None
-    """Asked: the operation. Fired: the event. Became: the state. Change: its kind."""
+    """Invoke: the operation. WatchFired: the event. SessionEvent: the state. Change: its kind."""
     path: str | None
     error: str | None
-    """Told: empty when it was done."""
+    """Response: the name of the error, empty for success."""
     zxid: int | None
-    """Told, Fired, Change, Jump."""
+    """Response, WatchFired, Change, Jump."""
     payload: str
     """JSON."""
 
@@ -76,17 +76,17 @@ def _about(record: Event | Change | Jump) -> dict[str, object]:
     names = ("at", "client", "session", "call", "server", "path", "zxid")
     about: dict[str, object] = {name: getattr(record, name, None) for name in names}
     match record:
-        case Asked(request=request):
+        case Invoke(request=request):
             about |= {"op": request.op, "path": request.path}
-        case Told(reply=reply):
+        case Response(reply=reply):
             about |= {"path": reply.path, "error": reply.error, "zxid": reply.zxid}
-        case Fired():
+        case WatchFired():
             about["op"] = record.event
-        case Became():
+        case SessionEvent():
             about["op"] = record.state
         case Change():
             about["op"] = record.kind
-        case Lost() | Jump():
+        case Info() | Jump():
             pass
     return about
 

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from harness.checkers.judge import Checker
 from harness.checkers.oracle_state import OracleState, ServerState
-from harness.history import Asked, Became, History, Told
+from harness.history import History, Invoke, Response, SessionEvent
 from harness.outcome import Recovery
 from zab.core.zxid import Zxid
 
@@ -84,11 +84,11 @@ def _until(gaps: Sequence[tuple[int, int]], hit: Hit) -> int | None:
 
 
 def _written(history: History) -> list[int]:
-    calls = {event.call for event in history.events if isinstance(event, Asked) and event.request.op in WRITES}
+    calls = {event.call for event in history.events if isinstance(event, Invoke) and event.request.op in WRITES}
     return [
         event.at
         for event in history.events
-        if isinstance(event, Told) and event.call in calls and not event.reply.error
+        if isinstance(event, Response) and event.call in calls and not event.reply.error
     ]
 
 
@@ -100,7 +100,7 @@ def _away(history: History | None) -> list[tuple[int, int]]:
     lost: dict[int, int] = {}
     gaps = []
     for event in () if history is None else history.events:
-        if isinstance(event, Became):
+        if isinstance(event, SessionEvent):
             if event.state == "disconnected":
                 lost[event.client] = event.at
             elif event.client in lost:

@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.checkers.judge import Checker
 from harness.checkers.oracle_state import OracleState, ServerState
-from harness.history import Asked, Became, Fired, History, Lost, Request, Told
+from harness.history import History, Info, Invoke, Request, Response, SessionEvent, WatchFired
 from harness.probes import NAMES, PREFIX
 from harness.quorums import is_quorum
 from zab.core.batch import Batch
@@ -223,32 +223,32 @@ def _clients(history: History, hits: dict[str, int]) -> None:
     written = {change.data for change in history.changes if change.data}
     for event in history.events:
         match event:
-            case Asked():
+            case Invoke():
                 calls[event.call] = event.request
-            case Told(reply=reply):
+            case Response(reply=reply):
                 blamed = [number for number, part in enumerate(reply.parts) if _blamed(part.error)]
                 if blamed and blamed[0]:
                     hit("multi refused in the middle")
                 if reply.error == "BAD_VERSION":
                     hit("wrong version")
-            case Lost():
+            case Info():
                 request = calls[event.call]
                 lost.setdefault(event.session, []).append(request)
                 if request.op in ("create", "set") and request.data:
                     hit("unknown outcome" if request.data in written else "unknown and undone")
-            case Fired():
-                if isinstance(last.get(event.client), Became) and event.zxid < 1:
+            case WatchFired():
+                if isinstance(last.get(event.client), SessionEvent) and event.zxid < 1:
                     hit("watch fires on return")
-            case Became(state="connected"):
+            case SessionEvent(state="connected"):
                 session, server = at.get(event.client, (0, 0))
                 if session == event.session and server != event.server:
                     hit("session moves")
                 at[event.client] = event.session, event.server
-            case Became(state="expired"):
+            case SessionEvent(state="expired"):
                 session = at.get(event.client, (0, 0))[0]
                 if any(request.op == "create" for request in lost.get(session, ())):
                     hit("expiry races a create")
-            case Became():
+            case SessionEvent():
                 pass
         last[event.client] = event
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from harness.history import Asked, Became, Event, Fired, Lost, Request, Told
+from harness.history import Event, Info, Invoke, Request, Response, SessionEvent, WatchFired
 from harness.lists import credentials_of
 from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of
 from zab.client.calls import Call
@@ -96,7 +96,7 @@ class RecordingMachine(ClientProtocol):
         watches = self.watches() if state == "connected" else None
         user = self.user if state == "connected" else ""
         self._recorder.add(
-            Became(at, client.id, self.granted.id, state, client.server, self.granted.timeout_ms, watches, user)
+            SessionEvent(at, client.id, self.granted.id, state, client.server, self.granted.timeout_ms, watches, user)
         )
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
@@ -120,7 +120,7 @@ class RecordingMachine(ClientProtocol):
     def _lost(self, call: Call) -> None:
         known = self.known(call)
         if known is not None:
-            self._recorder.add(Lost(self._recorder.now_us(), self._client.id, self.granted.id, known[0]))
+            self._recorder.add(Info(self._recorder.now_us(), self._client.id, self.granted.id, known[0]))
 
     def cancel(self, call: Call) -> None:
         """The caller does not wait any more, so the outcome is unknown."""
@@ -142,7 +142,7 @@ class RecordingMachine(ClientProtocol):
         if known is not None:
             client = self._client
             at, request = self._recorder.now_us(), asked_by(known[1], self.user)
-            self._recorder.add(Asked(at, client.id, self.granted.id, known[0], client.server, request))
+            self._recorder.add(Invoke(at, client.id, self.granted.id, known[0], client.server, request))
         super()._send(call)
 
     def _read(self, data: bytes | bytearray) -> list[Frame]:
@@ -163,7 +163,7 @@ class RecordingMachine(ClientProtocol):
                     reply = reply_of(request, call.op, zxid, decode_body(call.op, body))
                 except WireError:
                     return super()._answer(call, error_code, body)
-            self._recorder.add(Told(self._recorder.now_us(), self._client.id, self.granted.id, number, reply))
+            self._recorder.add(Response(self._recorder.now_us(), self._client.id, self.granted.id, number, reply))
             if call.changes and not reply.error:
                 self._recorder.acknowledged += 1
         return super()._answer(call, error_code, body)
@@ -173,7 +173,9 @@ class RecordingMachine(ClientProtocol):
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
             if name is not None and self.hears(event, path):
-                self._recorder.add(Fired(self._recorder.now_us(), self._client.id, self.granted.id, name, path, zxid))
+                self._recorder.add(
+                    WatchFired(self._recorder.now_us(), self._client.id, self.granted.id, name, path, zxid)
+                )
         super()._on_special(xid, zxid, error_code, body)
 
     def watches(self) -> tuple[tuple[str, str], ...] | None:

@@ -33,7 +33,7 @@ BROKEN: Final = (WireError, struct.error, IndexError, UnicodeDecodeError)
 
 @define
 class Elements:
-    """A limit for the number of elements in all lists of one message: an element takes few bytes but some work."""
+    """A limit for all list elements and tagged fields of one message: each takes few bytes but some work."""
 
     max: int
     left: int = 0
@@ -41,7 +41,7 @@ class Elements:
     def take(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise WireError(f"the lists have more than {self.max} elements")
+            raise WireError(f"more than {self.max} list elements and tagged fields")
 
     def bounds(self, read: Reader) -> Reader:
         def bounded(data: bytes, at: int) -> tuple[Any, int]:
@@ -72,7 +72,7 @@ def decoder(struct: type[Any], version: int, *, flexible: bool, elements: Elemen
         known: dict[int | None, tuple[int, Reader]] = {
             tag: (place, value_reader(one, version, elements, flexible=True)) for tag, (place, one) in tagged.items()
         }
-        steps.append(_tags(known))
+        steps.append(_tags(known, elements))
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         values = absent.copy()
@@ -137,23 +137,29 @@ def _placed(place: int, read: Reader) -> Step:
     return step
 
 
-def _tags(known: dict[int | None, tuple[int, Reader]]) -> Step:
-    """Read tagged fields. Unknown tags are skipped, since a newer peer may send them."""
+def _tags(known: dict[int | None, tuple[int, Reader]], elements: Elements) -> Step:
+    """Read tagged fields, whose tags ascend. Unknown tags are skipped, since a newer peer may send them."""
 
     def step(values: list[Any], data: bytes, at: int) -> int:
         if data[at] == 0:
             return at + 1
         count, at = uvarint(data, at)
+        elements.take(count)
+        last = -1
         for _ in range(count):
-            tag, at = uvarint(data, at)
-            size, at = uvarint(data, at)
+            tag, after = uvarint(data, at)
+            if tag <= last:
+                raise WireError(f"at {at}: tag {tag} comes after tag {last}, but tags ascend")
+            size, at = uvarint(data, after)
             stop = at + size
             if stop > len(data):
                 raise WireError(f"at {at}: tag {tag} has {size} bytes, but {len(data) - at} are left")
             if tag in known:
                 place, read = known[tag]
-                values[place], _ = read(data[:stop], at)
-            at = stop
+                values[place], end = read(data, at)
+                if end != stop:
+                    raise WireError(f"at {at}: tag {tag} has {size} bytes, but its value takes {end - at}")
+            last, at = tag, stop
         return at
 
     return step

@@ -61,7 +61,7 @@ class DecodedRequest(Generic[Q]):
 
 
 ELEMENTS_MAX: Final = 50_000
-"""The limit for the elements of all lists in a request, such as topics and partitions: most handlers process them
+"""The limit for the list elements (topics, partitions, ...) and tagged fields of a request: most handlers process them
 without letting other tasks run."""
 
 
@@ -198,7 +198,8 @@ class _NoFields:
     """The tagged fields of a header. None is defined."""
 
 
-_no_fields: Final = decoder(_NoFields, 0, flexible=True)
+_HEADER_TAGS: Final = Elements(100)
+_no_fields: Final = _HEADER_TAGS.bounds(decoder(_NoFields, 0, flexible=True, elements=_HEADER_TAGS))
 
 
 def _client_id(frame: bytes) -> tuple[str | None, int]:

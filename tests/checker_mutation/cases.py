@@ -23,7 +23,7 @@ from harness.checkers.records.history import History as OfRecords
 from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
-from harness.history import Fired, History
+from harness.history import History, WatchFired
 from kraft_controller.core.names import TopicId
 from tests.histories import algebra, controller, limits, liveness, oracle, partitions, transactions, verdicts, zab
 from tests.histories.controller import settled
@@ -45,7 +45,9 @@ def _named(package: str, names: str) -> tuple[str, ...]:
 
 
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
-    "zab": _named("checkers", "leadership history durability delivery primary_order recovery service oracle_state judge"),
+    "zab": _named(
+        "checkers", "leadership history durability delivery primary_order recovery service oracle_state judge"
+    ),
     "spec": _named("checkers", "refinement specification"),
     "oracle": ("harness.oracle", "harness.availability"),
     "liveness": ("harness.worlds.cores.liveness",),
@@ -197,7 +199,7 @@ def _watched(history: History, seed: int) -> Deed:
 
 def _with_zeros(history: History) -> History:
     """An event that bears no zxid may say so in two ways."""
-    events = (evolve(each, zxid=max(each.zxid, 0)) if isinstance(each, Fired) else each for each in history.events)
+    events = (evolve(each, zxid=max(each.zxid, 0)) if isinstance(each, WatchFired) else each for each in history.events)
     return evolve(history, events=tuple(events))
 
 

@@ -15,7 +15,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.delivery Agreement._deliver: `place != reached` for `place == reached`": (
         "the first delivery has place 0 where 0 are reached; so they are compared one by one from there on"
     ),
-    "checkers.durability DurableOnQuorum.committed: without `zxid >= until` in `server.epoch != epoch or zxid >= until`": (
+    "checkers.durability DurableOnQuorum.committed: without `zxid >= until` in"
+    " `server.epoch != epoch or zxid >= until`": (
         "what is asked again from now on is what the former quorum has by then"
     ),
     "checkers.durability DurableOnQuorum.committed: `zxid > until` for `zxid >= until`": (

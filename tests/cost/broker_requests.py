@@ -59,7 +59,7 @@ class Shape:
     blob           bytes of each field of bytes
     null           what may be null is null; `inner`: within lists only
     client         bytes of the client id
-    tags           tagged fields that nothing knows
+    tags           tagged fields at the end: unknown ones, or the field with tag 0 again and again if `repeats`
     """
 
     name: str
@@ -72,6 +72,7 @@ class Shape:
     null: bool | str = False
     client: int = 4
     tags: int = 0
+    repeats: bool = False
 
 
 def shapes(size: int, elements: int) -> tuple[Shape, ...]:
@@ -94,6 +95,8 @@ def shapes(size: int, elements: int) -> tuple[Shape, ...]:
         Shape("blobs", blob=size),
         Shape("client id", client=TEXT_MAX),
         Shape("tags", tags=elements),
+        Shape("tags to the size limit", tags=size // 4),
+        Shape("one tag again and again", tags=size // 4, repeats=True),
     )
 
 
@@ -306,7 +309,7 @@ def request(
     if shape.tags:
         if version < api.flexible:
             return None
-        frame = with_tags(frame, shape.tags)
+        frame = with_tags(frame, shape.tags, shape.repeats)
     return Hostile(key, version, f"{shape.name} {edge or ''}".strip(), frame, elements_of(body))
 
 
@@ -375,10 +378,10 @@ def elements_of(value: Any) -> int:
     return 0
 
 
-def with_tags(frame: bytes, count: int) -> bytes:
-    """In place of the empty tagged fields at the end, so many that nothing knows."""
+def with_tags(frame: bytes, count: int, repeats: bool) -> bytes:
+    """Put tagged fields in place of the empty ones at the end: unknown ones, or tag 0 with a null, again and again."""
     assert frame.endswith(b"\0")
-    tags = b"".join(uvarint(1_000 + number) + b"\0" for number in range(count))
+    tags = b"\0\1\0" * count if repeats else b"".join(uvarint(1_000 + number) + b"\0" for number in range(count))
     inner = frame[4:-1] + uvarint(count) + tags
     return len(inner).to_bytes(4, "big") + inner
 

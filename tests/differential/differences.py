@@ -55,8 +55,8 @@ DIFFERENCES: Final = (
         "timeout_ms=30000",
         "timeout_ms=20000",
         (
-            "It is negotiated once, when the session begins, and is the same on every server. A returning client "
-            "receives the same timeout."
+            "The timeout is negotiated once, when the session begins, and is the same on every server. A returning "
+            "client receives the same timeout; the original negotiates it again."
         ),
         (Connect(1, timeout_ms=20_000), Connect(1, session=1)),
     ),
@@ -72,8 +72,8 @@ DIFFERENCES: Final = (
         "reply to NOTIFICATION",
         "reply to CREATE_SESSION zxid=-1 error=-6",
         (
-            "Only servers may. The original answers with the frame that opens a "
-            "connection, which no client can read at that point."
+            "Only servers may send it, so it gets the error `UNIMPLEMENTED`. The original answers with the frame that "
+            "opens a connection, which no client can read at that point."
         ),
         (Connect(1), Ask(1, Op.CREATE_SESSION, b"\0\0\0\0")),
     ),
@@ -81,7 +81,7 @@ DIFFERENCES: Final = (
         "The empty path is no node",
         "reply to GET_DATA zxid=0 (b''",
         "error=-101",
-        "In the original it is another name of the root, for reads only. Client libraries never send it.",
+        "In the original the empty path is another name of the root, for reads only. Client libraries never send it.",
         (Connect(1), Ask(1, Op.GET_DATA, ("", False))),
     ),
     Difference(
@@ -92,10 +92,13 @@ DIFFERENCES: Final = (
         (Connect(1), Ask(1, Op.SYNC, b"\xff\xff\xff\xff")),
     ),
     Difference(
-        "A count below -1 is an error, not an empty list",
+        "A list with a count below -1 is an error, not an empty list",
         "error=-114",
         "error=-5",
-        "It means that the bytes are damaged, and gets the error for damaged bytes.",
+        (
+            "Such a count means that the bytes of the request are damaged, so the error is that for damaged bytes, "
+            "`MARSHALLINGERROR`."
+        ),
         (Connect(1), Ask(1, Op.CREATE, b"\0\0\0\2/a\0\0\0\0\xff\xff\xff\xf0\0\0\0\0")),
     ),
     Difference(
@@ -103,16 +106,19 @@ DIFFERENCES: Final = (
         "extra=b'",
         "reply to SYNC zxid=0 '/\U0001f600'",
         (
-            "We write characters beyond the basic plane as four bytes; the original writes them as two times "
-            "three, which only Java reads. Both forms are understood."
+            "A character beyond the basic plane is written as four bytes; the original writes it as two groups of "
+            "three bytes, which only Java reads. Both forms are understood."
         ),
         (Connect(1), Ask(1, Op.SYNC, ("/\U0001f600",))),
     ),
     Difference(
-        "Unreadable credentials get a reply",
+        "Credentials that cannot be decoded get a reply",
         "connection closed",
         "reply to AUTH zxid=0 error=-115",
-        "The reply reports the failed authentication before the connection is closed.",
+        (
+            "The reply reports the failed authentication, and then the connection is closed. The original only closes "
+            "the connection."
+        ),
         (Connect(1), Ask(1, Op.AUTH, b"\0")),
     ),
 )
@@ -120,52 +126,58 @@ DIFFERENCES: Final = (
 
 UNSEEN: Final = {
     "zxids": (
-        "A single server has epochs, too, and the re-attachment of a session is a transaction; so the numbers "
-        "differ, but not their order."
+        "A single server has epochs, too, and the re-attachment of a session is a transaction. So the numbers differ, "
+        "but not their order."
     ),
     "The date after the version": (
-        "It begins with the month, as in ZooKeeper until 3.5, because go-zookeeper accepts nothing else."
+        "In the version that servers report, the date begins with the month, as in ZooKeeper until 3.5, because "
+        "go-zookeeper accepts no other form."
     ),
-    "Session passwords": "They cannot be computed from the session's id.",
+    "Session passwords": "They cannot be computed from the session's id, as they can in the original.",
     "Pings": (
-        "They are answered at once, not after a pending write, and also while a close is pending: a client whose "
+        "Pings are answered at once, not after a pending write, and also while a close is pending. So a client whose "
         "write waits for an election keeps its connection."
     ),
-    "Elections": "Clients whose server stays up keep their connection; requests wait, for a bounded time.",
-    "sync": "A read after it sees everything that was committed anywhere before it, under any leader.",
+    "Elections": (
+        "A client whose server loses its leader keeps its connection, and its requests wait: for at most a third of "
+        "the session's timeout, or two ticks if the server reaches no quorum. Then the connection is closed."
+    ),
+    "sync": ("A read after a `sync` sees everything that was committed anywhere before the `sync`, under any leader."),
     "A new ACL": (
-        "It is in force for all later requests, also for those sent before its reply; the original may check "
-        "them against the old one."
+        "A new ACL is in force for all later requests, also for those sent before the reply to `setACL`; the original "
+        "may check them against the old ACL."
     ),
     "What a client has seen": (
-        "`zab.connect` names the newest zxid of replies and of watch events when it connects; a server that "
-        "lacks that transaction refuses it. The original's client names that of replies alone, so after an "
-        "event it may read an older state at a read-only server."
+        "When `zab.connect` connects, it names the newest zxid of replies and of watch events, and a server that lacks "
+        "that transaction obtains it before it serves the client, or refuses the client. The original's client names "
+        "the newest zxid of replies alone, so after an event it may read an older state at a read-only server."
     ),
     "Order within sets": (
         "Children, ephemeral nodes, identities and the deletions of a closed session may come in another order."
     ),
     "A multiRead": (
-        "The reply has a bound, since it can be thousands of times as large as the request. A reply larger than "
-        "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLING_ERROR`."
+        "The reply has a bound, because it can be thousands of times as large as the request. A reply larger than "
+        "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLINGERROR`."
     ),
     "Bounds on the work of one request": (
-        "These requests fail: an ACL of more than 500 entries, with `auth` expanded (`INVALIDACL`); a multi "
-        "of more than 10,000 operations (`BADARGUMENTS`, for the whole multi); a path of more than 100 names "
-        "(`BADARGUMENTS`); an ephemeral node if the paths of its session, with 64 bytes more for each, take "
-        "more than 2 MiB (`QUOTAEXCEEDED`); the 101st identity of a connection (`AUTHFAILED`). The original "
-        "bounds only the size of the request. Each bound is a [setting](zoo-cfg.md)."
+        "These requests fail: one with an ACL of more than 500 entries, with `auth` expanded, or with an id of more "
+        "than 4,096 characters (`INVALIDACL`); a multi of more than 10,000 operations (`BADARGUMENTS`, for the whole "
+        "multi); the creation of a node whose path has more than 100 names (`BADARGUMENTS`); the creation of an "
+        "ephemeral node if the paths of its session's ephemeral nodes would have more than 2,097,152 characters, with "
+        "64 added for each node (`QUOTAEXCEEDED`); credentials that give a connection more than 100 identities, its "
+        "address included (`AUTHFAILED`). The original bounds only the size of the request. Each bound is a "
+        "[setting](zoo-cfg.md)."
     ),
     "Bounds on watches": (
-        "A request that would add a watch beyond 100,000 of a client, or 1,000,000 of a server, gets "
-        "`QUOTAEXCEEDED` and adds none. A refused `setWatches` also ends the connection, because clients "
-        "ignore the error; then they try another server. The original has no bound."
+        "A request that would add a watch beyond 100,000 of a client, or 1,000,000 of a server, gets `QUOTAEXCEEDED` "
+        "and adds none. A refused `setWatches` also ends the connection, because clients ignore its error; without the "
+        "connection they try another server. The original has no bound."
     ),
     "Bounds on quotas": (
-        "A node of limits or statistics with more than 1,024 bytes is ignored, and a multi that creates the "
-        "statistics of more than one quota is `BADARGUMENTS`. Every change below a limited path parses these "
-        "nodes, and the creation of statistics walks the limited subtree: after a walk over 100,000 nodes "
-        "the next creation gets `THROTTLEDOP` for a second. The original has no bound."
+        "A node of limits or statistics with more than 1,024 bytes is ignored, because every change below a limited "
+        "path parses these nodes. A multi that creates the statistics of more than one quota gets `BADARGUMENTS`. The "
+        "creation of statistics walks the limited subtree; after a walk over 100,000 nodes, further creations get "
+        "`THROTTLEDOP` for a second, and longer after larger walks. The original has no bound."
     ),
 }
 """Differences that scripts cannot show, because they vary from run to run or need a failure at the right moment."""

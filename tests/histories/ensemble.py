@@ -14,18 +14,18 @@ from attrs import define, field, frozen
 
 from harness.changes import changes_of
 from harness.history import (
-    Asked,
-    Became,
     Change,
     Event,
-    Fired,
     History,
+    Info,
+    Invoke,
     Jump,
-    Lost,
     Reply,
     Request,
+    Response,
+    SessionEvent,
     Stat,
-    Told,
+    WatchFired,
 )
 from zab.store.acl import OPEN, Identity
 from zab.store.error_codes import ErrorCode
@@ -59,7 +59,7 @@ class Connection:
     """Everything that its server says to it, in order, until it breaks."""
 
     session: int
-    outbox: list[Told | Fired] = field(factory=list)
+    outbox: list[Response | WatchFired] = field(factory=list)
     open: bool = True
     identities: tuple[Identity, ...] = ()
 
@@ -70,7 +70,7 @@ class Client:
     session: int = 0
     server: int = 0
     connection: Connection | None = None
-    waiting: list[Asked] = field(factory=list)
+    waiting: list[Invoke] = field(factory=list)
     last_zxid: int = 0
     book: dict[str, set[str]] = field(factory=lambda: {kind: set() for kind in KINDS})
     over: bool = False
@@ -129,7 +129,7 @@ class Ensemble:
     def _deliver(self, watchers: Sequence[Any], event: int, path: str, zxid: int) -> None:
         for watcher in watchers:
             if watcher.open:
-                watcher.outbox.append(Fired(0, 0, watcher.session, EVENTS[event], path, zxid))
+                watcher.outbox.append(WatchFired(0, 0, watcher.session, EVENTS[event], path, zxid))
 
     # -- clients -----------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Ensemble:
         return self.now
 
     def _became(self, client: Client, state: str) -> None:
-        self.events.append(Became(self._later(), client.number, client.session, state, client.server, 4_000))
+        self.events.append(SessionEvent(self._later(), client.number, client.session, state, client.server, 4_000))
 
     def connect(self, client: Client) -> None:
         client.server = self.chance.choice(list(self.stores))
@@ -173,7 +173,7 @@ class Ensemble:
         client.connection = None
         self._became(client, "disconnected")
         for asked in client.waiting:
-            self.events.append(Lost(self._later(), client.number, client.session, asked.call))
+            self.events.append(Info(self._later(), client.number, client.session, asked.call))
         client.waiting.clear()
 
     def end(self, client: Client, state: str) -> None:
@@ -187,16 +187,16 @@ class Ensemble:
         assert connection is not None
         said = connection.outbox.pop(0)
         at = self._later()
-        if isinstance(said, Fired):
-            self.events.append(Fired(at, client.number, said.session, said.event, said.path, said.zxid))
+        if isinstance(said, WatchFired):
+            self.events.append(WatchFired(at, client.number, said.session, said.event, said.path, said.zxid))
             self._happened(client, said)
             return
         asked = client.waiting.pop(0)
-        self.events.append(Told(at, client.number, client.session, asked.call, said.reply))
+        self.events.append(Response(at, client.number, client.session, asked.call, said.reply))
         client.last_zxid = said.reply.zxid
         self._registered(client, asked.request, said.reply)
 
-    def _happened(self, client: Client, fired: Fired) -> None:
+    def _happened(self, client: Client, fired: WatchFired) -> None:
         book = client.book
         if fired.event != "children":
             book["data"].discard(fired.path)
@@ -223,7 +223,7 @@ class Ensemble:
         connection = client.connection
         assert connection is not None
         self.calls += 1
-        asked = Asked(self._later(), client.number, client.session, self.calls, client.server, request)
+        asked = Invoke(self._later(), client.number, client.session, self.calls, client.server, request)
         self.events.append(asked)
         client.waiting.append(asked)
         if request.op in ("create", "set", "delete", "multi"):
@@ -239,14 +239,14 @@ class Ensemble:
                 return
             result = self._apply(client.server, until)
             if connection.open:
-                connection.outbox.append(Told(0, 0, 0, 0, _written(request, *result)))
+                connection.outbox.append(Response(0, 0, 0, 0, _written(request, *result)))
             return
         if self.chance.random() < 0.4:
             self._apply(client.server, self.chance.randint(self.applied[client.server], len(self.log)))
         if request.op == "sync":
             self._apply(client.server, len(self.log))
         if connection.open:
-            connection.outbox.append(Told(0, 0, 0, 0, self._read(connection, client.server, request)))
+            connection.outbox.append(Response(0, 0, 0, 0, self._read(connection, client.server, request)))
 
     def _read(self, connection: Connection, sid: int, request: Request) -> Reply:
         store = self.stores[sid]

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from attrs import evolve
 
 from harness.checkers.store.case import Call, Case
-from harness.history import Asked, Became, Change, Event, Fired, History, Reply, Told
+from harness.history import Change, Event, History, Invoke, Reply, Response, SessionEvent, WatchFired
 
 Spoiler: TypeAlias = Callable[[Random, History], History | None]
 
@@ -125,7 +125,7 @@ def back_in_time(chance: Random, history: History) -> History | None:
     seen: dict[int, int] = {}
     fitting = []
     for place, event in enumerate(history.events):
-        if isinstance(event, Told):
+        if isinstance(event, Response):
             if seen.get(event.session, 0) > 1 and event.reply.zxid:
                 fitting.append((place, event, seen[event.session] - 1))
             seen[event.session] = max(seen.get(event.session, 0), event.reply.zxid)
@@ -141,8 +141,8 @@ def replies_crossed(chance: Random, history: History) -> History | None:
     fitting = [
         place
         for place in range(len(events) - 1)
-        if isinstance(events[place], Told)
-        and isinstance(events[place + 1], Told)
+        if isinstance(events[place], Response)
+        and isinstance(events[place + 1], Response)
         and events[place].session == events[place + 1].session
     ]
     if not fitting:
@@ -154,7 +154,7 @@ def replies_crossed(chance: Random, history: History) -> History | None:
 def asked_too_late(chance: Random, history: History) -> History | None:
     """Somebody was shown a write before it was asked for."""
     calls = [call for call in Case.of(history).calls.all if call.write and call.group is not None]
-    shown = [(event.reply.zxid, event.at) for event in history.events if isinstance(event, Told)]
+    shown = [(event.reply.zxid, event.at) for event in history.events if isinstance(event, Response)]
     fitting = [(call, at) for call in calls for zxid, at in shown if zxid >= call.zxid and call.asked.at < at]
     if not fitting:
         return None
@@ -165,26 +165,26 @@ def asked_too_late(chance: Random, history: History) -> History | None:
 # -- events --------------------------------------------------------------------------------------------
 
 
-def _events_between_replies(history: History) -> Iterator[tuple[int, Fired, int]]:
+def _events_between_replies(history: History) -> Iterator[tuple[int, WatchFired, int]]:
     """Events with a zxid, behind a reply and before another that shows their change, over one connection."""
     for place, fired in enumerate(history.events):
-        if not isinstance(fired, Fired) or fired.zxid <= 0:
+        if not isinstance(fired, WatchFired) or fired.zxid <= 0:
             continue
         before = _neighbour(history, range(place - 1, -1, -1), fired)
         after = _neighbour(history, range(place + 1, len(history.events)), fired)
         if before is not None and after is not None:
             told = history.events[after]
-            if isinstance(told, Told) and told.reply.zxid >= fired.zxid:
+            if isinstance(told, Response) and told.reply.zxid >= fired.zxid:
                 yield place, fired, after
 
 
-def _neighbour(history: History, places: range, fired: Fired) -> int | None:
+def _neighbour(history: History, places: range, fired: WatchFired) -> int | None:
     for place in places:
         event = history.events[place]
         if event.session == fired.session:
-            if isinstance(event, Told):
+            if isinstance(event, Response):
                 return place
-            if isinstance(event, Became):
+            if isinstance(event, SessionEvent):
                 return None
     return None
 
@@ -207,7 +207,7 @@ def event_late(chance: Random, history: History) -> History | None:
 
 
 def event_twice(chance: Random, history: History) -> History | None:
-    found = [place for place, event in enumerate(history.events) if isinstance(event, Fired) and event.zxid > 0]
+    found = [place for place, event in enumerate(history.events) if isinstance(event, WatchFired) and event.zxid > 0]
     if not found:
         return None
     place = chance.choice(found)
@@ -215,22 +215,22 @@ def event_twice(chance: Random, history: History) -> History | None:
 
 
 def event_of_another_path(chance: Random, history: History) -> History | None:
-    found = [place for place, event in enumerate(history.events) if isinstance(event, Fired)]
+    found = [place for place, event in enumerate(history.events) if isinstance(event, WatchFired)]
     if not found:
         return None
     place = chance.choice(found)
     fired = history.events[place]
-    assert isinstance(fired, Fired)
+    assert isinstance(fired, WatchFired)
     return _replaced(history, place, evolve(fired, path="/nobody/watches/this"))
 
 
 def event_of_another_kind(chance: Random, history: History) -> History | None:
-    found = [place for place, event in enumerate(history.events) if isinstance(event, Fired) and event.zxid > 0]
+    found = [place for place, event in enumerate(history.events) if isinstance(event, WatchFired) and event.zxid > 0]
     if not found:
         return None
     place = chance.choice(found)
     fired = history.events[place]
-    assert isinstance(fired, Fired)
+    assert isinstance(fired, WatchFired)
     return _replaced(history, place, evolve(fired, event="created" if fired.event == "deleted" else "deleted"))
 
 
@@ -269,7 +269,7 @@ def write_twice(chance: Random, history: History) -> History | None:
 
 
 def write_unasked(chance: Random, history: History) -> History | None:
-    asked = [event.session for event in history.events if isinstance(event, Asked)]
+    asked = [event.session for event in history.events if isinstance(event, Invoke)]
     if not asked:
         return None
     beyond = history.changes[-1].zxid + 1
@@ -307,20 +307,22 @@ def close_takes_another(chance: Random, history: History) -> History | None:
 
 def never_closed(chance: Random, history: History) -> History | None:
     over = {
-        event.session for event in history.events if isinstance(event, Became) and event.state in ("expired", "closed")
+        event.session
+        for event in history.events
+        if isinstance(event, SessionEvent) and event.state in ("expired", "closed")
     }
     return _change(chance, history, lambda change: change.kind == "close" and change.session in over, lambda change: ())
 
 
 def never_opened(chance: Random, history: History) -> History | None:
-    seen = {event.session for event in history.events if isinstance(event, Became)}
+    seen = {event.session for event in history.events if isinstance(event, SessionEvent)}
     return _change(chance, history, lambda change: change.kind == "open" and change.session in seen, lambda change: ())
 
 
 def closed_too_early(chance: Random, history: History) -> History | None:
     """A session is closed, and goes on."""
     places = {change.session: place for place, change in enumerate(history.changes) if change.kind in ("create", "set")}
-    told = [event.session for event in history.events if isinstance(event, Told)]
+    told = [event.session for event in history.events if isinstance(event, Response)]
     fitting = sorted(session for session in places if session in told)
     if not fitting:
         return None

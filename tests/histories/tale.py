@@ -14,18 +14,18 @@ from __future__ import annotations
 from attrs import define, evolve, field
 
 from harness.history import (
-    Asked,
-    Became,
     Change,
     Event,
-    Fired,
     History,
+    Info,
+    Invoke,
     Jump,
-    Lost,
     Reply,
     Request,
+    Response,
+    SessionEvent,
     Stat,
-    Told,
+    WatchFired,
 )
 
 
@@ -45,7 +45,7 @@ class Tale:
     sessions: int = 0
     events: list[Event] = field(factory=list)
     changes: list[Change] = field(factory=list)
-    asked: dict[int, Asked] = field(factory=dict)
+    asked: dict[int, Invoke] = field(factory=dict)
     jumps: list[Jump] | None = field(factory=list)
 
     def history(self) -> History:
@@ -68,28 +68,30 @@ class Tale:
 
     def ask(self, who: Who, request: Request) -> int:
         self.calls += 1
-        asked = Asked(self.later(), who.client, who.session, self.calls, who.server, request)
+        asked = Invoke(self.later(), who.client, who.session, self.calls, who.server, request)
         self.asked[self.calls] = asked
         self.events.append(asked)
         return self.calls
 
     def tell(self, call: int, reply: Reply) -> None:
         asked = self.asked[call]
-        self.events.append(Told(self.later(), asked.client, asked.session, call, reply))
+        self.events.append(Response(self.later(), asked.client, asked.session, call, reply))
 
     def lose(self, call: int) -> None:
         asked = self.asked[call]
-        self.events.append(Lost(self.later(), asked.client, asked.session, call))
+        self.events.append(Info(self.later(), asked.client, asked.session, call))
 
     def fire(self, who: Who, event: str, path: str, zxid: int | None = None) -> None:
         at = self.zxid if zxid is None else zxid
-        self.events.append(Fired(self.later(), who.client, who.session, event, path, at))
+        self.events.append(WatchFired(self.later(), who.client, who.session, event, path, at))
 
     def became(self, who: Who, state: str, server: int | None = None, served: str = "") -> None:
         who.server = who.server if server is None else server
         user = who.user if state == "connected" else ""
         at = self.later()
-        self.events.append(Became(at, who.client, who.session, state, who.server, 4_000, user=user, served=served))
+        self.events.append(
+            SessionEvent(at, who.client, who.session, state, who.server, 4_000, user=user, served=served)
+        )
 
     # -- sessions ----------------------------------------------------------------------------------
 

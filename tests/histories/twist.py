@@ -12,7 +12,20 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve
 
-from harness.history import MODES, STATES, WATCHES, Asked, Became, Change, Event, Fired, History, Reply, Request, Told
+from harness.history import (
+    MODES,
+    STATES,
+    WATCHES,
+    Change,
+    Event,
+    History,
+    Invoke,
+    Reply,
+    Request,
+    Response,
+    SessionEvent,
+    WatchFired,
+)
 from zab.store.error_codes import ErrorCode
 
 T = TypeVar("T")
@@ -90,18 +103,18 @@ def _event(chance: Random, event: Event) -> Event:
             "client": chance.choice((1, 2)),
         }))  # fmt: skip
     match event:
-        case Asked():
+        case Invoke():
             return evolve(event, request=_request(chance, event.request))
-        case Told():
+        case Response():
             return evolve(event, reply=_reply(chance, event.reply))
-        case Fired():
+        case WatchFired():
             changes = {
                 "event": chance.choice(("created", "deleted", "data", "children")),
                 "path": chance.choice(PATHS),
                 "zxid": _number(chance, event.zxid),
             }
             return evolve(event, **_one_of(chance, changes))
-        case Became():
+        case SessionEvent():
             return evolve(event, **_one_of(chance, {"state": chance.choice(STATES), "server": chance.choice((1, 2))}))
         case _:
             return event

@@ -109,7 +109,7 @@ async def test_unreachable_names_the_failure_of_each_server() -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the reply looks like HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the reply looks like SSH"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "the reply looks like TLS: pass tls="),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the reply looks like TLS: connect with TLS"),
         (b"220 mail.example ESMTP\r\n", "the reply begins with '220 mail.example ESMTP"),
     ],
 )

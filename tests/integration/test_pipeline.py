@@ -17,7 +17,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from harness.cli import main
-from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
+from harness.history import Change, History, Invoke, Reply, Request, Response, SessionEvent, Stat
 from harness.mutants.edit import planted
 from harness.mutants.hunt import hunt
 from harness.mutants.table import BY_NAME
@@ -200,11 +200,11 @@ def test_histories_are_judged_alone_with_budgets_that_double(spark: Any) -> None
 def client_history(read: bytes) -> History:
     stat = Stat(2, 2, 2, 0, 0, 0, 0, 1, 0)
     events = (
-        Became(1, 1, 7, "connected", 1, 4_000),
-        Asked(2, 1, 7, 1, 1, Request("create", "/a", b"x")),
-        Told(3, 1, 7, 1, Reply(zxid=2, path="/a")),
-        Asked(4, 1, 7, 2, 1, Request("get", "/a")),
-        Told(5, 1, 7, 2, Reply(zxid=2, data=read, stat=stat)),
+        SessionEvent(1, 1, 7, "connected", 1, 4_000),
+        Invoke(2, 1, 7, 1, 1, Request("create", "/a", b"x")),
+        Response(3, 1, 7, 1, Reply(zxid=2, path="/a")),
+        Invoke(4, 1, 7, 2, 1, Request("get", "/a")),
+        Response(5, 1, 7, 2, Reply(zxid=2, data=read, stat=stat)),
     )
     return History(events, (Change(1, 7, "open"), Change(2, 7, "create", "/a", b"x")))
 

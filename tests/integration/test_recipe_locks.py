@@ -101,7 +101,7 @@ async def test_taking_a_lock_twice_raises(tmp_path: Path, via: str) -> None:
     async with opened(tmp_path, via) as store, store.session() as session:
         lock = Lock(session, "/l")
         async with lock:
-            with pytest.raises(LocalProtocolError, match="would wait for itself"):
+            with pytest.raises(LocalProtocolError, match="could wait for itself"):
                 async with lock:
                     raise AssertionError("unreachable")
         async with lock:

@@ -165,7 +165,7 @@ async def test_error_names_path_and_reason(via: SessionKind) -> None:
             (session.create(f"{a}/\n"), zab.BadArguments, f"{a}/\n", r"contains an invalid character"),
             (session.set(a, b"", 7), zab.BadVersion, a, f"{a}: bad version (its version is not 7)"),
             (session.delete(a, 7), zab.BadVersion, a, "its version is not 7"),
-            (session.set_acl(a, zab.OPEN_ACL, 7), zab.BadVersion, a, "its version is not 7"),
+            (session.set_acl(a, zab.OPEN_ACL, 7), zab.BadVersion, a, "its aversion is not 7"),
             (session.multi(Multi().check(a, 0).check(a, 7)), zab.BadVersion, a, "operation 1 of a multi, check "),
             (session.multi(Multi().create(f"{a}/x/y")), zab.NoNode, f"{a}/x/y", f"create {a}/x/y: no node (its"),
         ):
@@ -186,7 +186,7 @@ async def test_arguments_of_wrong_type_are_reported(via: SessionKind) -> None:
         wrong: Any = [("x",), 5, "all", [(31, "world")], [("31", "world", "anyone")]]
         for acl in [None, *wrong]:
             for ask in (session.create, session.create_with_stat, session.set_acl):
-                with pytest.raises(TypeError, match="acl must be a list of"):
+                with pytest.raises(TypeError, match="acl must be a sequence of"):
                     await ask(a, acl=acl)
         with pytest.raises(TypeError, match="multi takes zab.Multi"):
             await session.multi([("create", a)])  # type: ignore[arg-type]
@@ -344,6 +344,8 @@ async def test_a_protected_create_bears_its_token(via: SessionKind) -> None:
         assert await session.find_token(f"{it.root}/nowhere", "tok") is None
         with pytest.raises(zab.LocalProtocolError, match="does not contain the token"):
             await session.create_protected(f"{it.root}/a", token="b")
+        with pytest.raises(zab.LocalProtocolError, match="the token is empty"):
+            await session.create_protected(f"{it.root}/a", token="")
 
 
 # -- who may -------------------------------------------------------------------------------------------

@@ -453,6 +453,8 @@ async def test_roles_end_with_a_recovery_that_fails(tmp_path: Path) -> None:
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(StorageError, match="must be a directory"):
                 await member.run()
+            with pytest.raises(LocalProtocolError, match="runs only once"):
+                await member.run()
             nursery.start_soon(iterate)
         with pytest.raises(Stopped, match="this member failed: StorageError"):
             await member.wait_serving()

@@ -24,7 +24,7 @@ from harness.faults import (
     Step,
     Write,
 )
-from harness.history import Became, Fired, Told
+from harness.history import Response, SessionEvent, WatchFired
 from harness.outcome import Outcome
 from harness.scripts import dumps
 from harness.worlds.processes import netns
@@ -84,9 +84,9 @@ def test_store_clients_are_judged_by_their_history() -> None:
     assert history is not None
     kinds = {change.kind for change in history.changes}
     assert {"open", "create", "set", "close"} <= kinds
-    assert any(isinstance(event, Fired) and event.path == "/a" for event in history.events)
-    assert {event.server for event in history.events if isinstance(event, Became) and event.client == 2} == {2, 3}
-    assert sum(isinstance(event, Told) for event in history.events) > 20
+    assert any(isinstance(event, WatchFired) and event.path == "/a" for event in history.events)
+    assert {event.server for event in history.events if isinstance(event, SessionEvent) and event.client == 2} == {2, 3}
+    assert sum(isinstance(event, Response) for event in history.events) > 20
 
 
 def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_running(tmp_path: Path) -> None:

@@ -462,7 +462,7 @@ def test_what_was_answered_before_another_was_asked_stands_before_it() -> None:
 def test_an_answer_that_belongs_to_another_request() -> None:
     one = call(1, 10, 20, 1, 1)
     one.result = 7
-    with pytest.raises(Violation, match="answered 7"):
+    with pytest.raises(Violation, match="client received 7"):
         judge([one], [one], Ledger())
 
 

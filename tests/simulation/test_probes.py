@@ -10,7 +10,7 @@ from harness import probes
 from harness.checkers import Judge, OracleState
 from harness.cli import main
 from harness.draw import script_from_seed
-from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
+from harness.history import History, Info, Invoke, Reply, Request, Response, SessionEvent, WatchFired
 from harness.members import member
 from harness.probes import OF_PARTITIONS, OF_SERVERS, PREFIX, Probe, missed, probes_of
 from harness.probes.observer import Probes, probes_hit
@@ -111,16 +111,16 @@ def test_what_clients_see() -> None:
     multi = Request("multi", parts=(create, create))
     history = History(
         (
-            Became(1, 1, 7, "connected", 1, 100),
-            Asked(2, 1, 7, 1, 1, multi),
-            Told(3, 1, 7, 1, Reply("NODE_EXISTS", 1, parts=(Reply(), Reply("NODE_EXISTS")))),
-            Asked(4, 1, 7, 2, 1, create),
-            Lost(5, 1, 7, 2),
-            Became(5, 1, 7, "disconnected", 1, 100),
-            Became(6, 1, 7, "connected", 2, 100),
-            Fired(7, 1, 7, "data", "/a", 0),
-            Became(8, 1, 7, "disconnected", 2, 100),
-            Became(9, 1, 7, "expired", 3, 100),
+            SessionEvent(1, 1, 7, "connected", 1, 100),
+            Invoke(2, 1, 7, 1, 1, multi),
+            Response(3, 1, 7, 1, Reply("NODE_EXISTS", 1, parts=(Reply(), Reply("NODE_EXISTS")))),
+            Invoke(4, 1, 7, 2, 1, create),
+            Info(5, 1, 7, 2),
+            SessionEvent(5, 1, 7, "disconnected", 1, 100),
+            SessionEvent(6, 1, 7, "connected", 2, 100),
+            WatchFired(7, 1, 7, "data", "/a", 0),
+            SessionEvent(8, 1, 7, "disconnected", 2, 100),
+            SessionEvent(9, 1, 7, "expired", 3, 100),
         )
     )
     found = probes_hit(Probes(OracleState(ENSEMBLE, 3)), {"log": 2}, history)

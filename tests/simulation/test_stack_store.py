@@ -24,7 +24,7 @@ from harness.faults import (
     Timing,
     Vanish,
 )
-from harness.history import Asked, Became, Fired, History, Lost, Told
+from harness.history import History, Info, Invoke, Response, SessionEvent, WatchFired
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
@@ -46,13 +46,13 @@ def seen(outcome: Outcome) -> History:
 
 
 def states(history: History, client: int = 1) -> list[str]:
-    return [event.state for event in history.events if isinstance(event, Became) and event.client == client]
+    return [event.state for event in history.events if isinstance(event, SessionEvent) and event.client == client]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_holds(seed: int) -> None:
     history = seen(run(script_from_seed(seed, machine="store", voters=3 + 2 * (seed % 2))))
-    assert any(isinstance(event, Told) for event in history.events)
+    assert any(isinstance(event, Response) for event in history.events)
 
 
 @pytest.mark.parametrize("fault", [Crash(500, server=3, down_ms=2_000), Restart(500, server=3, down_ms=2_000)])
@@ -70,7 +70,7 @@ def test_a_session_outlives_its_server_and_takes_its_watches_along(fault: Fault)
     )
     assert states(history) == ["connected", "disconnected", "connected"]
     assert len({event.session for event in history.events if event.client == 1 and event.session}) == 1
-    assert [event.event for event in history.events if isinstance(event, Fired)] == ["data"]
+    assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["data"]
 
 
 def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
@@ -86,14 +86,16 @@ def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
     )
     assert states(history) == ["connected", "disconnected", "expired"]
     assert [change.gone for change in history.changes if change.kind == "close"] == [("/here",)]
-    assert [event.event for event in history.events if isinstance(event, Fired)] == ["deleted"]
+    assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["deleted"]
 
 
 def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_it_asks() -> None:
     history = seen(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
     assert states(history)[-1] == "connected"
     assert "closed" in states(history)
-    assert len({event.session for event in history.events if isinstance(event, Became) and event.client == 1}) == 2
+    assert (
+        len({event.session for event in history.events if isinstance(event, SessionEvent) and event.client == 1}) == 2
+    )
 
 
 def test_who_is_cancelled_in_the_midst_of_a_call_hears_no_more_of_it() -> None:
@@ -101,11 +103,11 @@ def test_who_is_cancelled_in_the_midst_of_a_call_hears_no_more_of_it() -> None:
     slow = Timing(fsync_us_min=30_000, fsync_us_max=60_000)
     outcome = run(evolve(script(Connect(300), *asked), timing=slow))
     history = seen(outcome)
-    lost = {event.call for event in history.events if isinstance(event, Lost)}
-    told = {event.call for event in history.events if isinstance(event, Told)}
+    lost = {event.call for event in history.events if isinstance(event, Info)}
+    told = {event.call for event in history.events if isinstance(event, Response)}
     assert len(lost) == dict(outcome.counts)["cancelled call"] > 0
     assert not lost & told
-    assert sum(isinstance(event, Asked) and event.client == 1 for event in history.events) == 60
+    assert sum(isinstance(event, Invoke) and event.client == 1 for event in history.events) == 60
     made = [change for change in history.changes if change.kind == "create"]
     assert len(made) == 60, "cancelling does not take a request back"
 
@@ -116,7 +118,7 @@ def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None
     asks = [ask(at, Step("sync", "/"), client=client) for client in (1, 2, 3) for at in range(400, 1_400, 30)]
     played = evolve(script(*connects, *asks, faults=(Pause(700, 240, LEADER),)), knobs=Knobs(tick_ms=100))
     history = seen(run(played))
-    assert "expired" not in [event.state for event in history.events if isinstance(event, Became)]
+    assert "expired" not in [event.state for event in history.events if isinstance(event, SessionEvent)]
     with planted(BY_NAME["ends-what-it-slept-through"].edits):
         outcome = run(played)
     assert outcome.invariant == "a silent session expires after its timeout"
@@ -146,7 +148,7 @@ def limited() -> Script:
 
 def test_what_is_limited_is_judged() -> None:
     history = seen(run(limited()))
-    assert "QUOTA_EXCEEDED" in [event.reply.error for event in history.events if isinstance(event, Told)]
+    assert "QUOTA_EXCEEDED" in [event.reply.error for event in history.events if isinstance(event, Response)]
     with planted(BY_NAME["one-beyond-the-limit"].edits):
         assert run(limited()).invariant == LIMITED
     with planted(BY_NAME["what-ends-is-counted-on"].edits):
@@ -164,5 +166,5 @@ def test_membership_changes_while_clients_ask() -> None:
     asks = [ask(at, Step("set", "/a")) for at in range(350, 2_800, 200)]
     outcome = run(script(Connect(200, 1), ask(300, Step("create", "/a")), *asks, *changes, length_ms=3_000))
     history = seen(outcome)
-    assert sum(isinstance(event, Told) for event in history.events) > len(asks) // 2
+    assert sum(isinstance(event, Response) for event in history.events) > len(asks) // 2
     assert dict(outcome.counts)["membership"] > 12, "each server notes each membership in force"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.draw import script_from_seed
 from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Vanish
-from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
+from harness.history import History, Info, Invoke, Reply, Response, SessionEvent, WatchFired
 from harness.outcome import Outcome
 from harness.profiles import BY_NAME
 from harness.worlds.cores.store.checks import CONFIGURED, RECONFIGURED
@@ -40,11 +40,11 @@ def told(outcome: Outcome) -> History:
 
 
 def replies(history: History, client: int = 1) -> list[Reply]:
-    return [event.reply for event in history.events if isinstance(event, Told) and event.client == client]
+    return [event.reply for event in history.events if isinstance(event, Response) and event.client == client]
 
 
 def states(history: History, client: int = 1) -> list[str]:
-    return [event.state for event in history.events if isinstance(event, Became) and event.client == client]
+    return [event.state for event in history.events if isinstance(event, SessionEvent) and event.client == client]
 
 
 def script(*ops: Op, faults: tuple[Fault, ...] = (), length_ms: int = 1_500) -> Script:
@@ -114,9 +114,9 @@ def test_an_event_comes_before_the_reply_that_shows_its_change() -> None:
             )
         )
     )
-    seen = [event for event in history.events if event.client == 1 and isinstance(event, Fired | Told)]
-    assert [type(event).__name__ for event in seen] == ["Told", "Fired", "Told"]
-    assert isinstance(seen[1], Fired)
+    seen = [event for event in history.events if event.client == 1 and isinstance(event, WatchFired | Response)]
+    assert [type(event).__name__ for event in seen] == ["Response", "WatchFired", "Response"]
+    assert isinstance(seen[1], WatchFired)
     assert (seen[1].event, seen[1].path) == ("created", "/a")
 
 
@@ -134,7 +134,7 @@ def test_a_session_outlives_its_server_and_takes_its_watches_along() -> None:
     )
     assert states(history) == ["connected", "disconnected", "connected"]
     assert len({event.session for event in history.events if event.client == 1 and event.session}) == 1
-    assert [event.event for event in history.events if isinstance(event, Fired)] == ["data"]
+    assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["data"]
 
 
 def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
@@ -150,13 +150,15 @@ def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
     )
     assert states(history) == ["connected", "disconnected", "expired"]
     assert [change.gone for change in history.changes if change.kind == "close"] == [("/here",)]
-    assert [event.event for event in history.events if isinstance(event, Fired)] == ["deleted"]
+    assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["deleted"]
 
 
 def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_it_asks() -> None:
     history = told(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
     assert states(history) == ["connected", "closed", "connected"]
-    assert len({event.session for event in history.events if isinstance(event, Became) and event.client == 1}) == 2
+    assert (
+        len({event.session for event in history.events if isinstance(event, SessionEvent) and event.client == 1}) == 2
+    )
 
 
 def test_a_request_that_a_leader_took_with_it_is_lost_or_done_once() -> None:
@@ -165,14 +167,14 @@ def test_a_request_that_a_leader_took_with_it_is_lost_or_done_once() -> None:
     history = told(run(script(Connect(300, 1, 1), *asked, faults=faults)))
     created = [change.path for change in history.changes if change.kind == "create"]
     assert len(created) == len(set(created))
-    lost = sum(isinstance(event, Lost) and event.client == 1 for event in history.events)
+    lost = sum(isinstance(event, Info) and event.client == 1 for event in history.events)
     assert len(created) <= len(replies(history)) + lost
 
 
 def test_at_the_end_everything_is_read_by_a_fresh_session() -> None:
     history = told(run(script(ask(400, Step("create", "/a")), ask(401, Step("create", "/a/b")))))
     reader = max(event.client for event in history.events)
-    read = {event.request.path for event in history.events if isinstance(event, Asked) and event.client == reader}
+    read = {event.request.path for event in history.events if isinstance(event, Invoke) and event.client == reader}
     assert read == {"/", "/a", "/a/b"}
 
 
@@ -195,9 +197,20 @@ def test_what_is_promised_is_put_to_the_test() -> None:
     for seed in SEEDS:
         history = told(outcome_of(seed))
         counts.update(type(event).__name__ for event in history.events)
-        counts.update(event.state for event in history.events if isinstance(event, Became))
+        counts.update(event.state for event in history.events if isinstance(event, SessionEvent))
         counts.update(change.kind for change in history.changes)
-    for what in ("Told", "Lost", "Fired", "disconnected", "expired", "closed", "attach", "close", "create", "error"):
+    for what in (
+        "Response",
+        "Info",
+        "WatchFired",
+        "disconnected",
+        "expired",
+        "closed",
+        "attach",
+        "close",
+        "create",
+        "error",
+    ):
         assert counts[what] >= 3, counts
 
 

@@ -7,7 +7,7 @@ import pytest
 from harness.checkers.oracle_state import Violation
 from harness.checkers.store.sessions import LIVES
 from harness.faults import Ask, Connect, Crash, Knobs, Script, Step, Vanish
-from harness.history import Became
+from harness.history import SessionEvent
 from harness.outcome import Outcome
 from harness.worlds.cores.liveness import INVARIANT as LIVENESS
 from harness.worlds.cores.store.machine import LEFT, SimulatedStore
@@ -32,7 +32,7 @@ def test_session_of_read_only_server_is_over_when_there_is_a_leader(seed: int) -
     outcome = returns_to_read_only_server(seed, 600)
     assert outcome.valid, outcome.what
     assert outcome.history is not None
-    states = [event.state for event in outcome.history.events if isinstance(event, Became) and event.client == 1]
+    states = [event.state for event in outcome.history.events if isinstance(event, SessionEvent) and event.client == 1]
     assert states == ["connected", "disconnected", "expired"]
 
 

@@ -22,10 +22,10 @@ RECEIVE_BYTES: Final = 16 << 10
 PIECE_BYTES: Final = 256 << 10
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1 << 20
-"""The largest number of bytes that are read and discarded after the last reply, before the connection is closed."""
+"""The number of bytes after which no more is read and discarded between the last reply and the close."""
 
 Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
-"""Returns the reply to a request. The second argument is the address of the caller."""
+"""Returns the reply to a request, or raises `HttpError`. The second argument is the address of the client."""
 
 
 def _http_connection() -> type[HttpConnection]:
@@ -60,7 +60,7 @@ class AdminPort:
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. `task_status` is started with the number of the port.
 
-        Raises `ConfigError` if the packages of the extra are missing.
+        Raise `ConfigError` if the packages of the extra are missing, and `CannotListen` if the port cannot be opened.
         """
         settings = self._settings
         self._http_connection = _http_connection()
@@ -78,7 +78,7 @@ class AdminPort:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except Exception as error:
-            # A bug of this server: only this caller loses its connection.
+            # A bug of this server: only this client loses its connection.
             self._log.failed("admin_failed", error, peer=connection.peer)
         finally:
             await trio.aclose_forcefully(connection.stream)
@@ -114,7 +114,10 @@ class AdminPort:
                 return
 
     async def _receive(self, stream: trio.SocketStream, http: HttpConnection) -> AdminRequest | None:
-        """Return the next request, or None if the connection ended or stayed idle too long."""
+        """Return the next request, or None if the connection ended or stayed idle for `idle_ms`.
+
+        Raise `HttpError` if the request is invalid, or is incomplete `request_ms` after its beginning.
+        """
         settings = self._settings
         limit = trio.current_time() + settings.idle_ms / 1000
         hurry = False
@@ -155,7 +158,7 @@ class AdminPort:
         with trio.move_on_after(self._settings.send_ms / 1000) as patience:
             await stream.send_all(data)
         if patience.cancelled_caught:
-            raise trio.ClosedResourceError("the client does not read the reply")
+            raise trio.ClosedResourceError(f"a piece of the reply was not accepted in {self._settings.send_ms} ms")
 
     async def _refuse(self, stream: trio.SocketStream, http: HttpConnection, error: HttpError) -> None:
         await self._send(stream, http, error_reply(error), True, False)

@@ -23,12 +23,12 @@ class AdminSettings:
     parts              the parts served: any of `commands`, `metrics` and `page`
     commands_path      the path of the commands, before their names (`admin.commandURL`)
     metrics_path       the path that Prometheus scrapes
-    connections_max    open connections; one more replaces the one that has been silent for longest
+    connections_max    open connections; one more replaces one that waits for its next request, or is closed
     head_bytes_max     bytes of a request's line and headers
-    body_bytes_max     bytes of a request's body; a larger body is refused without being read
+    body_bytes_max     bytes of a request's body; a larger body is not read, and the reply ends the connection
     request_ms         the longest time from the first byte of a request to its last
-    idle_ms            the longest time between requests of one connection (`admin.idleTimeout`)
-    send_ms            how long a client may take for each piece of a reply
+    idle_ms            the longest wait for the first byte of a request (`admin.idleTimeout`)
+    send_ms            how long a client may take to accept each piece of a reply
     snapshot_enabled   whether a snapshot may be taken at this port (`admin.snapshot.enabled`)
     snapshot_ms        the shortest time between two snapshots on request (`admin.rateLimiterIntervalInMS`)
     hosts              names, beside addresses, `localhost` and this server's own, that a request's `Host` may have

@@ -4,10 +4,11 @@ A browser can reach ports that its user can reach and a stranger cannot. A page 
 port. If the DNS name of the site is made to point to the port's address (DNS rebinding), the page may read the replies,
 too. Three rules prevent this:
 
-- `Host` must be an address or a name of this server. Rebinding needs a name that the attacker chose.
+- `Host`, if present, must be an address, `localhost`, or a name of this server or of the settings. Rebinding needs a
+  name that the attacker chose.
 - A POST must not come from another origin, and only a POST changes state.
-- A cross-site request is refused unless it is a GET by which the browser visibly leaves the page. So no page can cause
-  costly replies unnoticed.
+- A request from another origin is refused unless it is a GET by which the browser visibly leaves the page. So no page
+  can cause costly replies unnoticed.
 
 Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`, and their user chose the `Host`.
 """
@@ -28,7 +29,10 @@ ANY: Final = "*"
 
 
 class BrowserGuard:
-    """The guard of one port. `allowed`: host names that the settings permit; `own` returns this server's own names."""
+    """The guard of one port.
+
+    `allowed`: host names that the settings permit, or `*` for all; `own` returns this server's own names.
+    """
 
     def __init__(self, allowed: Iterable[str], own: Callable[[], Iterable[str | None]] = tuple) -> None:
         self._allowed = frozenset(map(str.lower, allowed))
@@ -37,7 +41,7 @@ class BrowserGuard:
         self._lookup = trio.Lock()
 
     async def check(self, request: AdminRequest) -> None:
-        """Raise `HttpError` if a page of another site may have caused the request."""
+        """Raise `HttpError` if a page of another origin may have caused the request, or `Host` is not a known name."""
         await self._check_host(request)
         headers = request.headers
         site = headers.get("sec-fetch-site", "none")

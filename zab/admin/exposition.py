@@ -21,9 +21,9 @@ _TOTAL: Final = "_total"
 
 @frozen
 class MetricSample:
-    """One value of the metric `name`. `suffix` tells the parts of a summary apart: `_sum`, `_count`.
+    """One value of the metric `name`. `suffix` is `_sum` or `_count` for these two values of a summary.
 
-    A `value` of None announces the metric, which has no value at the moment.
+    A `value` of None announces the metric, even if no value follows.
     """
 
     name: str
@@ -43,7 +43,7 @@ class _Collector:
 
 
 def exposition(samples: Iterable[MetricSample]) -> bytes:
-    """Write the samples, grouped by metric.
+    """Return the text with the samples, grouped by metric.
 
     `prometheus_client` appends `_total` to the name of each counter. ZooKeeper's counters lack this suffix.
     They are passed as gauges, and their TYPE lines are corrected afterwards.

@@ -12,7 +12,7 @@ JSON: Final = "application/json"
 
 
 class HttpError(Exception):
-    """A request is refused with the HTTP status `status`. If it could not be read, the connection ends as well."""
+    """A request is refused with the HTTP status `status`. The connection ends if the request could not be read."""
 
     def __init__(self, status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(why)
@@ -36,7 +36,7 @@ class AdminRequest:
 
 @frozen
 class AdminReply:
-    """A reply. A `file` is sent in place of the body, from its beginning, and closed in any case."""
+    """A reply. A `file` is sent in place of the body, from its beginning, and closed even if the sending fails."""
 
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"

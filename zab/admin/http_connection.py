@@ -1,7 +1,7 @@
 """The server's side of one HTTP/1.1 connection, on `h11`: bytes in, requests out, and the heads of replies.
 
 Any stranger can connect to this port. So everything has a bound, and an invalid request is refused with the matching
-status. After a refusal nothing more is read, because the beginning of the next request is unknown then.
+status. After such a refusal no further request is parsed, because its beginning is unknown.
 
 Only a running admin port imports this module: `h11` comes with an extra.
 """
@@ -25,7 +25,7 @@ _METHOD: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}")
 _LINE: Final = re.compile(rb"[^ ]+ [\x21-\x7e]+ HTTP/([0-9](?:\.[0-9])?)")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]")
 _LINE_BYTES_MAX: Final = 1_000
-"""The number of bytes of a head in which an invalid request line is found, even if the head is incomplete."""
+"""The number of bytes of a head, even of an incomplete one, in which an invalid request line is looked for."""
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 
 
@@ -61,7 +61,7 @@ class HttpConnection:
 
     @property
     def started(self) -> bool:
-        """True if a part of a request has arrived."""
+        """True if a request that `next` has not returned has arrived, at least in part."""
         return bool(self._fed) or self._head is not None
 
     def feed(self, data: bytes | bytearray) -> None:
@@ -159,7 +159,7 @@ class HttpConnection:
     # -- the reply ---------------------------------------------------------------------------------
 
     def head_of(self, reply: AdminReply, *, keep: bool) -> bytes:
-        """Return the head of the reply to the last request. No part of a request is repeated in it."""
+        """Return the head of the reply to the last request, as bytes. It repeats no part of a request."""
         length = len(reply.body) if reply.file is None else reply.file.seek(0, SEEK_END)
         headers = [
             ("Content-Type", reply.content_type),
@@ -197,7 +197,7 @@ def _check_line(beginning: bytes) -> None:
 
 
 def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
-    """Return the path, the parameters, and the host of an absolute URL, which overrides the header `Host`."""
+    """Return the path, the parameters, and the host of an absolute URL, which overrides the header `Host`, or None."""
     authority = None
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")

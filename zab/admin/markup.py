@@ -28,7 +28,7 @@ SPARK_SLOTS: Final = 120
 
 
 def html(body: bytes) -> AdminReply:
-    """Return the reply for a page, or for a part of one."""
+    """Return the reply with a page, or with a part of one."""
     return AdminReply(body, "text/html; charset=utf-8", headers=_policy())
 
 
@@ -56,7 +56,10 @@ def _frame() -> str:
 
 
 def header(health: str, sentence: str, facts: Iterable[tuple[str, str]]) -> str:
-    """Return the top of a page: a headline for the health, one sentence, and a few values with their names."""
+    """Return the top of a page: a headline for the health, one sentence, and a few values with their names.
+
+    `sentence` and `facts` are HTML.
+    """
     return (
         f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
         f"<p>{sentence}</p><dl>"
@@ -75,7 +78,7 @@ def warnings(items: Sequence[str]) -> str:
 
 
 def members(title: str, head: Iterable[str], rows: Iterable[str]) -> str:
-    """Return the table of the machines. `member` makes each of the rows."""
+    """Return the table of the servers or brokers. `member` makes each of the rows."""
     body = row(head, "th") + "".join(rows)
     return f"<section><h2>{title}</h2><div class=wide><table class=members>{body}</table></div></section>"
 
@@ -129,7 +132,7 @@ def spark(values: Sequence[int], slots: int = SPARK_SLOTS) -> str:
 
 
 def table(title: str, head: Iterable[str], rows: Sequence[Sequence[str]], otherwise: str, hidden: int = 0) -> str:
-    """Return a table, or the sentence `otherwise` if it has no rows. `hidden` rows are not shown, but counted."""
+    """Return a table, or the sentence `otherwise` if it has no rows. `hidden` is the number of omitted rows."""
     more = f"<p class=none>and {hidden} more</p>" if hidden else ""
     body = "".join(row(cells) for cells in rows)
     inner = f"<div class=wide><table>{row(head, 'th')}{body}</table></div>{more}"

@@ -11,7 +11,7 @@ QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)
 
 
 class Summary:
-    """A summary of values. The quantiles cover only the last `RECENT_MAX` values, everything else covers all values."""
+    """A summary of values, 0 if there are none. The quantiles cover only the last `RECENT_MAX`, all else covers all."""
 
     __slots__ = ("count", "least", "most", "recent", "total")
 

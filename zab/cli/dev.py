@@ -60,7 +60,7 @@ _BROKERS: Final = "replica"
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
     help="The client port of server 1; each further server has the next port. The ports between servers are 707 and "
-    "1707 higher, that of the status page 5899 higher.  [default: 2181, which gives 2888, 3888 and 8080]",
+    "1707 higher, that of the status page 5899 higher.  [default: 2181, with 2888, 3888 and 8080; or as in --data]",
 )
 @click.option(
     "--brokers",
@@ -74,7 +74,7 @@ _BROKERS: Final = "replica"
     type=click.IntRange(10),
     default=Settings().tick_ms,
     show_default=True,
-    help="The unit of all timeouts: a leader pings every half tick, and a silent peer is dropped after five ticks.",
+    help="The unit of timeouts, in ms: a leader pings every half tick, and a silent peer is dropped after five ticks.",
 )
 @level_option("warning")
 @format_option
@@ -155,7 +155,10 @@ class Layout:
 
 
 def layout_of(data: Path, servers: int | None, port_base: int | None) -> Layout:
-    """Return the stored layout. If none is stored yet, store the requested one. Raise `Misused` if the two differ."""
+    """Return the stored layout. If none is stored yet, store and return the requested one.
+
+    Raise `Misused` if the two differ, or if the stored one is invalid or `data` cannot be used.
+    """
     kept = data / "dev.json"
     try:
         if kept.exists():
@@ -206,7 +209,7 @@ async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
 
 
 async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[ServerRuntime]:
-    """Start all servers in the nursery, and return when all of them serve."""
+    """Start all servers in the nursery, and return them when all of them serve."""
     claim_this_loop()
     ensemble = layout.ensemble()
     client_ports = ClientPortSettings(

@@ -37,7 +37,7 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
 
     Stop the server of SRC first; SRC is not changed. DST must be missing, or empty but for a `myid`; without one, the
     `myid` of SRC is copied. The command reads the newest snapshot, replays the log after it, and compares the result
-    with the digest in the log. Run the same import for every server of an ensemble.
+    with the last digest in the log, if it has one. Run the same import for every server of an ensemble.
 
     \b
     zab import /var/lib/zookeeper /var/lib/zab
@@ -71,8 +71,9 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
 def export(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a data directory DST for ZooKeeper from SRC: a data directory of `zab serve`, or a snapshot file.
 
-    Stop the server of SRC first. DST must be empty or missing. It gets one snapshot of the whole state, the epochs and
-    the `myid`. Run the same export for every server of an ensemble.
+    Stop the server of SRC first. DST must be missing, or empty but for a `myid`. It gets one snapshot of the whole
+    state, the epochs and, if SRC belongs to a server, its `myid`; a `myid` in DST stays. Run the same export for every
+    server of an ensemble.
 
     \b
     zab export /var/lib/zab /var/lib/zookeeper

@@ -51,7 +51,7 @@ def _zxid(context: click.Context, option: click.Parameter, value: str | None) ->
 
 @click.group()
 def log() -> None:
-    """Print a transaction log, verify it, or save the undamaged part of it.
+    """Print a transaction log, verify it, save the undamaged part of it, or give the history up.
 
     Only `give-up` changes the data directory. The other commands may run while the server runs.
     """
@@ -68,7 +68,7 @@ def log() -> None:
 def dump(
     path: Path, log_dir: Path | None, first: Zxid | None, last: Zxid | None, with_data: bool, as_json: bool
 ) -> None:
-    """Print every transaction: zxid, time, session, operation, path.
+    """Print every transaction: zxid, time, session, operation, path and details.
 
     DATA is a data directory of `zab serve`, or a log file of ZooKeeper.
 
@@ -107,7 +107,7 @@ def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
 def _ours(path: Path, log_dir: Path | None) -> Disk:
     disk = our_disk(path, log_dir)
     if not is_ours(disk):
-        raise Misused(f"{path}: this is not a data directory of zab: it has no log")
+        raise Misused(f"{path}: this is not a data directory of zab: it has neither a log nor a snapshot")
     return disk
 
 
@@ -208,7 +208,7 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
         click.echo(f"note: {note}", err=True)
     found_in(target, state)
     nodes = counted(len(state.store.tree), "node")
-    click.echo(f"{target}: {nodes} as of {show(Zxid(state.store.zxid))}. Later transactions were not saved.")
+    click.echo(f"{target}: {nodes} as of {show(Zxid(state.store.zxid))}. Later transactions, if any, were not saved.")
 
 
 @log.command(name="give-up")
@@ -220,8 +220,9 @@ def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
     A server vetoes if a majority of servers has lost data and only this server has the missing transactions: its log
-    has the event `vetoes`, and `zab status` a warning. This command gives these transactions up. At its next start the
-    server does not vote until a leader has sent it a snapshot; then its old files are renamed to damaged.*.
+    has the event `vetoes`, and `zab status` a warning. This command gives these transactions up, without checking that
+    the server vetoes. At its next start the server does not vote until a leader has sent it a snapshot; then its old
+    files are renamed to damaged.*.
     """
     _ours(path, log_dir)
     if not yes:
@@ -229,7 +230,7 @@ def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     with closing(_writable(path, log_dir)) as disk:
         given_up = give_up_history(disk)
     if given_up is None:
-        raise Misused(f"{path}: nothing to give up: a leader replaces this history at the next start anyway")
+        raise Misused(f"{path}: nothing to give up: this server does not vote with this history, or has no membership")
     click.echo(
         f"{path}: the history up to {show(given_up.last)}, committed at least up to {show(given_up.committed)}, is "
         "given up; at the next start a snapshot of the leader takes its place, and its files become damaged.*"

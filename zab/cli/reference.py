@@ -24,8 +24,9 @@ _ZOO_HEAD: Final = """\
 
 `zab serve` reads ZooKeeper's configuration file, as [this guide](../howto/serve-a-zoo-cfg.md) explains. This page lists
 every key that it knows. A key may have the prefix `zookeeper.`, in the file or as `-D key=value`. The last line of a
-key counts, and an option overrides the file. A key *without effect* causes a warning if its value asks for an effect
-that this server lacks. So does an unknown key; the warning names the most similar known one.
+key counts, except that a second line for the same member is an error; an option overrides the file. A key *without
+effect* causes a warning if its value asks for an effect that this server lacks. So does an unknown key; the warning
+names the most similar known one, if there is one.
 
 `python -m zab.cli.reference` writes this page from the table in `zab/cli/zoo_cfg/keys.py`, and a test compares them.
 """

@@ -35,5 +35,6 @@ def zab() -> None:
     Move to it:          zab import, and back with zab export
     Inspect its files:   zab log dump, zab snapshot dump
 
-    Results go to stdout, logs to stderr. Exit status: 0 success, 1 failure, 2 wrong usage.
+    Results go to stdout, logs to stderr. Exit status: 0 success, 1 failure, 2 wrong usage; COMMAND --help names
+    exceptions.
     """

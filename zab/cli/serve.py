@@ -49,7 +49,7 @@ MEMBERSHIP_PAUSE_S = 1.0
     metavar="KEY=VALUE",
     help="Set a key, in place of the file's value. The prefix `zookeeper.` is optional. May be repeated.",
 )
-@click.option("--check", is_flag=True, help="Report all mistakes, print the settings in force, and start nothing.")
+@click.option("--check", is_flag=True, help="Report all mistakes, or print the settings in force; start nothing.")
 @click.option(
     OPTION,
     "from_file",
@@ -65,11 +65,12 @@ def serve(
 ) -> None:
     """Run one server of the coordination store until SIGINT or SIGTERM. SIGHUP is logged and ignored.
 
-    ZOO.CFG is ZooKeeper's configuration file, unchanged. A warning names each key that has no effect here, and all
-    mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
+    ZOO.CFG is ZooKeeper's configuration file, unchanged. A warning names each key whose value asks for an effect that
+    this server lacks, and all mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
 
     The dataDir stores the members of the ensemble. If the server.N lines of the file differ from them, the server does
-    not start. Change members while the ensemble runs, with `zab shell reconfig`.
+    not start, unless reconfigEnabled is on, it is the only server, or the stored members do not include it. Change
+    members while the ensemble runs, with `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      serve clients at clientPort
@@ -193,7 +194,9 @@ def is_member(server: ServerRuntime) -> bool:
 async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
     """Write a changed membership to the configuration file, if reconfigEnabled is on and this server is a member.
 
-    A removed server must keep its old file, because the new membership does not contain the server."""
+    Otherwise only log a warning. A removed server must keep its old file, because the new membership does not contain
+    the server.
+    """
     known = plan.ensemble or single_server_ensemble(plan.server_id)
     while True:
         ensemble = server.member.status().ensemble
@@ -240,7 +243,7 @@ def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
-    """Return the disk of a server whose log has a directory of its own; None if `log` is None."""
+    """Claim the directory of a log that has its own, and return the disk of its server; None if `log` is None."""
     if log is None:
         return None
     main = RealDisk(data)

@@ -14,14 +14,17 @@ from zab.store.operations import WRITES, Fields
 from zab.wire.client.requests import SHAPES
 
 Done: TypeAlias = Callable[[Any, Exception | None], None]
-"""(value, error): called once, with the value or with the error"""
+"""(value, error): called at most once, with the value and None, or with None and the error"""
 
 _WRITES: Final = frozenset(map(int, WRITES))
 _ENCODERS: Final = {int(op): shape.encode for op, shape in SHAPES.items()}
 
 
 class Call:
-    """A request. `xid` is 0 until it is sent; `done` is None once no caller waits any more."""
+    """A request. `xid` is 0 while it waits to be sent; `done` is None if no caller waits for the outcome.
+
+    `what` names it in messages; `tries` counts the connections that were lost before its reply.
+    """
 
     __slots__ = ("body", "done", "fields", "op", "tries", "watch", "what", "xid")
 
@@ -55,7 +58,7 @@ def encode(op: int, fields: Fields, what: str) -> bytes:
 
 
 def check_size(call: Call, frame_bytes_max: int) -> None:
-    """Refuse an oversized request before it is sent.
+    """Raise `LocalProtocolError` if the request is too large to be sent.
 
     A server would close the connection, which other requests use as well.
     """

@@ -1,6 +1,6 @@
 """The root of a session, as ZooKeeper's chroot: the session's `/` is another node at the server.
 
-The root is put before the paths of requests, and is removed from the paths of replies.
+The root is put before the paths of requests, and is removed from the paths of replies and events.
 """
 
 from __future__ import annotations

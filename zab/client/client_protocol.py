@@ -4,9 +4,9 @@ It lives as long as the session and outlasts any number of connections: `connect
 `receive` consumes received bytes, `take` returns the bytes to send. Replies come in the order of the requests; a reply
 out of order is an error of the server and ends the connection.
 
-Requests made without a connection wait. After a lost connection, reads are repeated on the next one, in their order and
-before the waiting requests. A change that was sent but not answered is in doubt, and its caller gets an error that says
-so.
+Requests wait while there is no connection, or while too many are in flight. After a lost connection, unanswered reads
+are repeated on the next one, in their order and before the waiting requests. An unanswered change is not repeated: it
+may have been made, and raises `OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Owner(AuthOwner, Protocol):
     def opened(self) -> None:
         """Called when the server has accepted the session, and its SASL login if there is one.
 
-        Requests are sent from now on, after the identities.
+        Requests are sent from now on, after the identities and the watches.
         """
 
 
@@ -61,7 +61,7 @@ class CallQueue(deque[Call]):
         """The number of cancelled calls in the queue."""
 
     def note_cancelled(self) -> None:
-        """Note one more cancelled call, and drop all of them if they are many."""
+        """Count one more cancelled call. Drop those calls if they exceed `_QUEUE_SLACK` and half of the queue."""
         self.cancelled += 1
         if self.cancelled > _QUEUE_SLACK and 2 * self.cancelled > len(self):
             kept = [each for each in self if each.done is not None]
@@ -85,7 +85,7 @@ class ClientProtocol:
         self._event_zxid = 0
         """The newest zxid of an event. Other events of that transaction may still be missing."""
         self.open = False
-        """True if requests may be sent: a connection exists, and the identities were put in front of them."""
+        """True if requests may be sent: a server has accepted the session, and its identities and watches go first."""
         self.read_only = False
         """True if the server of the last connection had no quorum when it accepted the session."""
         self.setup = SessionSetup(owner, watches, settings.watch_bytes_max)
@@ -115,7 +115,7 @@ class ClientProtocol:
         return self.granted.request(max(self.last_zxid, self._event_zxid), asked_ms, read_only=read_only)
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
-        """Begin a connection whose server has accepted the session."""
+        """Begin a connection whose server has accepted the session. With `sasl`, the login comes first."""
         assert not self._in_flight, "`lost` ends a connection before the next begins"
         self.granted.granted(response)
         self.read_only = bool(response.read_only)
@@ -154,9 +154,9 @@ class ClientProtocol:
         self._pump()
 
     def lost(self, why: str) -> None:
-        """End a connection. Changes in flight are in doubt; reads in flight go back to the front of the queue.
+        """End a connection. Changes in flight fail with `OutcomeUnknown`; reads go back to the front of the queue.
 
-        A read whose connection was lost `tries_max` times fails instead.
+        A read whose connection was lost `tries_max` times fails with `Unreachable` instead.
         """
         self.open = False
         self._out.clear()
@@ -171,19 +171,19 @@ class ClientProtocol:
             if call.changes or call.op == Op.SASL:
                 call.end(OutcomeUnknown(f"{_name(call)}: the connection was lost before the reply: {why}"))
             elif call.tries >= self._settings.tries_max:
-                call.end(Unreachable(f"{_name(call)}: {call.tries} connections were lost before the reply: {why}"))
+                call.end(Unreachable(f"{_name(call)}: no reply; connections lost: {call.tries}, the last: {why}"))
             else:
                 call.xid = 0
                 again.append(call)
         self._queue.extendleft(reversed(again))
 
     def close(self, call: Call, error_code: int, why: str) -> None:
-        """Submit the request that closes the session, in place of all requests that are not sent yet."""
+        """Submit `call`, which closes the session. Fail all requests and identities that wait."""
         self._give_up(error_code, why)
         self.submit(call)
 
     def end(self, error_code: int, why: str) -> None:
-        """End the session: no call gets a reply any more."""
+        """End the session: fail the calls in flight as `lost` does, and all calls that wait to be sent."""
         self.lost(why)
         self._give_up(error_code, why)
 

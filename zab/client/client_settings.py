@@ -23,15 +23,18 @@ class ClientSettings:
     request_bytes_max  bytes of the requests in flight; further calls wait
     events_max         unread events of one watch; more end it with `EventsLost`
     auths_max          identities of a session; more raise `Overloaded`
-    connect_ms         time for one address until the session is established; 0: the timeout, divided among the hosts
-    hopeless_ends      stop the first attempt to connect if every server fails for a permanent reason: TLS that does
-                       not match, an unknown name. For interactive use
-    refused_ends       count a refused connection as such a reason
-    pause_ms_min       pause before the next round of attempts; doubled from round to round, with some jitter
+    connect_ms         time for one address until the session is established; 0: the session's timeout, divided among
+                       the hosts. `wait_ms` of `zab.connect` may shorten it for the first connection
+    hopeless_ends      give up the first connection (`Unreachable`) if every server fails for a permanent reason: TLS
+                       that does not match, an unknown name. For interactive use
+    refused_ends       count a refused connection as a permanent reason
+    pause_ms_min       pause after the first round of failed attempts; doubled from round to round. Up to half of each
+                       pause is left out at random
     pause_ms_max       the longest pause
     tries_max          attempts of a read whose connection is lost each time; then it raises `Unreachable`
     watch_bytes_max    bytes of paths in one request, when a new server receives the watches
-    search_ms_min      pause between searches for a server with a quorum while the present one has none; also doubled
+    search_ms_min      pause before the next search for a server with a quorum while the present one has none; it is
+                       doubled and shortened like the pause between rounds
     search_ms_max      the longest such pause
     close_ms           how long the end of the block waits for the server's reply to its close
     """

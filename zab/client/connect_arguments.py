@@ -25,10 +25,10 @@ def check_arguments(
     reattach: Any,
     settings: object,
 ) -> None:
-    """Raise if an argument of `connect` cannot be used, before a server is contacted.
+    """Validate these arguments of `connect`, except for the text of `hosts`.
 
-    An argument of a wrong type is a TypeError, as elsewhere in Python. One of the right type with a value out of its
-    range is a LocalProtocolError. The message names the argument and shows an example or the range.
+    Raise `TypeError` if an argument has the wrong type, and `LocalProtocolError` if its value is out of range. The
+    message names the argument.
     """
     if not isinstance(hosts, str):
         raise TypeError(f'hosts must be text, like "host1:2181,host2:2181/root", not {type(hosts).__name__}')
@@ -46,7 +46,7 @@ def check_arguments(
         if not _are(reattach, int, bytes):
             raise TypeError("reattach must be (id, password) of a session: `session.id` and `session.password`")
         if reattach[0].bit_length() >= _ID_BITS:
-            raise LocalProtocolError(f"reattach: {reattach[0]} is not a session id, which has 64 bits")
+            raise LocalProtocolError(f"reattach: {reattach[0]} is not a session id, which is a signed 64-bit number")
     if not isinstance(settings, ClientSettings):
         raise TypeError(f"settings must be a zab.ClientSettings, not {type(settings).__name__}")
 
@@ -57,7 +57,7 @@ def checked_auth(auth: object) -> list[tuple[str, bytes]]:
     pairs: list[Any] = list(auth)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"{_AUTH}; one of its items is a {type(pair).__name__}")
+            raise TypeError(f"{_AUTH}; one of its items is not a pair (its type is {type(pair).__name__})")
     return [credentials_of(*pair) for pair in pairs]
 
 

@@ -1,7 +1,7 @@
 """The outcomes of the attempts to reach each server, for the log and for the final error.
 
-A client that cannot connect tries again and again. The log has one line for each new outcome, and one from time to time
-while nothing changes.
+A client that cannot connect tries again and again. The log has one line for each new outcome of a server, and at most
+one a minute for an outcome that repeats itself.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConnectAttempts:
             _log.log(logging.WARNING if warn else logging.INFO, "%s server=%s why=%r", event, server, why)
 
     def summary(self) -> str:
-        """Return each server with its outcome."""
+        """Return the text of each server's last outcome, or that the server was not tried."""
         parts: list[str] = []
         for host, failures in self._failures.items():
             found = dict(failures)

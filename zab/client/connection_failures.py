@@ -20,16 +20,16 @@ SHOWN_BYTES: Final = 40
 _BEGINNINGS: Final = {
     b"HTTP": "the reply looks like HTTP",
     b"SSH-": "the reply looks like SSH",
-    b"\x15\x03": "the reply looks like TLS: pass tls= to connect",
-    b"\x16\x03": "the reply looks like TLS: pass tls= to connect",
+    b"\x15\x03": "the reply looks like TLS: connect with TLS (in Python: tls=)",
+    b"\x16\x03": "the reply looks like TLS: connect with TLS (in Python: tls=)",
 }
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
 
 
 class Unreachable(ZabError):
-    """No server could be reached or accepted this session, or a read lost its connection too often.
+    """No server could be reached, or none accepted the session; or a read lost its connection too often.
 
-    The message lists the attempts, or the reason of the last loss.
+    The message lists the outcome of each server, or the reason for the last loss.
     """
 
 
@@ -41,10 +41,11 @@ class ConnectionOver(Exception):
 
 
 def is_permanent(error: BaseException | None, *, refusals: bool = False) -> bool:
-    """Return True if TLS refused the connection, for its certificates or settings, or if the host name does not exist.
+    """Return True if TLS refused the connection, for its certificates or settings, or if no host has this name.
 
-    With `refusals`, a refused connection counts, too, because no server listens there. Two failures do not count: the
-    end of a connection in its handshake, because the server may just be stopping, and a resolver that does not answer.
+    An invalid name counts. With `refusals`, a refused connection counts, too, because no server listens there. Two
+    failures do not count: the end of a connection in its handshake, because the server may just be stopping, and a
+    resolver that does not answer.
     """
     for _ in range(CAUSES_MAX):
         match error:

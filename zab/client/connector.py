@@ -1,7 +1,7 @@
 """Keep a session connected to one server after another, for as long as the session lasts.
 
 The order of the servers is random in every round, so that the clients of a failed server do not all connect to the same
-next one. For the same reason the pause between two rounds is partly random.
+next one. The pause between two rounds is partly random, so that they do not connect at the same moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""The shortest time to which the sharing of `wait_ms` among many servers reduces an attempt."""
+"""Sharing `wait_ms` among servers and their addresses makes no attempt shorter than this."""
 STEADY_S: Final = 1.0
 """The shortest duration of a connection that counts as a success: the next pause is a short one again."""
 
@@ -110,8 +110,8 @@ class Connector:
         """The send time of the last request that a leader has answered: the leader certainly received it after that
         time. Before the first answer it is the time at which the session object was made.
 
-        Only the attachment of a session and a `sync` count. A server without a quorum may answer everything else,
-        pings included.
+        Only a `sync` and the attachment to a server with a quorum count. A server may answer reads and pings without a
+        leader.
         """
 
     def _connect_s(self, addresses: int = 1) -> float:
@@ -129,7 +129,7 @@ class Connector:
                 await trio.sleep(pause.next_s())
 
     async def _round(self) -> float:
-        """Try every address once, until one serves. Return the duration of that connection; 0 if none served."""
+        """Try the addresses in turn until one serves. Return the duration of that connection; 0 if none served."""
         better, self._better = self._better, None
         self._may_recover = False
         if better is not None:
@@ -170,7 +170,7 @@ class Connector:
     # -- one connection ----------------------------------------------------------------------------
 
     async def _connection(self, address: Address, patience_s: float) -> float | None:
-        """Connect and serve until the connection ends. Return its duration, or None if the session was never served."""
+        """Connect and serve until the connection ends. Return its duration; None if the session was not accepted."""
         began: float | None = None
         why, violation, permanent = "it ended", False, False
         at, name, attempts = (address.host, address.port), str(address), self.attempts
@@ -234,7 +234,7 @@ class Connector:
         if response.timeout_ms <= 0:
             if request.session:
                 self._session.expired(f"{request.session:#x}: the session has expired, or its password is wrong")
-            raise ConnectionOver("it refused to open a session")
+            raise ConnectionOver("it refused the session")
         if request.session and response.session != request.session:
             raise RemoteProtocolError(
                 f"it attached session {response.session:#x}, not the requested {request.session:#x}"
@@ -280,13 +280,13 @@ class Connector:
         self.heard_at = max(self.heard_at, asked_at)
 
     def cut(self, then: Address | None = None) -> None:
-        """End the connection, not the session, and try the server `then` first. For tests."""
+        """End the connection, not the session. Try the server `then` first, if it is given. For tests."""
         self._better = then or self._better
         if self._scope is not None:
             self._scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream, alive: KeepAlive) -> None:
-        """Send frames until cancelled: all those of one turn of the event loop in one call."""
+        """Send frames until cancelled. Each call of `send_all` sends all frames that wait."""
         machine = self._machine
         while True:
             data = machine.take()

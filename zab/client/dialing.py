@@ -23,11 +23,11 @@ from zab.net.network import tune
 @checks_arguments
 @frozen(slots=False)
 class ClientTls:
-    """TLS settings of a client. Files are in PEM format.
+    """TLS settings of a client. Files are in PEM format; the lowest version is TLS 1.2.
 
-    ca              the authority of the servers' certificates; None: the authorities that this system trusts
-    cert, key       this client's certificate and key, for servers that ask for one; without `key`, the file of `cert`
-                    holds both
+    ca              file of the authorities of the servers' certificates; None: the authorities that this system trusts
+    cert, key       files of this client's certificate and key, for servers that ask for a certificate; without `key`,
+                    the file `cert` holds both; `key` alone has no effect
     check_hostname  whether a server's certificate must name the host that was dialled
 
     A file that cannot be used raises `ConfigError` when a connection is opened with these settings.
@@ -68,7 +68,10 @@ class Address:
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
-    """Resolve the name anew at every call, because servers move. Raise `OSError` if it has no address."""
+    """Return the addresses of a name, resolved anew at every call, because servers move.
+
+    Raise `OSError` if it has no address, or `UnicodeError` if it is not a valid name.
+    """
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(Address(host, port, int(family), tuple(where)) for family, _, _, _, where in found))
 
@@ -88,7 +91,7 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
 
 
 async def shake_hands(stream: trio.abc.Stream) -> None:
-    """Do the TLS handshake now, if there is TLS, so that its failure is explained.
+    """Do the TLS handshake now, if there is TLS. Raise `ConnectionOver`, which explains a failure.
 
     Otherwise the first send would do the handshake, and its failure would not be explained.
     """

@@ -32,7 +32,7 @@ def parse_hosts(text: str) -> Hosts:
     if root == ROOT:
         root = ""
     if root and not is_valid(root):
-        raise ConfigError(f"{text!r}: {root!r} is not a valid root")
+        raise ConfigError(f"{text!r}: {root!r} is not a valid root; expected: host1:2181/app")
     hosts = tuple(_host(each.strip(), text) for each in listed.split(",") if each.strip())
     if not hosts:
         raise ConfigError(f"{text!r}: it names no server; expected: host1:2181,host2:2181/root")
@@ -61,5 +61,5 @@ def _host(part: str, text: str) -> Host:
         host, _, port = part.partition(":")
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
         place = "" if part == text else f"{text!r}: "
-        raise ConfigError(f"{place}{part!r} is not HOST:PORT; a port is a number from 1 to 65535")
+        raise ConfigError(f"{place}{part!r} is not HOST or HOST:PORT; a port is a number from 1 to 65535")
     return host, int(port) if port else DEFAULT_PORT

@@ -21,9 +21,10 @@ class KeepAlive:
         """The longest silence of a side without a ping."""
 
     async def run(self, ping: Callable[[], object]) -> None:
-        """Ping whenever one side was silent for a third of the timeout; end the connection if a ping stays unanswered.
+        """Ping whenever one side was silent for a third of the timeout.
 
-        Silence alone does not end the connection: while this process is suspended, it sends nothing to be answered.
+        Raise `ConnectionOver` if nothing was received for another third, and a little more, after a ping. Silence alone
+        does not end the connection: while this process is suspended, it sends nothing to be answered.
         """
         silence_s = self._silence_s
         while True:

@@ -57,7 +57,7 @@ class RemoteSession(Session):
         acl: Callable[[str], Acl] | None = None,
     ) -> None:
         self._acl = acl
-        """Gives the ACL of a new node; None: the open ACL."""
+        """Gives the ACL of a new node in place of the default `OPEN_ACL`; None: no such function."""
         self._hosts = hosts
         self._root = hosts.root
         """The node that the session takes for `/`; empty: the root itself."""
@@ -167,7 +167,10 @@ class RemoteSession(Session):
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
         if len(self._protocol.setup.auths) >= self._settings.auths_max:
-            raise Overloaded(f"auths_max is {self._settings.auths_max}, and this session has that many already")
+            raise Overloaded(
+                f"auths_max is {self._settings.auths_max}, and this session has that many identities already: raise "
+                "ClientSettings.auths_max"
+            )
         waiter = Waiter()
         self._protocol.add_auth(scheme, credentials, waiter.done)
         await waiter.wait()
@@ -195,7 +198,10 @@ class RemoteSession(Session):
             await waiter.wait()
 
     async def close(self) -> None:
-        """Close the session explicitly, so that its ephemeral nodes go at once and not at its timeout."""
+        """Close the session at a server, so that its ephemeral nodes go at once and not at its timeout.
+
+        Give up after `close_ms`. Do nothing at the servers if the session is over, or was never accepted.
+        """
         if self._over is not None or not self.id:
             self._finish(SessionState.CLOSED, LEFT)
             return
@@ -248,8 +254,8 @@ async def connect(
                 the outcome of each. None: no limit
     reattach    id and password of a session to take over, in place of a new one
     settings    limits and intervals: `zab.ClientSettings`
-    acl         a function that returns the ACL of a new node for its path, in place of `zab.OPEN_ACL`; None: no such
-                function
+    acl         a function that returns the ACL for the path of each node that is created without `acl`; None: these
+                nodes get `zab.OPEN_ACL`
 
     The block begins when a server has accepted the session and its identities (else `zab.AuthFailed`). A lost
     connection is replaced, at the same or another server, for as long as the block lasts; `session.states()` reports
@@ -258,7 +264,7 @@ async def connect(
 
     Before the block begins, raise `zab.ConfigError` if `hosts` or the files of `tls` cannot be used, `TypeError` or
     `zab.LocalProtocolError` for any other invalid argument, `zab.Overloaded` at more identities than
-    `ClientSettings.auths_max`, and `zab.SessionExpired` if the session of `reattach` is over.
+    `ClientSettings.auths_max`, and `zab.SessionExpired` if the session of `reattach` is over or its password is wrong.
     """
     check_arguments(
         hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings
@@ -278,7 +284,9 @@ async def connect(
     )
     waiters = []
     if len(shown) > settings.auths_max:
-        raise Overloaded(f"auths_max is {settings.auths_max}; {len(shown)} credentials are too many")
+        raise Overloaded(
+            f"auths_max is {settings.auths_max}, and `auth` has {len(shown)} items: raise ClientSettings.auths_max"
+        )
     for scheme, credentials in shown:
         waiters.append(Waiter())
         session._protocol.add_auth(scheme, credentials, waiters[-1].done)

@@ -69,7 +69,7 @@ class SessionSetup:
     # -- identities --------------------------------------------------------------------------------
 
     def add(self, scheme: str, credentials: bytes, done: Done) -> Auth:
-        """Add an identity, and a caller that waits for its acceptance. An identity that is known is not added twice."""
+        """Add an identity, unless it is known, and a caller that waits for its acceptance. Return the identity."""
         auth = next((each for each in self.auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
         if auth is None:
             auth = Auth(scheme, credentials)

@@ -25,7 +25,7 @@ _NAMES_A_FILE: Final = ("tore.location", "crl.location", "login.config")
 
 
 class BadConfig(Exception):
-    """The configuration cannot be used. `problems` has a line for each mistake."""
+    """The configuration cannot be used. `problems` has a line for each mistake, `warnings` one for each warning."""
 
     def __init__(self, problems: Iterable[str], warnings: Iterable[str] = ()) -> None:
         self.problems = tuple(problems)
@@ -34,7 +34,7 @@ class BadConfig(Exception):
 
 
 def all_of(*steps: Callable[[], object]) -> None:
-    """Run all steps, then raise one `BadConfig` with the problems of all of them."""
+    """Run all steps. If any of them raised `BadConfig`, raise one with the problems of all, each problem once."""
     problems: list[str] = []
     for step in steps:
         try:
@@ -54,7 +54,7 @@ class ConfigEntry:
     shown: str
     """The value, or "..." in place of a secret."""
     place: str
-    """`FILE:LINE`, or the option of the command line."""
+    """`FILE:LINE`, or the name of an option of the command line."""
     line: int
 
     @property
@@ -67,7 +67,7 @@ class ConfigSource:
     path: Path
     table: KeyTable
     entries: dict[str, ConfigEntry] = field(factory=dict)
-    """Each key once, under its canonical name. The last line of a file counts; options count more than files."""
+    """Each key once, under its canonical name, with the value that was added last."""
     problems: list[str] = field(factory=list)
     warnings: list[str] = field(factory=list)
 
@@ -101,10 +101,10 @@ class ConfigSource:
                 self.on_duplicate(entry, before)
 
     def on_duplicate(self, entry: ConfigEntry, before: ConfigEntry) -> None:
-        self.warn(entry.key, f"also in line {before.line}, as {before.shown!r}; the last one counts")
+        self.warn(entry.key, f"also at {before.place}, as {before.shown!r}; the last one counts")
 
     def add_options(self, option: str, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add entries from an option of the command line; they replace those of files."""
+        """Add entries from an option of the command line. They replace earlier entries of the same keys."""
         for name, value in pairs:
             key = self.table.canonical(name)
             self.entries[key] = ConfigEntry(key, value, self.table.shown(key, value), option, OPTION_LINE)
@@ -178,9 +178,10 @@ class ConfigSource:
         self.problems += [line for line in problems if line not in self.problems]
 
     def blame(self, error: ConfigError) -> None:
-        """Record an error about a value made of several keys.
+        """Record an error of a settings object as a problem of the key that its text names.
 
-        The error's text begins with `key=value: ` or with the name of a file.
+        The text begins with `key=value: `, or with the file that the value of a key names. If it names no key, the
+        problem is one of the whole file. A key with a problem gets no second one.
         """
         text = str(error)
         entry = next((each for each in self.entries.values() if text.startswith(f"{each.key}=")), None)
@@ -208,7 +209,7 @@ class ConfigSource:
     # -- keys without effect ---------------------------------------------------------------------
 
     def warn_of_keys_without_effect(self, understood: Iterable[str] = ()) -> None:
-        """Warn of keys that are unknown or have no effect.
+        """Warn of keys that are unknown, and of keys without effect unless their value is one of `ConfigKey.agreed`.
 
         `understood`: keys that code reads although the table lacks them.
         """
@@ -230,7 +231,7 @@ class ConfigSource:
         if entry.value.strip("=") or near:
             self.warn(entry.key, f"this key is unknown and has no effect{near}")
         else:  # the line may be the second half of a password, so it is not shown
-            self.warnings.append(f"{entry.place}: this line is not key=value, and has no effect")
+            self.warnings.append(f"{entry.place}: this line has no known key and no value, and has no effect")
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the values of keys that become settings, by group and field.

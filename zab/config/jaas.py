@@ -1,6 +1,6 @@
 """Java's login configuration (JAAS), as operators of ZooKeeper use it: names and passwords for DIGEST-MD5.
 
-Errors name lines and never quote the text, because after a missing mark a password may be in the place of a name.
+Syntax errors name the line and never quote it, because after a missing mark a password may be in the place of a name.
 
 Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -37,7 +37,10 @@ _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
 def digest_users(text: str, section: str = SERVER, source: str = "the login configuration") -> dict[str, str]:
-    """Return users and passwords for DIGEST-MD5 from a section of the text."""
+    """Return the passwords for DIGEST-MD5 by user, from a section of the text. `source` names the file in errors.
+
+    Raise `ConfigError` if the syntax is wrong, or if the section is missing, has another login module or no user.
+    """
     sections = parse_jaas(text, source)
     if section not in sections:
         raise ConfigError(f"{source} has no section {section!r}; it has {', '.join(sections) or 'none at all'}")
@@ -53,7 +56,7 @@ def digest_users(text: str, section: str = SERVER, source: str = "the login conf
 
 
 def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str, str]]]]:
-    """Return all sections: for each its login modules with their options."""
+    """Return all sections: for each its login modules with their options. Raise `ConfigError` for wrong syntax."""
     reader = _JaasReader(text, source)
     sections: dict[str, list[tuple[str, Mapping[str, str]]]] = {}
     while not reader.at_end:
@@ -79,7 +82,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
 
 
 class _JaasReader:
-    """A tokenizer that records the line number of each token."""
+    """Reads the tokens of a text one after the other. Its errors have the number of the present line."""
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source

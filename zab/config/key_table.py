@@ -26,7 +26,7 @@ _NO_VALUE: Final = ("none", "required")
 class ConfigKey:
     name: str
     default: str
-    """The default as the reference page shows it. `default_value` is the same for programs."""
+    """The default as the reference page shows it, perhaps in words. `default_value` is for programs."""
     does: str
     """The effect of the key, or the reason why it has none."""
     convert: Convert = text
@@ -52,7 +52,9 @@ class KeyFamily:
     """Keys with a number or a name in them, like `server.1`."""
 
     pattern: re.Pattern[str]
+    """Matches the keys of the family."""
     shown: str
+    """The name of the family on the reference page, like `server.N`."""
     does: str
     ignored: bool = False
 
@@ -61,7 +63,7 @@ Section = tuple[str, tuple[ConfigKey, ...]]
 
 
 def sets(name: str, default: str, setting: str, convert: Convert, does: str) -> ConfigKey:
-    """Make a key for a setting that has the key's value."""
+    """Make a key whose converted value becomes the setting `group.field`."""
     return ConfigKey(name, default, does, convert, setting)
 
 
@@ -86,7 +88,7 @@ class KeyTable:
     sections: tuple[Section, ...]
     families: tuple[KeyFamily, ...] = ()
     members: Iterable[str] = ()
-    """Names that the patterns of families match: candidates for suggestions."""
+    """Keys of families that may be suggested for an unknown key."""
     canonical: Callable[[str], str] = _unchanged
     """Maps the name that a file uses to the name that sources store."""
     base: Callable[[str], str] = _unchanged
@@ -100,7 +102,7 @@ class KeyTable:
         return next((family for family in self.families if family.pattern.fullmatch(name)), None)
 
     def knows(self, name: str) -> bool:
-        """Return whether the table has this key, by its name or in a family of keys with an effect.
+        """Return whether the table has this key, by its base name or in a family of keys with an effect.
 
         Messages hide the value of an unknown key, because it may be a misspelt password key.
         """
@@ -113,7 +115,7 @@ class KeyTable:
         return secrets.shown(name, value, known=self.knows(name))
 
     def suggestion(self, name: str) -> str:
-        """Return "; did you mean ...?" with the known key most like this name, or "" if none is alike."""
+        """Return "; did you mean ...?" with the known key most like this name, or "" if none is similar enough."""
         found = get_close_matches(name.lower(), self._by_lower, n=1, cutoff=LIKENESS_MIN)
         return f"; did you mean {self._by_lower[found[0]]}?" if found else ""
 

@@ -1,7 +1,8 @@
 """The syntax of Java's properties files.
 
-`key=value`, `key: value` or `key value`. `#` and `!` begin a comment. A backslash at the end of a line continues the
-line; anywhere else it escapes the next character. Each entry has the number of its line, for messages about its value.
+`key=value`, `key: value` or `key value`. `#` and `!` at the beginning of a line begin a comment. A backslash at the end
+of a line continues the line; anywhere else it begins an escape: `\\uXXXX`, or one character. Each entry has the number
+of its line, for messages about its value.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class MalformedEscape(ValueError):
 def parse(text: str, malformed: list[int] | None = None) -> list[PropertiesEntry]:
     """Return all entries in the order of the file, repeated keys included.
 
-    `malformed` receives the numbers of lines with a wrong escape, which are left out. Without it, the first of them
-    raises `MalformedEscape`.
+    An entry with a wrong escape is left out, and the number of its first line is appended to `malformed`. Without
+    `malformed`, raise `MalformedEscape` for the first wrong escape.
     """
     entries = []
     for first, last, line in _logical_lines(text):

@@ -1,6 +1,7 @@
 """Converters from the text of a configuration value to the value.
 
-A converter raises `ValueError` with a description of valid values, as in "a whole number, 1 or more".
+A converter raises `ValueError` with a description of valid values, as in "a whole number, 1 or more", or its subclass
+`Adjusted`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Adjusted(ValueError):
-    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So does this server, with a warning."""
+    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So does this server; the text is a warning."""
 
     def __init__(self, counts: object, why: str) -> None:
         super().__init__(why)
@@ -64,7 +65,7 @@ any_long: Final = whole(-LONG_MAX - 1, LONG_MAX)
 
 
 def clamped(least: int) -> Callable[[str], int]:
-    """Accept smaller numbers, but use `least` instead of them, and warn."""
+    """Make a converter of whole numbers. For a smaller number than `least` it raises `Adjusted` with `least`."""
 
     def convert(value: str) -> int:
         try:
@@ -79,7 +80,7 @@ def clamped(least: int) -> Callable[[str], int]:
 
 
 def unbounded_or(least: int, most: int = LONG_MAX) -> Callable[[str], int]:
-    """Accept the numbers from `least`, and -1, which means no limit."""
+    """Make a converter that accepts the numbers from `least` to `most`, and -1, which means no limit."""
 
     def convert(value: str) -> int:
         try:
@@ -87,14 +88,16 @@ def unbounded_or(least: int, most: int = LONG_MAX) -> Callable[[str], int]:
         except ValueError:
             number = -2
         if number != -1 and number < least:
-            raise ValueError(f"a whole number, {least} or more, or -1")
+            too_large = number == -2 and value.strip().lstrip("+").isdecimal()
+            allowed = f" from {least} to {most}" if too_large else f", {least} or more"
+            raise ValueError(f"a whole number{allowed}, or -1")
         return number
 
     return convert
 
 
 def or_no_limit(value: str) -> int:
-    """Return `NO_LIMIT` for 0 and -1."""
+    """Return the number, or `NO_LIMIT` for 0 and -1."""
     return max(0, whole(-1)(value)) or NO_LIMIT
 
 
@@ -140,7 +143,7 @@ def fraction(value: str) -> float:
 
 
 def in_ms(unit_ms: int = 1, *, unbounded: bool = False, least: int = 1, most: int = INT_MAX) -> Callable[[str], int]:
-    """Make a converter of a number of units to milliseconds. `unbounded`: accept -1, which means for ever."""
+    """Make a converter of a number of units to milliseconds. `unbounded`: accept -1, for ever, and return it as -1."""
     read = unbounded_or(least, most) if unbounded else whole(least, most)
 
     def convert(value: str) -> int:

@@ -1,1 +1,1 @@
-"""The process and its machine: logs, the watchdog, process tuning. The broker uses these modules as well."""
+"""The process and its machine: clocks, logs, files, the watchdog, tuning. The broker uses these modules as well."""

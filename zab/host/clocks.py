@@ -1,4 +1,4 @@
-"""The clocks of a process, in milliseconds. Below the runtime, time is an argument."""
+"""The clocks of a process, in milliseconds unless said otherwise. Below the runtime, time is an argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zab.core.zxid import Millis
 
 
 def loop_clock() -> Callable[[], float]:
-    """Return the clock of the present loop, for hot paths: `trio.current_time` looks for the loop at each call."""
+    """Return the clock of the present loop, in seconds. It is for hot paths: `trio.current_time` looks up the loop."""
     return trio.lowlevel.current_clock().current_time
 
 

@@ -15,10 +15,11 @@ _ANYBODY: Final = 0o666
 
 
 def replace_file(path: Path, chunks: Iterable[bytes], *, mode: int = _ANYBODY, like: Path | None = None) -> None:
-    """Write `chunks` beside `path`, then rename. On return the new content and its name are durable.
+    """Write `chunks` to `path` + ".tmp", then rename. On return the new content and its name are durable.
 
     `mode` is reduced by the umask. With `like` the file gets the permissions of that file instead: a copy of a file
-    with passwords is as secret as the original. After an error `path` is unchanged, and nothing is left beside it.
+    with passwords is as secret as the original. An error before or in the rename leaves `path` unchanged, and nothing
+    beside it. After the rename only the fsync of the directory can fail: then the new name may not be durable.
     """
     fresh = path.with_name(path.name + ".tmp")
     fresh.unlink(missing_ok=True)  # left by a crash, with the mode of that time

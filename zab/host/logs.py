@@ -18,7 +18,7 @@ QUIET_S: Final = 10.0
 KEYS_MAX: Final = 256
 """The largest number of remembered keys; when it is reached, all of them are forgotten."""
 LINES_MAX: Final = 100
-"""The number of lines, about different keys, that one cause may produce in `QUIET_S`."""
+"""The number of lines of one event, about different keys, that one cause may produce in `QUIET_S`."""
 
 
 class TextFormatter(logging.Formatter):
@@ -71,7 +71,7 @@ class RateLimit:
 
 
 class KeyValueLog:
-    """A log of `event key=value` lines in one logger. `always` returns the fields of every line."""
+    """A log of `event key=value` lines in one logger. `always` returns the fields that each line begins with."""
 
     value_chars_max: int | None = None
     """The maximum length of one value; None: no limit."""
@@ -93,16 +93,17 @@ class KeyValueLog:
     def warn_rate_limited(
         self, event: str, key: object, level: str | int = "warning", /, *, cause: Hashable = None, **fields: object
     ) -> None:
-        """Log a line about `key` at most every ten seconds. The next line tells how many were suppressed.
+        """Log a line of this event about `key` at most every ten seconds. The next one shows how many were suppressed.
 
-        `cause` is the party that chooses the keys. If it causes more than `LINES_MAX` lines in ten seconds, the rest is
-        suppressed. Repetitions do not count: a client that tries again and again does not hide other clients.
+        `cause` is the party that chooses the keys. If it causes more than `LINES_MAX` lines of this event in ten
+        seconds, the rest is suppressed. Lines about a key that is suppressed anyway do not count: a client that tries
+        again and again does not hide other clients.
         """
         now = trio.current_time()
         repeats = cause is None or self._limit.is_quiet((event, key), now)
         lines = 0 if repeats else self._limit.lines_of((event, cause), now)
         if lines == LINES_MAX:
-            why = f"more than {LINES_MAX} lines of this cause: the rest is suppressed for {QUIET_S:.0f} s"
+            why = f"more than {LINES_MAX} lines of this cause: the rest is suppressed for up to {QUIET_S:.0f} s"
             self.say(event, "warning", cause=cause, why=why)
         if lines >= LINES_MAX:
             return
@@ -127,7 +128,7 @@ class KeyValueLog:
 
 
 class Log(KeyValueLog):
-    """The log of one member."""
+    """The log of one server, with its id and epoch in each line."""
 
     def __init__(self, server: ServerId, epoch: Callable[[], Epoch]) -> None:
         super().__init__("zab", lambda: {"server": server, "epoch": epoch()})
@@ -144,7 +145,7 @@ def _number(level: str | int) -> int:
 
 
 def shown(value: object) -> str:
-    """Return the value as text, in quotes if it contains blanks, quotes or control characters.
+    """Return the value as text; its `repr` if the text is empty or has blanks, `=`, quotes or unprintable characters.
 
     Strangers choose names that end up in logs, and terminals obey escape sequences.
     """

@@ -1,8 +1,9 @@
-"""Run computing threads while the event loop runs, without delays for the loop.
+"""Run computing threads while the event loop runs, with short delays for the loop.
 
 A thread that computes keeps the interpreter for five milliseconds at a time. The loop needs the interpreter back after
 each of its system calls, dozens of times in a turn. So each turn would take a tenth of a second while a snapshot is
-written. While such a thread works, the switch interval is a tenth of the usual one, which slows the thread down.
+written. While such a thread works, the switch interval is `INTERVAL_S`, a tenth of Python's default. This slows the
+thread down.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _usual_s = 0.0
 
 @contextmanager
 def beside_the_loop() -> Iterator[None]:
-    """Shorten the switch interval. Used in the event loop, around the await of a computing thread; may nest."""
+    """Shorten the switch interval in the block. Used in the event loop, around the await of a thread; may nest."""
     global _working, _usual_s
     if not _working:
         _usual_s = sys.getswitchinterval()

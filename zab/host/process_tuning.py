@@ -11,13 +11,13 @@ import resource
 from typing import Final
 
 PAUSE_US: Final = 1_000
-"""The value of `Limits.pause_us_max`.
+"""The value of `Limits.pause_us_max` for such a process.
 
 If an fsync is faster than this, handing it to a thread costs more than the fsync itself.
 """
 
 OPEN_FILES_ENOUGH: Final = 1 << 20
-"""The limit of open files that is used if the system sets none."""
+"""The number of open files that is used in place of a limit if the system sets none."""
 
 _THRESHOLDS: Final = (50_000, 20, 100)
 
@@ -35,9 +35,10 @@ def tune_collector() -> None:
 
 
 def raise_open_files() -> int:
-    """Raise the limit of open files as far as the system allows. Return the limit.
+    """Raise the limit of open files to the system's maximum, or to `OPEN_FILES_ENOUGH` if there is none.
 
-    The default limit of shells and containers is for programs that open a few files.
+    Return the limit that is in force then: the old one if it is higher, or if raising it fails. The default limit of
+    shells and containers is for programs that open a few files.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_ENOUGH if hard == resource.RLIM_INFINITY else hard

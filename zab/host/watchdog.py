@@ -7,8 +7,8 @@ Each such loop (the member's driver, the requests of clients, the group coordina
     with driver.turn(lambda: "3 proposals"):     # one turn of the loop
         ...
 
-`Watchdogs.run` pokes every loop once a second. A loop that completes no turn for some seconds after a poke is dead, and
-health says so. A turn that ends with an exception is not completed.
+`Watchdogs.run` pokes every loop with a `poke` once a second. A loop that completes no turn within `DEAD_S` after a poke
+is dead: see `problems`. A turn that ends with an exception is not completed.
 
 A server that owns its process also runs a `LoopMonitor`. Its thread notices when any code holds up the event loop, even
 if that code never returns, and names the function.
@@ -30,7 +30,7 @@ from attrs import define, field, frozen
 STALL_S: Final = 0.2
 """The longest turn that is not reported: clients notice a longer pause."""
 RECENT_S: Final = 60.0
-"""The time for which health reports a stall."""
+"""The time for which `warnings` reports a stall."""
 POKE_S: Final = 1.0
 DEAD_S: Final = 5.0
 """The time after a poke within which a loop must complete a turn; otherwise it is dead."""
@@ -64,8 +64,10 @@ class Watchdog:
     """The watchdog of one loop.
 
     poke     makes the loop turn soon, even if it has nothing to do; None: the loop is timed only
-    excused  tells whether the loop may be silent at the moment
+    excused  returns whether the loop may be silent at the moment; then it is not poked
     turns    completed turns
+    stalls   reported pieces of work
+    last     the last one of them
     """
 
     name: str
@@ -80,18 +82,18 @@ class Watchdog:
     """The number of turns and the time at the first poke that no turn has answered yet."""
 
     def turn(self, cause: str | Callable[[], str]) -> Turn:
-        """Time one turn, as a context manager. `cause` is called only if the turn stalls."""
+        """Time one turn, as a context manager. `cause` is called only if the turn takes longer than `STALL_S`."""
         return Turn(self, cause)
 
     def took(self, seconds: float, cause: str | Callable[[], str]) -> None:
-        """Report a piece of work that took longer than `STALL_S`. For hot paths that read the clock themselves."""
+        """Report a piece of work if it took longer than `STALL_S`. For hot paths that read the clock themselves."""
         if seconds > STALL_S:
             self.stalls += 1
             self.last = Stall(self.name, seconds, cause if isinstance(cause, str) else cause(), self.clock())
             self.report(self.last)
 
     def check(self, now: float) -> None:
-        """Poke the loop, unless an earlier poke is still unanswered."""
+        """Poke the loop, unless it has no `poke`, is excused, or has not answered an earlier poke."""
         if self.poke is None or self.excused():
             self._poked = None
         elif self._poked is None or self._poked[0] != self.turns:
@@ -105,7 +107,7 @@ class Watchdog:
         return f"the loop '{self.name}' has not turned for {now - self._poked[1]:.0f} s: restart this server"
 
     def warning(self, now: float) -> str | None:
-        """Return what held the loop up in the last minute, or None."""
+        """Return what held the loop up last, if that was in the last `RECENT_S`, or None."""
         last = self.last
         if last is None or now - last.at > RECENT_S:
             return None
@@ -191,7 +193,7 @@ class Watchdogs:
             await trio.sleep(POKE_S)
 
     def check(self) -> None:
-        """Poke every loop. A server with a periodic task calls this in that task, instead of `run`."""
+        """Check every watchdog. A server with a periodic task calls this in that task, instead of `run`."""
         now = trio.current_time()
         for watchdog in self._watchdogs:
             watchdog.check(now)
@@ -201,12 +203,12 @@ class Watchdogs:
         return sum(watchdog.stalls for watchdog in self._watchdogs)
 
     def problems(self) -> list[str]:
-        """List the dead loops. While there is one, the server is not healthy."""
+        """Return a sentence for each dead loop. While there is one, the server is not healthy."""
         now = trio.current_time()
         return [problem for watchdog in self._watchdogs if (problem := watchdog.problem(now)) is not None]
 
     def warnings(self) -> list[str]:
-        """List the stalls of the last minute."""
+        """Return a sentence for each loop that stalled in the last `RECENT_S`, about its last stall."""
         now = trio.current_time()
         return [warning for watchdog in self._watchdogs if (warning := watchdog.warning(now)) is not None]
 

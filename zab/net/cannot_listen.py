@@ -10,11 +10,11 @@ from zab.core.errors import ZabError, present_as
 
 
 class CannotListen(ZabError):
-    """This server cannot listen at the address that it was given: the address is not this machine's, for instance."""
+    """This process cannot listen at an address that it was given: the address is not this machine's, for instance."""
 
 
 class PortTaken(CannotListen):
-    """Another program listens at the address that this server was given."""
+    """The address that this process was given is in use, for instance by another server."""
 
 
 present_as("zab", globals())

@@ -1,4 +1,4 @@
-"""Half-open connections, whose other end is not identified yet, and the choice of those that a full port drops.
+"""Half-open connections, whose other end still has to send something, and the choice of those that a full port drops.
 
 If a full port refused new connections, a few addresses that connect and send nothing could block it. So a full port
 drops the oldest half-open connection of the address with the most of them, and admits the new one. A flood then harms
@@ -13,7 +13,10 @@ import trio
 
 
 class HalfOpenWait:
-    """A `with` block for a half-open connection. If the port drops it, the block ends early, without an exception."""
+    """A `with` block in which a connection is half-open, until `shown` is called or the block ends.
+
+    If the port drops the connection, the block is cancelled and ends without an exception: see `dropped`.
+    """
 
     def __init__(self, half_open: HalfOpen, host: str) -> None:
         self.host = host
@@ -37,12 +40,12 @@ class HalfOpenWait:
 
     @property
     def dropped(self) -> bool:
-        """True if the block was ended to make room."""
+        """True if the block has ended because the connection was dropped."""
         return self.scope.cancelled_caught
 
 
 class HalfOpen:
-    """The half-open connections of one port. Each operation takes constant time, however many there are."""
+    """The half-open connections of one pool. Each operation takes constant time, however many there are."""
 
     def __init__(self) -> None:
         self._of: dict[str, dict[HalfOpenWait, None]] = {}
@@ -76,7 +79,7 @@ class HalfOpen:
     def make_room(self) -> HalfOpenWait | None:
         """Drop the oldest connection of the address that has most of them, and return it; None if there is none.
 
-        The connection is closed after the next pass of the event loop.
+        Its task is cancelled, and closes it in the next pass of the event loop.
         """
         if not self._count:
             return None

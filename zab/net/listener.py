@@ -2,7 +2,7 @@
 
 A full port drops a half-open connection, if it has one, and admits the new one (see `half_open`). Otherwise a few
 addresses that connect and send nothing could close the port to all others. A new connection is refused if its host has
-too many connections, or if the port is full and no connection is half-open.
+too many connections, or if the port is full and no connection of its pool is half-open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zab.net.half_open import HalfOpen, HalfOpenWait
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """The errnos of `accept` at a limit of the process or the system.
 
-The errors are temporary; the kernel queues connections meanwhile.
+The errors are temporary. Meanwhile the kernel queues connections, and the port tries again every `EXHAUSTED_PAUSE_S`.
 """
 EXHAUSTED_PAUSE_S: Final = 0.1
 
@@ -46,13 +46,13 @@ class RateLimitedLog(Protocol):
 
 
 class Limit(Enum):
-    """A limit that a new connection exceeded."""
+    """A limit that a new connection exceeds."""
 
     CONNECTIONS = "connections"
     PER_HOST = "connections from its host"
     DESCRIPTORS = "open descriptors of this process"
     HALF_OPEN = "half-open connections"
-    """Exceeding this limit refuses no connection, but drops the oldest half-open one."""
+    """A connection above this limit is admitted, and a half-open one of its pool is dropped."""
 
 
 @frozen
@@ -61,7 +61,7 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   the lowest number of a descriptor that exceeds the limit
+    descriptors_max   the lowest number of a connection's descriptor that exceeds the limit
     half_open_max     half-open connections of one pool
     """
 
@@ -73,7 +73,10 @@ class ListenerLimits:
 
 @frozen
 class Accepted:
-    """A connection within the limits. `host` and `peer` (host and port) are for limits and logs."""
+    """A connection within the limits. `host` and `peer` (host and port) are for limits and logs.
+
+    `pool` has the half-open connections that compete with this one.
+    """
 
     stream: Any
     host: str
@@ -81,7 +84,7 @@ class Accepted:
     pool: HalfOpen
 
     def half_open(self) -> HalfOpenWait:
-        """Mark the connection as half-open until the other end is identified. The port may drop it meanwhile."""
+        """Return a `with` block in which the connection is half-open, so that the port may drop it."""
         return self.pool.entered(self.host)
 
 
@@ -117,7 +120,10 @@ class LimitedListener:
         """The number of connections of each host. The numbers sum up to `count`, and none is 0."""
 
     async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
-        """Accept until cancelled. The connections are served in `nursery`, and stay open when this call ends."""
+        """Accept until cancelled. The connections are served in `nursery`, and stay open when this call ends.
+
+        An error of `accept` that is not in `EXHAUSTED` is raised.
+        """
         async with trio.open_nursery() as accepting:
             for listener in listeners:  # all interfaces need two listeners: one for IPv4, one for IPv6
                 accepting.start_soon(self._accept_all, listener, nursery)

@@ -34,7 +34,7 @@ _taken: Final = trio.lowlevel.RunVar("zab_loop_wait_taken", False)
 def claim_this_loop() -> None:
     """Allow private names of Trio in the current run. Only a command calls this, in a process that does nothing else.
 
-    A reader that has opened before this call keeps waiting in a task.
+    A `wait_for_epoll` that has begun before this call keeps waiting in its task.
     """
     _claimed.set(True)
 

@@ -23,7 +23,7 @@ NOTSENT_BYTES: int = 256 << 10
 
 class Network(Protocol):
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
-        """Connect. The name is resolved again at every call, because servers move."""
+        """Connect, without the handshake of TLS. The name is resolved again at every call, because servers move."""
         ...
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]: ...
@@ -32,7 +32,7 @@ class Network(Protocol):
 @checks_arguments
 @frozen(slots=False)
 class TlsConfig:
-    """TLS with certificates at both ends, each signed by `ca`. The files are in PEM format.
+    """TLS between servers, with certificates at both ends, each signed by `ca`. The files are in PEM format.
 
     With `check_hostname` a certificate must also name the host of its server. The server that dials checks for the
     host that it dialled, the one that accepts for the host of the member that the other end claims to be. Without it,
@@ -71,7 +71,7 @@ class TlsConfig:
 
 
 class LinkTls(Protocol):
-    """TLS between servers. The contexts are made once, at their first use."""
+    """TLS between servers. Each context is made once, at its first use; `ConfigError` names a file that is wrong."""
 
     @property
     def check_hostname(self) -> bool: ...
@@ -86,9 +86,9 @@ class LinkTls(Protocol):
 
 
 class TcpNetwork:
-    """Real sockets. The kernel ends a connection whose peer accepts no data for `silence_ms`.
+    """Real sockets. The kernel ends a connection if the peer does not acknowledge sent data for `silence_ms`.
 
-    This limit protects the streams that have none of their own: greetings and election links.
+    Learner links clear this limit, because their protocol has one: see `leave_silence_to_protocol`.
     """
 
     def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
@@ -130,7 +130,10 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
 
 
 class TlsListener(trio.abc.Listener[TlsStream]):
-    """A listener for TLS. The task that takes the stream does the handshake, within the time limit of the greeting."""
+    """A listener for TLS. The task that takes the stream does the handshake, within the time limit of the greeting.
+
+    With `checks_claim`, the greeting also compares the certificate with the server that the other end claims to be.
+    """
 
     def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool) -> None:
         self._listener = listener
@@ -158,7 +161,10 @@ def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
 
 
 def tune(stream: trio.SocketStream, silence_ms: int) -> None:
-    """Set socket options. Not every system has all of them, and correctness needs none."""
+    """Set the socket options for low delay, and for the end of a connection whose peer is silent for `silence_ms`.
+
+    Not every system has all of them, and correctness needs none.
+    """
     options = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
         (socket.IPPROTO_TCP, "TCP_NOTSENT_LOWAT", NOTSENT_BYTES),

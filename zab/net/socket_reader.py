@@ -36,9 +36,9 @@ class SocketReader(Protocol):
     """A reader of sockets for their owners."""
 
     async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
-        """Pass received bytes to `on_data` until it returns False.
+        """Pass received bytes to `on_data` until it returns False, or until `interrupt`.
 
-        Raise `trio.BrokenResourceError` if the socket fails.
+        Raise `trio.BrokenResourceError` if the socket fails, and `trio.ClosedResourceError` if the reader ends.
         """
         ...
 
@@ -98,15 +98,16 @@ class _Receiver:
 
 
 class EpollReader:
-    """One reader for all sockets, between `open` and the end of its nursery.
+    """One reader for all sockets, between `open` and `close`, or the end of the nursery.
 
-    Without `epoll`, each owner reads its own socket. `wakeup` wakes the task that takes the member's turns.
+    At other times, and if the system has no `epoll`, each owner reads its own socket. `wakeup` wakes the task that
+    takes the member's turns.
     """
 
     def __init__(self, wakeup: Wakeup) -> None:
         self._wakeup = wakeup
         self._turn: Turn
-        """Takes the member's turn. Set by `open`."""
+        """Runs a turn of the member. Set by `open`."""
         self._nursery: trio.Nursery | None = None
         """Runs the reading task. None before `open`, after the end, or if the system has no `epoll`."""
         self._epoll: select.epoll | None = None
@@ -115,13 +116,13 @@ class EpollReader:
         """The owner of each descriptor. All these descriptors are registered with `_epoll`."""
 
     def open(self, nursery: trio.Nursery, turn: Turn) -> None:
-        """Read from now on. The reading task starts with the first socket."""
+        """Read in one task from now on. `nursery` runs it, from the first `receive` on."""
         self._turn = turn
         if hasattr(select, "epoll"):
             self._nursery = nursery
 
     def close(self) -> None:
-        """End the shared reading for later calls of `receive`: their tasks read by themselves."""
+        """Let later calls of `receive` read in their own tasks. Calls under way are not affected."""
         self._nursery = None
 
     async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
@@ -204,7 +205,7 @@ class EpollReader:
                 wakeup.release()
 
     def _wake(self, socket: int, receiver: _Receiver, error: Exception | None = None) -> None:
-        """End the owner's `receive`, unless `on_data` has cancelled it."""
+        """End the owner's `receive`, unless it has ended already."""
         if self._receivers.get(socket) is receiver:
             self._forget(socket)
             receiver.error = error

@@ -43,7 +43,7 @@ class Wakeup:
     # -- doing the work of the waiting task ---------------------------------------------------------
 
     def hold(self) -> bool:
-        """Take the waiting task's place. Return False if no task waits; `ring` then works as usual."""
+        """Take the waiting task's place until `release`. Return False if no task waits; `ring` then works as usual."""
         self._held, self._task = self._task, None
         return self._held is not None
 

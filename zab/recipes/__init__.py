@@ -4,8 +4,8 @@
 
     async with Lock(session, "/locks/report") as held: ...
 
-Each recipe works on a `zab.Session`, in the same process or over the network, and shares its nodes with the recipe of
-the same name in kazoo. Names are loaded when they are first used.
+Each recipe works on a `zab.Session`, in the same process or over the network. It shares its nodes with kazoo's recipe
+of the same name, if there is one. Names are loaded when they are first used.
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ class Barrier:
         await self.session.ensure_path(self.path, self.settings.acl)
 
     async def remove(self) -> bool:
-        """Remove the barrier, and return whether it existed."""
+        """Remove the barrier. Return False if it did not exist.
+
+        After a lost reply, return True without knowing which client removed it.
+        """
         return await remove(self.session, self.path)
 
     async def wait(self) -> None:

@@ -1,8 +1,8 @@
 """Caches: copies of nodes in memory, kept up to date, with an iterator over their changes.
 
 A cache sets its watch before it reads, so no change is missed. It does not trust events but reads the nodes that they
-name, and reads all of them again after a lost connection. One session never reads an older state after a newer one, and
-a cache never has two reads of one node under way, so the cache never goes back in time.
+name, and reads all cached nodes again after a lost connection. One session never reads an older state after a newer
+one, and a cache never has two reads of one node under way, so the cache never goes back in time.
 
 An iterator yields, for each changed node, its state at the previous yield and its state now. States in between are
 skipped: a slow consumer needs no queue and is never cut off.
@@ -32,7 +32,7 @@ from zab.store.znode import Stat
 
 @frozen
 class Cached:
-    """A node as it was last read. Changes of its children do not cause a read: the counts of `stat` may be older."""
+    """A node as it was last read. Changes of its children cause no read: `num_children`, for one, may be outdated."""
 
     data: bytes | None
     stat: Stat
@@ -53,7 +53,7 @@ class Change:
 
 
 class Changes:
-    """An async iterator over the present nodes and then their changes. It ends with the cache's block."""
+    """An async iterator over the present nodes, then over the changes of nodes. It ends with the cache's block."""
 
     def __init__(self, cache: _Cache) -> None:
         self._cache = cache
@@ -108,16 +108,17 @@ class _Cache:
         self._entered: AbstractAsyncContextManager[None] | None = None
 
     def changes(self) -> Changes:
-        """Iterate over the present nodes, then over their changes. Each task may have an iterator of its own.
+        """Iterate over the present nodes, then over the changes of nodes. Each task may have an iterator of its own.
 
-        A present node is yielded as a `Change` without `before`. The iteration ends with the cache's block.
+        A present node is yielded as a `Change` whose `before` is None. The iteration ends with the cache's block, and
+        at once if the block has not begun.
         """
         changes = Changes(self)
         self._changes.add(changes)
         return changes
 
     async def __aenter__(self) -> Self:
-        """Wait until all nodes are read. If the session ends, cancel the block and raise the session's error.
+        """Wait until all nodes are read. If a read fails or the session ends, cancel the block and raise the error.
 
         A cache can be entered once only: a second time raises `LocalProtocolError`.
         """
@@ -214,7 +215,7 @@ class _Cache:
         await self._each(read, names)
 
     async def _each(self, work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
-        """Do the work for all names, several at a time: over a connection, this takes hardly longer than one."""
+        """Do the work for all names, up to `loads_max` at a time. Raise the first error."""
         todo = list(names)
         failed: list[Exception] = []
 
@@ -275,7 +276,7 @@ class NodeCache(_Cache):
 
 @checks_methods
 class ChildrenCache(_Cache):
-    """A cache of the children of a node, which need not exist. Events from deeper nodes are ignored."""
+    """A cache of the children of a node. The node may be missing. Events from deeper nodes are ignored."""
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         super().__init__(session, path, range(1, 2), settings)
@@ -297,5 +298,8 @@ class TreeCache(_Cache):
 
     @property
     def nodes(self) -> Mapping[str, Cached]:
-        """The nodes by their path relative to the root, without a leading slash; the root's is empty. A view."""
+        """The nodes by their path relative to the cache's path, without a leading slash: a view that changes with them.
+
+        The relative path of the cache's own node is empty.
+        """
         return MappingProxyType(self._nodes)

@@ -23,7 +23,7 @@ Number = TypeVar("Number", int, float)
 class Counter(Generic[Number]):
     """A counter of the type of its default, int or float. It shares its format with kazoo's counter.
 
-    default  the value while the node is missing or empty; of any other type it raises `ConfigError`
+    default  the value while the node is missing or empty; a value of any other type raises `ConfigError`
     curator  use the format of Apache Curator's SharedCount: an int of 32 bits
     """
 
@@ -57,7 +57,7 @@ class Counter(Generic[Number]):
 
         Raise `OutcomeUnknown` if it may or may not have been added, `Contended` if other clients were faster
         `RecipeSettings.attempts_max` times in a row, and `ConfigError` if the amount or the node's data are not of the
-        counter's type.
+        counter's type, or if the sum does not fit into the 32 bits of a `curator` counter.
         """
         kind = type(self.default)
         if type(amount) is not kind:
@@ -90,7 +90,7 @@ class Counter(Generic[Number]):
                     found, stat = await self.session.get(self.path)
                     if stat.version != version + 1 or found == data:
                         raise OutcomeUnknown(
-                            f"{self.path}: the outcome is unknown, and the value has changed since"
+                            f"{self.path}: it is unknown whether this client made the change"
                         ) from None
                 return False
             else:

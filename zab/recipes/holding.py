@@ -1,13 +1,13 @@
 """Hold a lock, a lease or a membership while a block runs, and never longer than the store guarantees.
 
-Holding means owning an ephemeral node. The node is gone when the session expires or an operator deletes it. Another
+Holding means owning an ephemeral node. The node is gone when the session expires or a client deletes it. Another
 client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
 the block is cancelled before the session's timeout is over, counted from the last time at which the leader is known to
 have received something from the session. No other client can be the holder by then, unless this process was frozen
 meanwhile or the block ignores its cancellation.
 
-Only the reply to a `sync` proves that a leader received something, so a `sync` is sent at intervals while the block
-runs. Other replies, pings included, may come from a server that has lost its quorum and has not noticed.
+The reply to a `sync` proves that a leader received something, so a `sync` is sent at intervals while the block runs.
+Replies to pings and reads may come from a server that has lost its quorum and has not noticed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             await trio.sleep_until(session.heard_at + part_s)
             try:
                 await session.sync()
-            except ZabError:  # the server has no quorum; `latest` decides how long the block may go on
+            except ZabError:  # such as no quorum; `latest` decides how long the block may go on
                 await trio.sleep(part_s / HEARD_PARTS)
 
     if trio.current_time() >= session.heard_at + part_s:
@@ -104,7 +104,8 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
 class Holdable(ABC):
     """Base class of the recipes that are held for an `async with` block. One object serves any number of tasks.
 
-    A task that enters an object that it holds already raises `LocalProtocolError`, because it would wait for itself.
+    A task that enters an object again, inside its own `async with` block, gets `LocalProtocolError`: at a lock it would
+    wait for itself.
     """
 
     def __init__(self, session: Session, path: str, settings: RecipeSettings) -> None:
@@ -120,7 +121,7 @@ class Holdable(ABC):
     async def __aenter__(self) -> Held:
         task = trio.lowlevel.current_task()
         if task in self._entered:
-            raise LocalProtocolError(f"{self.path}: this task holds it already, and would wait for itself")
+            raise LocalProtocolError(f"{self.path}: this task has entered it already, and could wait for itself")
         entered = self._entered[task] = self.hold()
         try:
             return await entered.__aenter__()

@@ -4,7 +4,7 @@
         write(..., token=held.token)
 
 Such a lock decides which client may go ahead. It cannot stop a process that was frozen meanwhile: see
-`zab.recipes.holding`. Use the token to protect work that must never be done twice.
+`zab.recipes.holding`. Use the token to protect a resource from a former holder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READER: Final = "__rlock__"
 
 @checks_methods
 class Lock(Holdable):
-    """An exclusive, fair lock. Use it as `async with`, or call `hold`. It is not re-entrant.
+    """An exclusive, fair lock. Use it as `async with`, or call `hold`. It is not re-entrant, and ignores a `ReadLock`.
 
     identifier     the name of this waiter, for other clients to read
     extra_markers  node markers of other implementations that this lock waits for as well
@@ -63,12 +63,12 @@ class Lock(Holdable):
                 yield Held(place.path, place.token)
 
     async def contenders(self) -> list[str]:
-        """Return the identifiers in the order of the queue; the holder comes first."""
+        """Return the identifiers of the holders and waiters, in the order of the queue."""
         return await identifiers(self.session, self.path, {*self._before, self._marker})
 
 
 class WriteLock(Lock):
-    """The lock of one writer, which excludes readers."""
+    """The lock of one writer, which excludes readers and other writers."""
 
     _behind: ClassVar[tuple[str, ...]] = (WRITER, READER)
 

@@ -27,7 +27,7 @@ def identifier_of(identifier: str) -> str:
 
 
 async def create_own(session: Session, path: str, data: bytes, acl: Acl) -> Stat:
-    """Create an ephemeral node. An existing one is an error only if another session owns it.
+    """Create an ephemeral node and return its stat. Raise `NodeExists` for a node that this session does not own.
 
     Missing parents are created as plain nodes, not as containers: other clients rely on them to stay.
     """
@@ -69,7 +69,7 @@ async def removing(
     """Remove the node, or call `give`, at the end of the block, even if the block failed or was cancelled.
 
     A block that succeeded still ends with `Lost` if another client has deleted the node, the session has ended, or the
-    store cannot be reached in time. In the last case a background task continues for as long as the session lasts: a
+    store cannot be reached in time. If it cannot, a background task keeps trying for as long as the session lasts: a
     session that survives must not keep a node that is no longer held.
     """
 
@@ -105,7 +105,10 @@ async def removing(
 
 
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
-    """Return the time to wait for the store at a block's end: 0 if the node is lost and there is no connection."""
+    """Return the longest wait for the store at a block's end: `leave_ms`, by default the session's timeout.
+
+    Without a connection, it ends when the session may be over, and is 0 if the node is `lost`.
+    """
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms
@@ -122,7 +125,7 @@ async def _in_background(give_back: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def _connected(session: Session) -> None:
-    """Wait until the session is connected to a server with a quorum."""
+    """Wait until the session is connected to a server with a quorum, or is over."""
     async for state in session.states():
         if state is SessionState.CONNECTED:
             return

@@ -25,7 +25,7 @@ PRIORITY_MAX: Final = 999
 
 
 def entry_of(priority: int) -> str:
-    """Return the name of an entry, without its number."""
+    """Return the name of an entry, without its number. Raise `ConfigError` if `priority` is not from 0 to 999."""
     if not 0 <= priority <= PRIORITY_MAX:
         raise ConfigError(f"a priority must be between 0 and {PRIORITY_MAX}, not {priority}")
     return f"{ENTRY}{priority:03d}-"
@@ -62,7 +62,7 @@ class Queue:
     async def get(self) -> bytes:
         """Wait for an entry, take it and return its data. A cancelled call takes none.
 
-        Raise `EntryInDoubt` if it is unknown whether this call or another consumer took the entry.
+        Raise `EntryInDoubt` if it is unknown whether this call took the entry.
         """
         async with self.session.watcher() as events:
             while True:
@@ -92,7 +92,7 @@ class Queue:
         return await self.get()
 
     async def _take(self, events: Watch | None) -> bytes | None:
-        """Take the first entry, or return None if there is none and the watch will report the next."""
+        """Take the first entry and return its data; None if there is none. `events` then reports the next."""
         session = self.session
         while True:
             try:
@@ -113,9 +113,9 @@ class Queue:
                 return None
 
     async def _remove(self, path: str, data: bytes | None) -> bool:
-        """Delete the entry, and return whether this call deleted it.
+        """Delete the entry, and return whether this call deleted it. Raise `EntryInDoubt` if this is unknown.
 
-        The call is shielded, because a cancelled deletion would lose the entry.
+        The call is shielded, because a cancelled deletion could lose the entry.
         """
         settings, session = self.settings, self.session
         patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms

@@ -6,10 +6,10 @@ from zab.core.errors import OutcomeUnknown, ZabError, present_as
 
 
 class Lost(ZabError):
-    """The lock, leadership or membership of the block is lost, or may be lost.
+    """The lock, lease, membership or queue entry of the block is lost, or may be lost.
 
-    A block that was still running was cancelled. The error also comes before a block begins, and after one that ended.
-    Another client may hold it already. Work done under it is safe only if its target compares fencing tokens.
+    A block that was still running was cancelled. The error may also be raised before a block begins, and after its end.
+    Another client may already hold the lock. Work done under a lock is safe only if its target compares fencing tokens.
     """
 
 
@@ -22,13 +22,13 @@ class Contended(ZabError):
 
 
 class EntryInDoubt(OutcomeUnknown):
-    """An entry of a queue is gone, and it is unknown whether this consumer or another one took it.
+    """It is unknown whether this consumer took an entry of a queue: another one may have it, or it may still be there.
 
     `data` is its content. If this consumer handles the entry, it may be handled twice; if not, it may be lost.
     """
 
     def __init__(self, path: str, data: bytes | None) -> None:
-        super().__init__(f"{path}: taken, and it is unknown whether by this consumer or by another")
+        super().__init__(f"{path}: it is unknown whether this consumer has taken the entry")
         self.path = path
         self.data = data
 

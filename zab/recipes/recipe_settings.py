@@ -12,13 +12,13 @@ from zab.store.acl import OPEN, Acl
 
 @frozen
 class RecipeSettings:
-    """Limits of the recipes.
+    """Limits of the recipes. An invalid value raises `ConfigError`.
 
     leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
                   timeout. After that a background task removes the node, or it goes with the session
-    suspended_ms  time that a block continues after the connection was lost, before it is cancelled as if the session
-                  had expired; 0: none. It ends at the latest at the session's timeout after `heard_at`, which is the
-                  value for None
+    suspended_ms  time that a block continues after the connection was lost, or moved to a read-only server, before
+                  the block is cancelled with `Lost`; 0: none. The block is cancelled at the latest when the session's
+                  timeout has passed since `Session.heard_at`; None: only then
     attempts_max  attempts of a compare-and-set before `Contended` is raised
     loads_max     concurrent reads of one cache
     acl           the ACL of every node that a recipe creates

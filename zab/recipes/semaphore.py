@@ -54,7 +54,7 @@ class Semaphore(Holdable):
     async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
         """Hold a lease for the block. If not `wait`, raise `Taken` instead of waiting.
 
-        Raise `ConfigError` if the semaphore was made with another number of leases. If the lease is lost, or may be
+        Raise `ConfigError` if the semaphore's node holds another number of leases. If the lease is lost, or may be
         lost, cancel the block and raise `Lost`.
         """
         session, settings = self.session, self.settings
@@ -71,7 +71,7 @@ class Semaphore(Holdable):
                 yield Held(path, stat.czxid)
 
     async def _check_leases(self) -> None:
-        """Create the node with the number of leases, or raise `ConfigError` if it has another number."""
+        """Create the node with the number of leases if it is missing; if it has another, raise `ConfigError`."""
         session, acl = self.session, self.settings.acl
         while True:
             try:

@@ -88,7 +88,10 @@ class Place:
         self.token = stat.czxid
 
     async def wait(self, before: Collection[str], events: Watch, *, patient: bool = True) -> None:
-        """Block until no node with one of these markers is before this one."""
+        """Block until no node with one of these markers is before this one.
+
+        Raise `Taken` instead of waiting if not `patient`, and `Lost` if this node was deleted.
+        """
         session = self._session
         while True:
             names = await session.children(self._queue)

@@ -1,7 +1,7 @@
 """A nursery for a store's tasks, which run while the block of the store's user runs.
 
-A nursery wraps every error in a group. The user of a store did not open this nursery, so errors of its tasks are raised
-without a group. Errors of the block are raised unchanged, groups included.
+A nursery wraps every error in a group. The user of a store did not open this nursery, so a single error of its tasks is
+raised without a group. An error of the block is raised unchanged, also if it is a group, unless a task fails as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _NURSERYS: Final = "Exceptions from Trio nursery"
 
 @asynccontextmanager
 async def block_nursery() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery whose tasks end with the block, and cancel the block when one of them fails."""
+    """Open a nursery whose tasks are cancelled at the end of the block. If one of them fails, cancel the block.
+
+    Then raise its error: see `sole_error`.
+    """
     ended: BaseException | None = None
     failure: BaseExceptionGroup[BaseException] | None = None
     try:
@@ -42,7 +45,11 @@ async def block_nursery() -> AsyncIterator[trio.Nursery]:
 
 
 def sole_error(group: BaseException) -> BaseException:
-    """Return the single error inside the groups of nurseries, or a group of the errors if there are several."""
+    """Return the single error inside the groups of nurseries, or a group of the errors if there are several.
+
+    Cancellations do not count, and `Stopped` only if there is nothing else. If there are only cancellations, return
+    `group` itself.
+    """
     found = [error for error in _in_nurseries(group) if not isinstance(error, trio.Cancelled)]
     found = [error for error in found if not isinstance(error, Stopped)] or found  # only a consequence of another error
     if not found:

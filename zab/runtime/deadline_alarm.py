@@ -1,7 +1,7 @@
 """The time of the node's next tick, kept by one sleeping task.
 
-A timeout around each wait for a turn would cost a tenth of the turn. So one task sleeps until the deadline. If a turn
-makes the deadline earlier, it only moves the deadline of the sleeping task's cancel scope and wakes no task.
+A timeout around each wait for a turn would cost a tenth of the turn. So one task sleeps until the deadline. A turn that
+makes the node's deadline earlier only moves the deadline of that task's cancel scope, and wakes no task.
 """
 
 from __future__ import annotations

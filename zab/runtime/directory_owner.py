@@ -28,7 +28,11 @@ class DirectoryOwner:
 
 
 def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, machine_kind: str) -> None:
-    """Claim a directory. The first server that opens it owns it; any other server or kind of machine is refused."""
+    """Claim a directory. The first server that opens it owns it.
+
+    Raise `ConfigError` for any other server or kind of machine, and `DamagedError` if the file with the owner is
+    damaged.
+    """
     if NAME not in disk.list():
         write_atomically(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
         return
@@ -50,7 +54,7 @@ def _described(machine_kind: str | None) -> str:
 
 
 def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:
-    """Return the owner that the file names."""
+    """Return the owner that the file `identity` names. Raise `DamagedError` if it is damaged."""
     try:
         name, sid, *rest = msgpack.unpackb(read_all(disk, NAME))
         kind = rest[0] if rest else None

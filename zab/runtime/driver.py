@@ -80,8 +80,8 @@ class Driver:
         """Carry out one turn. Yield a reason whenever it has to wait, and continue when that is over.
 
         All waiting input comes first, so that one Ready covers it. The node's `tick` comes next, after the messages
-        that may have made its deadline obsolete. Then `MemberTurn` orders the rest. A new role is reported last, when
-        its effects are complete.
+        that may have made its deadline obsolete. Then `MemberTurn` orders the rest. A new role is reported when its
+        effects are complete.
         """
         node, requests, alarm = self._node, self._requests, self._alarm
         now = int(started * 1000)

@@ -1,4 +1,4 @@
-"""The election links: a task and a stream for each pair of servers. `ElectionLink` decides what they do."""
+"""The election links: a task for each other server, with at most one stream. `ElectionLink` decides what it does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ElectionLinks:
             pair.send(encode(notification))
 
     def settled(self) -> None:
-        """Discard unsent votes: this server is no longer LOOKING, so they are out of date."""
+        """Discard votes, unsent or to be repeated: this server is no longer LOOKING, so they are out of date."""
         for pair in self._pairs.values():
             pair.link.discard()
 
@@ -76,12 +76,16 @@ class ElectionLinks:
                 pair.renew()
 
     def drop(self, peer: ServerId) -> None:
-        """Close the link of a server that left the membership."""
+        """Close the link of a server that left the membership, if there is one."""
         pair = self._pairs.get(peer)
         if pair is not None:
             pair.scope.cancel()
 
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
+        """Take over a stream on which a peer has sent its hello: its connection, or only a knock.
+
+        Close it if the peer is in no known membership and `strangers_max` such peers have links.
+        """
         pair = self._pair(hello.server)
         if pair is None:
             self.log.warn_rate_limited("too_many_unknown_peers", "election", peer=hello.server)
@@ -98,7 +102,7 @@ class ElectionLinks:
         return tuple(sorted(peer for peer, pair in self._pairs.items() if pair.link.connected))
 
     def failures(self) -> Mapping[ServerId, str]:
-        """Return, for each server whose last dial failed, the reason."""
+        """Return, for each server without an open link whose last dial failed, the reason."""
         links = {peer: pair.link for peer, pair in sorted(self._pairs.items())}
         return {peer: link.why for peer, link in links.items() if link.why and not link.connected}
 
@@ -124,7 +128,7 @@ class ElectionLinks:
 
 
 class PeerConnection:
-    """The connection with one other server. Only its own task opens, serves and closes it."""
+    """The connection with one other server, or the attempts to get one. Only its own task dials and serves it."""
 
     def __init__(self, peer: ServerId, elections: ElectionLinks) -> None:
         self.peer = peer
@@ -159,7 +163,7 @@ class PeerConnection:
             await trio.aclose_forcefully(old)
 
     def renew(self) -> None:
-        """Close the connection. A new one is opened when a vote is to be sent: see `ElectionLink`."""
+        """Close the connection. `ElectionLink` asks for a new one if there is a vote to send or to repeat."""
         self._serving.cancel()
 
     async def close(self) -> None:
@@ -231,7 +235,7 @@ class PeerConnection:
                 return
 
     async def _receive(self, stream: trio.abc.Stream, inbox: Inbox) -> None:
-        """Receive votes. An invalid frame ends the connection; a valid frame without a vote is only dropped."""
+        """Receive votes. An invalid frame ends the connection; a valid frame without a vote is logged and dropped."""
         elections = self._elections
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:

@@ -2,7 +2,7 @@
 
 A link's queue is bounded, and an overflow cuts the link. The data of a synchronization may be larger than any queue,
 although the peer is not slow. So the queue holds a list of items, not their bytes. A thread reads snapshots and old log
-one piece ahead of the stream: a slow link holds one piece in memory, not a snapshot.
+piece by piece, the next one when the stream has taken the last. So a slow link holds one piece in memory, no snapshot.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Item = SnapshotToSend | SendRest | SendLog | Message
 
 
 class ChunkTooLarge(Exception):
-    """The machine's snapshot has a chunk over the limit. The snapshot cannot be sent; the member continues."""
+    """The machine's snapshot has a chunk over the limit, so it cannot be sent. Only the link is cut."""
 
 
 class LearnerSync:

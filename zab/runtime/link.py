@@ -1,4 +1,4 @@
-"""One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link and drops no frame.
+"""One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link: no frame is skipped.
 
 Leader and learner end a silent link at the protocol's limits (`zab.core.leader.leader`, `zab.core.learner.learner`),
 and count moved bytes as activity. So the kernel's own limit is switched off for a link.
@@ -60,15 +60,16 @@ class Link:
         self.peer = peer
         self.dialled = dialled
         self.over = False
-        """Set by the driver. From then on no message of this link is delivered or sent."""
+        """Set by the driver. From then on no message of this link is delivered."""
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the peer broke a rule: not a member, too slow, invalid frames. Then the end is logged as a warning.
+        """True if the link ended because of a rule: a refused greeting, a slow peer, an invalid frame. Then its end is
+        logged as a warning.
         """
         self.queued_bytes = 0
         self.queued_frames = 0
-        """The number of frames of `send` that were not passed to the system yet. Bulk data does not count."""
+        """The bytes and the number of the frames of `send` that the system has not accepted yet, without bulk data."""
         self.sent_bytes = self.received_bytes = 0
         """The bytes that the system has accepted from this link, and delivered to it."""
         self._drained_bytes = 0
@@ -106,7 +107,7 @@ class Link:
         return {"bytes": moved, "took_ms": took_ms, "bytes_per_s": moved * 1000 // took_ms}
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame until `flush`, so that the frames of one turn leave together. Cut a peer that is too slow."""
+        """Queue a frame until `flush`, so that the frames of one turn leave together. Cut the link at a limit."""
         if self._closing:
             return
         self.queued_bytes += len(frame)
@@ -115,8 +116,8 @@ class Link:
         if self.queued_bytes > limits.link_bytes_max or self.queued_frames > limits.link_frames_max:
             self.at_fault = True
             self.cut(
-                f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent "
-                "(link_frames_max, link_bytes_max)"
+                f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes together wait to be sent "
+                f"(Limits.link_frames_max = {limits.link_frames_max}, link_bytes_max = {limits.link_bytes_max})"
             )
             return
         if not self._queue:
@@ -165,7 +166,10 @@ class Link:
             self._wakeup.ring()
 
     def hang_up(self) -> None:
-        """Send the queue, then close. A peer that does not read it within `linger_ms` loses it."""
+        """Send the queue, then close. A peer that does not read it within `linger_ms` loses it.
+
+        A link that is not open yet is closed at once.
+        """
         if not self._closing:
             self._closing = True
             self.reason = "closed by this server"
@@ -176,7 +180,7 @@ class Link:
                 self._scope.cancel()
 
     def cut(self, why: str) -> None:
-        """Close at once. `LinkDown` follows in the inbox."""
+        """Close at once, without sending the queue. `LinkDown` follows in the inbox."""
         if not self._scope.cancel_called:
             self._closing = True
             self.reason = why
@@ -186,7 +190,10 @@ class Link:
     # -- the link's tasks -----------------------------------------------------------------------------
 
     async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: MessageSink) -> None:
-        """Open the stream and serve it to its end. The inbox gets `up` once it is open, and `LinkDown` at the end."""
+        """Open the stream and serve it to its end. The inbox gets `up` once it is open, and `LinkDown` at the end.
+
+        `LinkDown` also comes if the stream could not be opened; `reason` tells why the link ended.
+        """
         try:
             with self._scope:
                 try:

@@ -55,7 +55,7 @@ class Links:
         self.unsent: list[Link] = []
         """Links that have something to `flush`."""
         self.diffs = self.snapshots = 0
-        """The numbers of `Diff` and of `SendSnapshot` messages that were sent to learners."""
+        """The numbers of `Diff` and of `SendSnapshot` messages that were queued for learners."""
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -65,7 +65,10 @@ class Links:
     # -- opening and closing -------------------------------------------------------------------------
 
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """Serve the link of a learner that has dialled. It becomes current when a turn takes its `LinkUp`."""
+        """Serve the link of a learner that has dialled. It becomes current when a turn takes its `LinkUp`.
+
+        Close it at once if `links_max` links, accepted and dialled, are open.
+        """
 
         async def opened() -> trio.abc.Stream:
             return stream
@@ -130,9 +133,10 @@ class Links:
     # -- sending -----------------------------------------------------------------------------------
 
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Send messages to their servers. A message for several servers is encoded once.
+        """Queue messages for their servers. Notifications go over the election links.
 
-        Notifications go over the election links.
+        A message without a link to its server is dropped. If the same message follows for other servers, it is encoded
+        once. `snapshot` returns the machine's chunks for a `SendSnapshot`.
         """
         last: object = None
         frame = b""
@@ -163,7 +167,7 @@ class Links:
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
 
     def progress(self) -> Iterator[tuple[ServerId, int]]:
-        """Yield the bytes that synchronizations have moved, by peer."""
+        """Yield each peer with a current link, and the bytes that synchronizations have moved since the link opened."""
         for link in (*self.dialled.values(), *self.accepted.values()):
             yield link.peer, link.moved_bytes
 

@@ -102,9 +102,10 @@ class Member:
         listen_host  the address to bind to, if it differs from the address that the others dial
         disk, network, host   replacements of the real ones, for tests; `tls` has no effect on a given network
         admit_non_members     whether a server outside of every membership may connect, read everything and forward
-                     requests: only while new servers join before they are added
+                     requests: for new servers that join before they are added, and off otherwise
 
-        Raise `TypeError` for an argument of a wrong type, and `ConfigError` if the arguments contradict each other.
+        Raise `TypeError` if the machine, `path`, `server_id` or `ensemble` has a wrong type, and `ConfigError` if the
+        arguments contradict each other, or a file of `tls` cannot be used.
         """
         check_machine(machine)
         given_path: object = path
@@ -143,6 +144,8 @@ class Member:
         self._pending = PendingSubmissions(
             host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max, limits.leaders_lost_max
         )
+        self._begun = False
+        """True once `run` was called."""
         self._running: MemberRuntime | None = None
         """Set once by `run`, after the recovery."""
         self.watchdogs = Watchdogs(self._report_stall)
@@ -159,17 +162,18 @@ class Member:
     # -- life --------------------------------------------------------------------------------------
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Recover, listen and take part until cancelled. An error is raised as one plain exception, not as a group.
+        """Recover, listen and take part until cancelled. A single error is raised as it is, not in a group.
 
         `task_status` is started when the member has recovered and listens. `roles` tells when it serves. A member runs
-        once only: a second call raises `LocalProtocolError`.
+        once only, even if it fails: a second call raises `LocalProtocolError`.
 
         Raise `ConfigError` if the directory belongs to another server or another kind of machine, `CannotListen` if a
         port cannot be opened, `StorageError` if the disk fails, and its subclass `DamagedError` if data on the disk are
         damaged and the other servers cannot replace them.
         """
-        if self._running is not None:
+        if self._begun:
             raise LocalProtocolError("a member runs only once; make a new one")
+        self._begun = True
         failure: Exception | None = None
         try:
             self._running = running = await self._recover()
@@ -193,7 +197,10 @@ class Member:
             self._next_role.unpark_all()
 
     async def _recover(self) -> MemberRuntime:
-        """Recover in a thread. A cancellation waits for the thread, which must not use the directory later."""
+        """Recover in a thread, and return the parts of the member. Close the disk if that fails.
+
+        A cancellation waits for the thread, which must not use the directory later.
+        """
         disk, in_thread = self._disk, self._arguments.environment.in_thread
         if disk is None:
             if not await in_thread(partial(os.path.exists, os.path.join(self._path, IDENTITY))):
@@ -230,7 +237,7 @@ class Member:
             raise
 
     async def _check_ports(self) -> None:
-        """Raise `CannotListen` before the first start has written anything."""
+        """Raise `CannotListen` if a port cannot be opened, before the first start has written anything."""
         arguments = self._arguments
         server = arguments.ensemble.by_id[self.me]
         if not arguments.listen or server.host == NO_HOST:
@@ -276,7 +283,7 @@ class Member:
 
         Raise `Refused` if the machine refused the request; its subclass `LeadersLost` if too many leaders in a row were
         lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError` if it is
-        larger than `Limits.request_bytes_max`, and `TypeError` if it is not bytes.
+        larger than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
         """
         waiter = Waiter()
         self._check(request)
@@ -291,7 +298,7 @@ class Member:
     def post(self, request: bytes, done: Done) -> Submission:
         """Submit a request without a waiting task: `done(result, error)` is called once, with the outcome of `submit`.
 
-        This is for callers with thousands of requests under way.
+        This is for callers with thousands of requests under way. After `forget`, `done` is not called.
 
         `done` is called in the event loop, in the middle of the member's work: it must be quick and must not raise.
         `post` itself raises `Overloaded` if `submit` would wait for room, and the errors of `submit` for a request that
@@ -299,9 +306,11 @@ class Member:
         """
         self._check(request)
         if not self._pending.has_room(len(request)):
+            limits = self._arguments.limits
             raise Overloaded(
-                f"{len(self._pending)} requests of {self._pending.bytes} bytes are open (Limits.submits_max, "
-                "submit_bytes_max): wait until some of them are done"
+                f"{len(self._pending)} requests of {self._pending.bytes} bytes together are open "
+                f"(Limits.submits_max = {limits.submits_max}, submit_bytes_max = {limits.submit_bytes_max}): "
+                "wait until some of them are done"
             )
         submission = self._pending.submit(request, done)
         self._wakeup.ring()
@@ -310,7 +319,7 @@ class Member:
     def forget(self, submission: Submission) -> None:
         """Drop a submission: its `done` is not called any more. May be called at any time.
 
-        As with a cancelled `submit`, the request may be carried out. It is not sent to another leader.
+        A request that was sent to a leader may still be carried out. It is not sent to another leader.
         """
         self._pending.cancel(submission)
         self._wakeup.ring()
@@ -318,8 +327,8 @@ class Member:
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
         """Submit requests that arrived together, as `post` does; `done` is called for each of them, in their order.
 
-        Return the number of accepted requests: fewer than all if there is no room for more. If one of them is too large
-        or not bytes, raise the error of `submit`, and accept none.
+        Return the number of accepted requests, counted from the first: fewer than all if there is no room for more. If
+        one of them is too large or not `bytes`, raise the error of `submit`, and accept none.
         """
         self._started()
         most = self._arguments.limits.request_bytes_max
@@ -361,14 +370,15 @@ class Member:
             raise
 
     def post_barrier(self, done: Done, ahead: bytes = b"") -> None:
-        """Start a `barrier` without a waiting task: `done(None, error)` is called, as by `post`."""
+        """Start a `barrier` without a waiting task: `done(None, error)` is called once, with None after a success."""
         self._started().requests.barriers.add(done, ahead)
         self._wakeup.ring()
 
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
         """Return `look(machine)` after a barrier. If `linearizable` is False, skip the barrier: the state may be old.
 
-        `look` must not change the machine, nor return a part of it that may change later.
+        Both wait while a snapshot replaces the state. `look` must not change the machine, nor return a part of it that
+        may change later.
         """
         running = self._started()
         if linearizable:
@@ -380,13 +390,13 @@ class Member:
 
     @property
     def socket_reader(self) -> SocketReader:
-        """The reader of sockets whose requests are for this member."""
+        """The reader for sockets whose requests are for this member: while it runs, a turn follows each reading."""
         return TASK_READER if self._running is None else self._running.socket_reader
 
     def on_turn(self, turned: Callable[[], None]) -> None:
-        """Set the function to call when a turn ends or begins to wait, with its replies ready.
+        """Set the function to call when a turn ends or begins to wait, after its calls of `done`.
 
-        Set it before the member runs.
+        Call this before the member runs.
         """
         self._hooks.on_turn = turned
 
@@ -400,8 +410,8 @@ class Member:
     def tell_leader(self, body: bytes) -> bool:
         """Send a message to the leader's application over the side channel: it is not stored and may get lost.
 
-        If this member leads, its own function receives the message before this call returns. Return False if there is
-        no leader.
+        If this member leads, its own function receives the message before this call returns. Return False if this
+        member has no leader: then the message is lost.
         """
         told = self._started().requests.side_channel.tell_leader(body)
         self._wakeup.ring()
@@ -415,9 +425,9 @@ class Member:
         self._hooks.on_leader_message = handler
 
     def tell_members(self, body: bytes) -> bool:
-        """Send a message to the application of every synchronized follower and observer, like `tell_leader`.
+        """Send a message to the application of every synchronized follower and observer. It may get lost.
 
-        Return False if this member does not lead.
+        Return False if this member does not lead: then the message is lost.
         """
         told = self._started().requests.side_channel.tell_members(body)
         self._wakeup.ring()
@@ -430,10 +440,12 @@ class Member:
     # -- the ensemble ------------------------------------------------------------------------------
 
     def on_membership(self, concerned: OnMembership) -> None:
-        """Set the function that receives every membership, in the loop. Call this before the member runs.
+        """Set the function that receives the memberships, in the loop. Call this before the member runs.
 
-        It is called as `(ensemble, None)` as soon as a membership is in force, and with the zxid of the change when
-        this member's machine has applied everything before it.
+        It is called as `(ensemble, None)` at the start and as soon as a membership is in force. It is called as
+        `(ensemble, zxid)`, with the zxid of the change, when this member's machine has applied everything before the
+        change. The second call does not come for a first membership, nor for a change that a received snapshot
+        contains: read the membership again after `restore`.
         """
         self._hooks.on_membership = concerned
 
@@ -454,14 +466,14 @@ class Member:
         expect_version  the version that the membership must have; None: any
 
         New voters must follow the leader and be synchronized before the change, so start them first, with an ensemble
-        in which they are observers. A member with the role of an observer does not count. The call waits while there is
-        no leader. Cancelling does not withdraw the change.
+        in which they are observers, and let the members `admit_non_members`. An observer of the present membership does
+        not count. The call waits while there is no leader. Cancelling does not withdraw the change.
 
         Raise `NewConfigNoQuorum` if the synchronized servers are no quorum of the new membership, `WrongVersion` if
         `expect_version` is not the present version, `ReconfigInProgress` while another change is undecided,
-        `ConfigError` if the new membership is invalid, and `NotLeader` or `Overloaded` if the leader cannot take the
-        change now: then nothing was changed. Raise `ChangeLost` if the change was lost with its leader, and
-        `OutcomeUnknown` or `Stopped` if its outcome is unknown.
+        `ConfigError` if the new membership is invalid, and `NotLeader` or `Overloaded` if the change cannot be taken
+        now: then nothing was changed. Raise `ChangeLost` if the change was lost with its leader, and `OutcomeUnknown`
+        or `Stopped` if its outcome is unknown.
         """
         running = self._started()
         for server in joining:
@@ -483,8 +495,8 @@ class Member:
     async def give_up_history(self) -> Veto:
         """Replace the history of this member by the leader's, which lacks committed transactions. Return the veto.
 
-        The veto names what is lost. An operator decides this while `roles()` shows a `veto`; at any other time
-        `LocalProtocolError` is raised. The files of the history are kept as `damaged.*`.
+        The veto names what is lost. An operator decides this while `roles()` shows a `veto`; without one, raise
+        `LocalProtocolError`. The files of the history are kept as `damaged.*`.
         """
         running = self._started()
         waiter = Waiter()
@@ -501,9 +513,9 @@ class Member:
         return Roles(self)
 
     async def wait_serving(self) -> RoleChange:
-        """Wait until this member is part of a working ensemble, and return its role.
+        """Wait until this member serves, and return its role.
 
-        The call may begin before the member runs. Raise `Stopped` if the member ends before it serves.
+        The call may begin before the member runs. Raise `Stopped` if the member has ended, or ends before it serves.
         """
         if self._stopped is None or self._running is None:
             async for role in self.roles():
@@ -519,7 +531,7 @@ class Member:
 
     @property
     def environment(self) -> Environment:
-        """The replaceable parts of this member's environment: threads, clocks, random bytes."""
+        """The replaceable parts of this member's environment: threads, the wall clock, random bytes and more."""
         return self._arguments.environment
 
     def status(self) -> Status:
@@ -527,7 +539,7 @@ class Member:
         return self._started().status.member()
 
     async def take_snapshot(self) -> SnapshotStatus:
-        """Write one more snapshot to this member's disk while it works. Return when the snapshot is durable.
+        """Write one more snapshot to this member's disk while it works. Return its status when it is durable.
 
         Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: its disk was
         lost or damaged, and the leader has not sent it another one yet.
@@ -540,7 +552,7 @@ class Member:
 
 
 class Roles:
-    """The roles of a member, as an async iterator. It ends with the member."""
+    """The roles of a member, as an async iterator: see `Member.roles`."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -565,7 +577,8 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
     async def open_member(*args: P.args, **options: P.kwargs) -> AsyncIterator[Member]:
         """Open a member for as long as the block lasts; the arguments are those of `Member`.
 
-        When the member fails, the block is cancelled, and the member's error is raised.
+        The block begins when the member has recovered and listens. When the member fails, the block is cancelled, and
+        the member's error is raised.
         """
         member = make(*args, **options)
         async with block_nursery() as nursery:

@@ -47,13 +47,14 @@ def ignore_turn() -> None:
 
 @define
 class MemberHooks:
-    """The functions of the application that a member calls, in the event loop. They are fixed when the member runs."""
+    """The functions of the application that a member calls in the event loop. They must be set before it runs."""
 
     on_leader_message: MessageHandler = ignore_message
     """Called at the leader with each message that a member has sent to it."""
     on_member_message: MessageHandler = ignore_message
-    """Called at a follower with each message of its leader."""
+    """Called at a follower or observer with each message of its leader."""
     on_membership: OnMembership = ignore_membership
+    """Called with each membership: see `Member.on_membership`."""
     on_turn: Callable[[], None] = ignore_turn
     """Called when a turn ends or begins to wait."""
 

@@ -47,7 +47,7 @@ from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 
 COMMITTED_S: Final = 1.0
-"""The interval at which the committed zxid is saved. A killed server may forget the commits of one interval."""
+"""The interval at which the committed zxid is saved. A killed server may know an older one after its next start."""
 
 
 class MemberRuntime:
@@ -155,7 +155,7 @@ class MemberRuntime:
         """Tasks that run until the member ends."""
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        """Listen, take part until cancelled, and close the disk. Raises the error that ended a part."""
+        """Listen, take part until cancelled, and close the disk. Raise the errors that ended parts, in a group."""
         for line in self._storage.notes:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
@@ -174,7 +174,7 @@ class MemberRuntime:
                 await self._arguments.environment.in_thread(self._close_disk)
 
     async def _save_committed(self, writer: Writer) -> None:
-        """Save the committed zxid at intervals, so that a killed server keeps it."""
+        """Save the committed zxid at intervals, for the start after the server is killed."""
         while True:
             await trio.sleep(COMMITTED_S)
             if self._storage.knows_more_committed:
@@ -194,12 +194,12 @@ class MemberRuntime:
             self._disk.close()
 
     def stop(self, error: Exception) -> None:
-        """Fail all calls that still wait for this member, after it has ended."""
+        """Fail the changes, barriers and snapshots that callers still wait for, after the member has ended."""
         self.requests.stop(error)
         self._snapshots.schedule.stop(error)
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
-        """Give the history up in the next turn. `done` receives the veto that this ends, or an error."""
+        """Give the history up in the next turn. `done` receives the veto that this ends, or `LocalProtocolError`."""
 
         def give_up(now: Millis) -> None:
             try:
@@ -210,7 +210,7 @@ class MemberRuntime:
         self._inbox.call(give_up)
 
     async def take_snapshot(self) -> SnapshotStatus:
-        """Take one more snapshot, and wait until it is durable."""
+        """Take one more snapshot, and return its status when it is durable."""
         waiter = Waiter()
         self._snapshots.schedule.ask(waiter.done)
         self._wakeup.ring()

@@ -59,18 +59,18 @@ class MembershipFollower:
         self._activated.ring()
 
     async def _part_from(self, peer: ServerId, until: float) -> None:
-        """Cut the link of a server that left the membership, when its time is over and it has not joined again."""
+        """Cut the link of a server that left the membership, at `until`, unless it may still connect then."""
         await trio.sleep_until(until)
         if self._directory.must_part(peer, trio.current_time()):
             self._links.cut(peer, "the server left the membership")
 
     async def bind(self, nursery: trio.Nursery) -> None:
-        """Listen for the first time. Raises `CannotListen`."""
+        """Listen for the first time, unless this server keeps its ports closed. Raise `CannotListen` if that fails."""
         self._nursery = nursery
         await self._bind(nursery)
 
     async def run(self) -> None:
-        """Follow the changes after `bind`, until cancelled. A port that is in use is tried again at intervals."""
+        """Follow the changes after `bind`, until cancelled. If listening fails, try again every `BIND_RETRY_S`."""
         assert self._nursery is not None, "bind comes first"
         while True:
             await self._activated.wait()

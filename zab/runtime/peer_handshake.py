@@ -1,4 +1,4 @@
-"""The greeting at the beginning of every connection between servers, at both ends. Each step has a deadline."""
+"""The greeting at the beginning of every connection between servers, at both ends. Each end has a time limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Unwel
 from zab.wire.peer import Channel, PeerMessage, decode, encode
 
 UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
-"""The errors of a dial: the server is down or unreachable, or another server answers."""
+"""The errors of a dial or a greeting: a server is down, unreachable, too slow or refused, or breaks the protocol."""
 
 
 def described(error: BaseException) -> str:
@@ -66,14 +66,21 @@ class PeerHandshake:
         self._host, self._port = host, port
 
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
-        """Greet at the dialling end. Return when the other end has answered as `peer`, of the same ensemble."""
+        """Greet at the dialling end. Return when the other end has accepted this server and answered as `peer`.
+
+        Otherwise raise one of `UNREACHABLE`.
+        """
         with trio.fail_after(self._timeout_s):
             hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self._host, self._port)
             await stream.send_all(encode(hello))
             accept(await _receive_one(stream), peer)
 
     async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
-        """Greet at the listening end. If the other end is refused, send it the reason, and raise `WrongPeer`."""
+        """Greet at the listening end, and return the hello of the other end.
+
+        If the other end is refused, send it the reason, and raise `WrongPeer`. Otherwise a failure is one of
+        `UNREACHABLE`.
+        """
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
@@ -108,7 +115,9 @@ async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
         if not data:
             raise WireError("the connection was closed during the greeting")
         if not reader.held_bytes and data[:1] in _TLS and data[1:2] == b"\x03":
-            raise WireError("the other side speaks TLS, and this one does not: `sslQuorum` differs between the servers")
+            raise WireError(
+                "the other side speaks TLS, and this one does not: `sslQuorum` (`tls` of a member) differs between them"
+            )
         for payload in reader.feed(data):
             message: PeerMessage = decode(Channel.GREETING, payload)
             return message

@@ -1,4 +1,4 @@
-"""The ports between servers, and dialling the ports of peers. Both return streams after the greeting."""
+"""The ports between servers, and dialling the ports of peers. Both provide streams after the greeting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zab.wire.greeting import Hello, Purpose
 ADDRESSES_MAX: Final = 1_000
 
 Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
-"""Takes over a stream after the greeting, and closes it at the end."""
+"""Takes over a stream after the greeting, its close included."""
 
 
 class PeerDialler:
@@ -34,6 +34,7 @@ class PeerDialler:
         self._connect_s = limits.connect_ms / 1000
 
     async def dial(self, host: str, port: int, peer: ServerId, purpose: Purpose) -> trio.abc.Stream:
+        """Return a stream to `peer`, after the greeting. Raise one of `UNREACHABLE` if there is none in time."""
         try:
             with trio.fail_after(self._connect_s):
                 stream = await self._network.connect(host, port)
@@ -64,7 +65,7 @@ class PeerPort:
     """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
 
     A half-open connection above the limit drops the oldest one of the host that has most of them. A member is half-open
-    for a moment only. Connections from hosts of members have a pool of their own, so strangers never drop them.
+    for a moment only. Connections from known addresses have a pool of their own, so strangers never drop them.
     """
 
     def __init__(
@@ -87,16 +88,19 @@ class PeerPort:
         self._welcomed = welcomed
         self._lives_at = lives_at
         self._strangers, self._known = HalfOpen(), HalfOpen()
-        """Connections without a hello. Known are those from addresses in `_welcome` or of a known membership."""
+        """Half-open connections. Known are those from addresses in `_welcome` or of a known membership."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
         self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
         self._welcome: dict[str, None] = {}
-        """Addresses that have sent a valid hello. Host names of the membership are not resolved here."""
+        """The first `ADDRESSES_MAX` addresses that sent a valid hello: host names of memberships are not resolved."""
         self._scope: trio.CancelScope | None = None
         """Cancelled to close the listeners at `bound`."""
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
-        """Listen at this address, and no longer at the earlier one. Existing links stay open."""
+        """Listen at this address, and no longer at the earlier one. Existing links stay open.
+
+        Raise `CannotListen` if that fails: then the earlier one stays in use.
+        """
         if self.bound == (host, port):
             return
         listeners = await listen_for_peers(self._network, host, port, self._purpose)

@@ -65,7 +65,7 @@ class SnapshotFinder:
                 self._inbox.call(partial(self._node.found, question, found))
 
     async def find(self, held: SnapHeld) -> FoundSnapshot | None:
-        """Return the file that begins with the part that a learner holds, or None.
+        """Return the file that begins with the part that a learner holds; None if there is none, or it is unreadable.
 
         If the file is still being written, wait for its end.
         """

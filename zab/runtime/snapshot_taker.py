@@ -1,4 +1,4 @@
-"""Snapshots of the member's machine, written while turns continue. After each, old snapshots and old log are purged."""
+"""Snapshots of the member's machine, written while turns continue. After each, superfluous files are purged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SnapshotTaker:
     ) -> None:
         """`log_starts` receives the new beginning of the log after each purge. `chance` is passed to the schedule."""
         self.status = SnapshotStatus(storage.newest_snapshot)
-        """The last finished snapshot, and the totals."""
+        """The last finished snapshot, at first the newest on the disk, and the totals."""
         self.schedule = SnapshotSchedule(limits, chance)
         """Counts what is applied, and decides when a snapshot is taken."""
         self._storage = storage
@@ -77,12 +77,12 @@ class SnapshotTaker:
                 await self._take(self._job)
 
     def start(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Begin the regular snapshot that is due."""
+        """Begin the regular snapshot that is due, unless the history on the disk is unknown: see `SnapshotSchedule`."""
         if self.schedule.begin(self._storage.last):
             self._begin(SnapshotJob(zxid, digest, snapshot(), False))
 
     def start_spare(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Also write the snapshot that a learner receives, if the schedule wants it."""
+        """Also write the state that a leader sends to a learner to a file, if the schedule wants it."""
         storage = self._storage
         if self.schedule.begin_spare(zxid, storage.newest_snapshot, storage.newest_snapshot_bytes):
             self._begin(SnapshotJob(zxid, digest, snapshot(), True))

@@ -70,7 +70,7 @@ class TurnRunner:
                 self._continue(steps, self._clock())
 
     def turn(self) -> bool:
-        """Run one turn in the calling task. Return False if it has to wait: then ring the wakeup for `run`."""
+        """Run one turn in the calling task. Return False if it has to wait: then the caller rings the wakeup."""
         assert self._waiting is None, "a turn that waits comes first"
         self.turns += 1
         started = self._clock()

@@ -6,7 +6,10 @@ import trio
 
 
 class Waiter:
-    """One task waits for one outcome. `done` may be called before `wait`; only its first call counts."""
+    """One task waits for one outcome. `done` may be called before `wait`; only its first call counts.
+
+    `wait` returns the result, or raises the error.
+    """
 
     __slots__ = ("_error", "_is_done", "_result", "_task")
 

@@ -1,9 +1,9 @@
 """Write to the disk: in the event loop while the disk is fast, otherwise in one thread.
 
 Handing a write to a thread costs as much as an fsync on a fast disk, plus contention for the interpreter. So appends
-are written at once, in the event loop, as long as that is fast. After a slow write, the next few writes go to the
-thread. It takes all writes that gathered during its last fsync, and reports the last ticket. There is only one thread,
-because the writes must keep the order in which the node decided them.
+are written at once, in the event loop, as long as that is fast and `Limits.pause_us_max` permits it. After a slow
+write, the next few writes go to the thread. It takes all writes that gathered during its last fsync, and reports the
+last ticket. There is only one thread, because the writes must keep the order in which the node decided them.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Writer:
 
     `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 
-    When the disk fails, `run` raises its error, and no further write is reported as durable, even if a later one
-    succeeded.
+    When the disk fails, `put` or `run` raises its error. After an error in the thread, no further write is reported as
+    durable, even if a later one succeeded.
     """
 
     def __init__(
@@ -100,7 +100,10 @@ class Writer:
         return False
 
     async def call(self, job: Callable[[], T]) -> T:
-        """Run a function in the writing thread, after the writes that were put before."""
+        """Run a function in the writing thread, after the writes that were put before. Return its result.
+
+        If it raises an error, `run` raises that error, and this call only ends when it is cancelled.
+        """
         done = trio.Event()
         outcome: list[Any] = []
         token = trio.lowlevel.current_trio_token()

@@ -63,14 +63,15 @@ class AdminAccess:
         if isinstance(caller, Refusal):
             return caller
         if not self._may_read_everything(caller):
-            return self._distrust(caller, now, HTTPStatus.FORBIDDEN, SNAPSHOT_NOT_AUTHORIZED)
+            why = self._why_barred() if caller.barred else SNAPSHOT_NOT_AUTHORIZED
+            return self._distrust(caller, now, HTTPStatus.FORBIDDEN, why)
         if not self._snapshot_enabled:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Snapshot command is disabled")
         left_ms = 0 if self._snapshot_at is None else self._snapshot_at + self._snapshot_ms - now
         if left_ms > 0:
             why = (
                 f"Snapshot request was rate limited: one in {self._snapshot_ms / 1000:g} s "
-                f"(admin.rateLimiterIntervalInMS), the next in {left_ms / 1000:.0f} s"
+                f"(admin.rateLimiterIntervalInMS), the next in {-(-left_ms // 1000)} s"
             )
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, why)
         if not probe:
@@ -103,15 +104,22 @@ class AdminAccess:
         return caller
 
     def _distrust(self, caller: ClientAuthentication, now: Millis, status: HTTPStatus, why: str) -> Refusal:
-        """Count a failed login, and return the refusal, with the pause before it is sent."""
+        """Count a failed login, or one without the permission. Return the refusal, with the pause before it is sent."""
         clients = self._clients
         clients.counts.auth_failed += 1
         reason = caller.why or "not authorized"
         clients.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)
         return Refusal(status, why, clients.throttles.logins.failed(caller.host, now))
 
+    def _why_barred(self) -> str:
+        required = ", ".join(sorted(self._clients.settings.security.required))
+        return (
+            f"Not authorized: this server requires an identity of one of these schemes: {required} "
+            "(enforce.auth.schemes). Log in with one, or as the super user (DigestAuthenticationProvider.superDigest)"
+        )
+
     def _may_read_everything(self, caller: ClientAuthentication) -> bool:
-        """Return whether the ACL of `/` grants all permissions to an identity that the caller has proved.
+        """Return whether the caller is the super user, or the ACL of `/` grants all permissions to its identities.
 
         A snapshot contains every node, regardless of ACLs, so a permission of `world:anyone` at `/` is not enough: any
         client can prove some digest identity with an invented name and password.
@@ -120,7 +128,7 @@ class AdminAccess:
             return True
         machine = self._clients.machine
         own = tuple(entry for entry in machine.tree.nodes[ROOT][ACL] if entry[1:] != ANYONE)
-        if caller.barred or not own:  # `allows` takes an empty list for the open ACL
+        if caller.barred or not own:  # for `allows`, an empty ACL grants everything
             return False
         acl, access = intern(own), machine.settings.access
         return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))

@@ -20,7 +20,7 @@ class Attached(Protocol):
         ...
 
     def was_active(self) -> bool:
-        """Return whether the client has sent something since the last call."""
+        """Return whether the client has sent something since the last call. A session in this process returns True."""
 
     def ended(self, why: str) -> None:
         """Disconnect the client: its session is over, moved or has a newer connection, or it should change servers."""
@@ -51,7 +51,7 @@ class Connected(Watcher, Protocol):
 
 
 class Latency:
-    """The times for which a connection had requests that were taken and not answered."""
+    """The periods in which a connection had unanswered requests: from the first one taken until all were answered."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -66,7 +66,7 @@ class Latency:
 
     @property
     def milliseconds(self) -> tuple[int, float, int]:
-        """Return minimum, mean and maximum; zeros before the first batch."""
+        """Return minimum, mean and maximum; zeros before the first period."""
         if not self.count:
             return 0, 0.0, 0
         return int(self._min * 1000), self.sum / self.count * 1000, int(self._max * 1000)

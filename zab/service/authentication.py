@@ -33,7 +33,7 @@ _PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?(?:@([^/@]*))?")
 class Verdict(Enum):
     """The fate of the connection after an auth request."""
 
-    PROVED = "the connection continues, with one more identity"
+    PROVED = "the connection continues, with the identities that were proved"
     REFUSED = "an error is sent, and the connection is closed"
     SENT_AWAY = "the connection is closed without a reply, so that the client tries another server"
 
@@ -97,7 +97,7 @@ class ClientAuthentication:
         self.encoded = encode_identities(self.identities)
         """`identities`, as each request of the client carries them."""
         self.why = ""
-        """The reason for the last failure, for the log."""
+        """The reason for the failure of the last credentials, for the log; empty if they were right."""
         self._settings = settings
         self._security = settings.security
         self._random_bytes = random_bytes
@@ -121,13 +121,13 @@ class ClientAuthentication:
         identities = tuple(dict.fromkeys([*self.identities, *found]))
         if len(identities) > self._settings.identities_max:
             self.why = (
-                f"the client has proved {len(self.identities)} identities; ClientPortSettings.identities_max allows "
+                f"the client would have {len(identities)} identities; ClientPortSettings.identities_max allows "
                 f"{self._settings.identities_max}"
             )
             return False
         encoded = encode_identities(identities)
         if len(encoded) > IDENTITIES_BYTES_MAX:
-            self.why = f"the client's identities take {len(encoded)} bytes: {IDENTITIES_BYTES_MAX} are allowed"
+            self.why = f"the client's identities would take {len(encoded)} bytes: {IDENTITIES_BYTES_MAX} are allowed"
             return False
         self.identities, self.encoded = identities, encoded
         self._update_barred()
@@ -137,7 +137,7 @@ class ClientAuthentication:
 
     def authenticate(self, scheme: str, credentials: bytes) -> Verdict:
         security = self._security
-        self.guessed_wrong = False
+        self.guessed_wrong, self.why = False, ""
         if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
             self.why = f"{len(credentials)} bytes of credentials: with the scheme, {CREDENTIALS_BYTES_MAX} are allowed"
             return Verdict.REFUSED
@@ -158,7 +158,7 @@ class ClientAuthentication:
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
     def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
-        """Return whether the credentials can be wrong. In the digest scheme, only the super user's credentials can."""
+        """Return whether credentials may be a guess: in the digest scheme, only those with the super user's name."""
         chief = self._settings.super_digest
         if scheme != "digest":
             return True
@@ -201,7 +201,10 @@ class ClientAuthentication:
     # -- opcode 102 --------------------------------------------------------------------------------
 
     def sasl(self, token: bytes | None) -> tuple[bytes | None, int]:
-        """Return the answer and an error code. If the code is not 0, the connection must be closed."""
+        """Return the answer and an error code. The answer is None after a failure.
+
+        If the code is not 0, the connection must be closed.
+        """
         self.guessed_wrong = False
         try:
             return self._step(token), 0

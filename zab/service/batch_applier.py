@@ -25,7 +25,7 @@ from zab.wire.relay_messages import TAG, TAG_BYTES
 APPLY_S: Final = 0.02
 """The time for which a turn applies committed transactions before other tasks run."""
 SLOW_APPLY_S: Final = 0.2
-"""The longest time of a transaction that is not reported."""
+"""A transaction that takes longer is reported."""
 
 _unpack_tag: Final = TAG.unpack_from
 
@@ -60,10 +60,10 @@ class BatchApplier:
         on_membership: OnMembership,
         watchdog: StallWatch,
     ) -> None:
-        """`count_applied` receives the transactions and bytes of each batch."""
+        """`count_applied` receives the numbers of transactions and bytes of each batch, before it is applied."""
         self.machine = machine
         self.applied = self.applied_bytes = 0
-        """The numbers of transactions and bytes applied since the start of this member."""
+        """The numbers of transactions and bytes since the start, in all batches whose application has begun."""
         self._log = log
         self._pending = pending
         self._count_applied = count_applied
@@ -83,7 +83,8 @@ class BatchApplier:
     def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:
         """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`.
 
-        A batch with a membership goes to `on_membership` instead.
+        A batch with a membership goes to `on_membership` instead. Raise `DamagedError` with the name of the log file if
+        the machine cannot read a transaction.
         """
         payloads = batch.payloads()
         count, size = batch.count, len(batch.body)

@@ -137,7 +137,7 @@ class ClientService:
             self.tracker.rest()
         if self.ready or leader.restoring:
             if not self.settings.local_sessions_enabled:
-                self.sessions.local.clear()  # read-only clients made them all, also those that are not connected now
+                self.sessions.local.clear()  # all were made for read-only clients, connected or not
             for connection in [each for each in self.connections if each.read_only]:
                 connection.cut("there is a leader again: the client may write after it reconnects")
         if self.ready:
@@ -147,9 +147,9 @@ class ClientService:
     # -- sessions ------------------------------------------------------------------------------------
 
     def check(self) -> list[bytes]:
-        """Expire sessions, and disconnect clients that another server can serve better. Return reports for the leader.
+        """Expire sessions. Disconnect clients of expired local sessions, and clients that another server may serve.
 
-        Called twice a tick.
+        Called twice a tick. Return reports for the leader.
         """
         found = self.tracker.check(self._clock_ms())
         for client, why in found.ended:
@@ -185,7 +185,7 @@ class ClientService:
             client.ended("the session has moved to another server")
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
-        """Handle a session that is about to close, with its ephemeral nodes."""
+        """Write the coming close of a session, which deletes its ephemeral nodes, to the audit log."""
         if self.audit is not None and self.ready:  # before that, the log on the disk is only replayed
             self.audit.session_ended(session, owned)
 
@@ -203,7 +203,8 @@ class ClientService:
     def traffic(self) -> tuple[int, int]:
         """Return the requests received, and the replies and events sent, on all connections.
 
-        They count from the start, or from the last reset of the statistics.
+        Closed connections count from the start or the last `reset_statistics`, open ones from their beginning or the
+        last reset of their own counts.
         """
         received = sum(connection.received for connection in self.connections)
         sent = sum(connection.sent for connection in self.connections)

@@ -134,7 +134,10 @@ class ClientSessions:
         return sessions.password(session) if sessions.secret else self.local.password(session)
 
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows with this password, or None. Do not ask the leader."""
+        """Return the timeout of the session; None if this server's tables lack it, or if the password is wrong.
+
+        The leader is not asked.
+        """
         if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
             return None
         known = self.table.get(session)
@@ -160,7 +163,7 @@ class ClientSessions:
         return None if error or known is None else known[0]
 
     def attach(self, client: Attached) -> None:
-        """Report the session's events to this connection. An older connection of the session ends."""
+        """Report the session's events to this client. An older client of the session is disconnected."""
         old = self.attached.get(client.session)
         self.attached[client.session] = client
         if old is not None:
@@ -178,6 +181,6 @@ class ClientSessions:
     def expire(self, session: int, epoch: Epoch) -> None:
         """Close an expired session as the leader of an epoch.
 
-        A later leader ignores this, because it grants the full timeout again.
+        A later leader refuses this, because it grants the full timeout again.
         """
         self._post(self.internal_request(Op.CLOSE_SESSION, (epoch,), session), ignore_result)

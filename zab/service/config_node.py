@@ -2,7 +2,7 @@
 
 A client's request is carried out in two steps. First it goes to the leader like any write, in the order of the client's
 requests. The leader checks whether the change is valid and whether the client may make it. Then the client's server
-asks the consensus for the change, and replies when the new membership is in its own history.
+asks the consensus for the change, and replies once it has applied the history up to the new membership.
 
 The module is pure: its owner reports memberships, and carries out the steps of `ConfigNode.change`.
 """
@@ -39,9 +39,9 @@ Answer: TypeAlias = tuple[int, Znode | None]
 ReconfigurationSteps: TypeAlias = Generator[Ensemble | SessionStep, None, Answer]
 
 ATTEMPTS_MAX: Final = 10
-"""The number of attempts of one request that fail with an error of `_RETRY`. Then `ConfigNode.change` raises."""
+"""The number of failed attempts, each with an error of `_RETRY`, after which `ConfigNode.change` raises."""
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
-"""The largest length of each list of servers. The lists are parsed before the client's permission is checked."""
+"""The most characters of each list of servers. The lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
 """The largest number of servers that join in one request. The addresses of each are compared with those of all."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -73,7 +73,10 @@ class ReconfigurationSettings(Protocol):
 
 
 def check_request(fields: Fields, status: MembershipStatus, settings: ReconfigurationSettings) -> None:
-    """Check a request at the leader, in ZooKeeper's order. The store checks the permission afterwards."""
+    """Check a request at the leader, in ZooKeeper's order. The store checks the permission afterwards.
+
+    Raise `RequestFailed` with the error of the first check that fails.
+    """
     if not settings.reconfig_enabled:
         raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
     ensemble = status.ensemble
@@ -102,9 +105,10 @@ class ConfigNode:
     # -- the node ----------------------------------------------------------------------------------
 
     def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
-        """Take the membership in force. Return True if it has another address for the clients of this server.
+        """Take a membership that has come into force. Return True if it has a new address for this server's clients.
 
-        `zxid` is that of the membership's change, if everything before the change has been applied here; else None.
+        Called a second time with the zxid of the membership's change, once everything before the change is applied
+        here; then return False.
         """
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)
@@ -137,10 +141,11 @@ class ConfigNode:
     # -- the change ---------------------------------------------------------------------------------
 
     def change(self, fields: Fields, current: Callable[[], Ensemble]) -> ReconfigurationSteps:
-        """Change the membership, after `check_request`. Raise a `ZabError` if it gives up or the outcome is unknown.
+        """Change the membership, after `check_request`, and return the answer for the client.
 
         `current` returns the membership in force. A step is a barrier, or a membership to request from the consensus if
         the membership in force still has its version. The driver throws the error of a failed step into the generator.
+        Raise a `ZabError` after `ATTEMPTS_MAX` attempts, or if the outcome is unknown.
         """
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):
@@ -162,7 +167,10 @@ class ConfigNode:
             else:
                 yield BARRIER  # in force already; after the barrier it is applied here
                 return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
-        raise ZabError(f"{ATTEMPTS_MAX} other changes of the membership came first: try again")
+        raise ZabError(
+            f"{ATTEMPTS_MAX} attempts to change the membership failed, because there was no leader, it was busy or was "
+            "lost, or because other changes came first: try again"
+        )
 
 
 def text_of(ensemble: Ensemble) -> bytes:

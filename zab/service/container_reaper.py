@@ -26,7 +26,7 @@ class ReaperSettings:
     """The intervals and the rate of the container reaper.
 
     interval_ms       from the last deletion of one scan to the next scan
-    per_minute_max    deletions per minute
+    per_minute_max    deletions per minute (below 60: one a second), and the most that one scan finds
     never_used_ms     how long a container may wait for its first child; 0: for ever
     """
 
@@ -48,7 +48,10 @@ class ContainerReaper:
         """The time at which `due` is to be called again."""
 
     def due(self, tree: Tree, *, leads: bool) -> list[str]:
-        """Return the nodes to delete now; none before `deadline`, or if this server does not lead."""
+        """Return the nodes to delete now, and set the next `deadline`. Before `deadline`, only return an empty list.
+
+        If this server does not lead, forget the nodes found by the last scan.
+        """
         now_ms = self._clock_ms()
         if now_ms < self.deadline:
             return []

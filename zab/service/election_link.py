@@ -59,7 +59,7 @@ class ElectionLink:
         self._attempts = 0
         """The number of failed dials. It selects the next address of the peer."""
         self._pause_s = self._pause_s_min = limits.redial_ms_min / 1000
-        """The next pause after a failure. It doubles up to a limit, and is reset by a success."""
+        """The next pause. It doubles up to a limit; the end of a connection and an idle `step` reset it."""
         self._paused_until = -inf
         self._connected_at = 0.0
         self._silent_since = 0.0
@@ -72,7 +72,7 @@ class ElectionLink:
         self._unsent = frame
 
     def discard(self) -> None:
-        """Discard the votes: this server is no longer LOOKING, so they are out of date."""
+        """Discard the votes, for example because this server is no longer LOOKING. They are not sent again."""
         self._unsent = self._last = None
 
     def take(self) -> bytes | None:

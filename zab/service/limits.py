@@ -1,4 +1,4 @@
-"""The limits of the service and runtime layers: of every queue, frame, wait and retry."""
+"""The limits of a member: of its queues, frames, waits and retries."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from zab.core.settings_checks import check_ordered, check_settings
 @checks_arguments
 @frozen
 class Limits:
-    """Counts, bytes and milliseconds; each name says which.
+    """Counts, bytes and times. A name with `bytes`, `ms` or `us` (microseconds) has that unit.
 
     submits_max, submit_bytes_max  open requests of this member; further ones wait
     request_bytes_max              one request
     leaders_lost_max               a request is refused, instead of being sent to another leader, if this many leaders
                                    in a row were lost while it was under way, the last one with no other request of the
                                    member under way; at least 2
-    batch_entries_max, batch_bytes_max   one batch of proposals, and so one write to the log
+    batch_entries_max, batch_bytes_max   one batch of proposals
     frame_bytes_max                one frame of a learner link; holds a whole batch
     snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      unsent data of one link; overflow closes the link
-    inbox_bytes_max                received and unprocessed data; above that, no more is read
+    inbox_bytes_max                data that waits to be processed or written to the disk; above it, no more is read
     pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk, or if this
                                    is 0, a thread writes
     links_max                      learner links from other servers at one time
     handshakes_max                 connections without a valid hello, per port; and as many again from addresses of
-                                   members. One more closes the oldest
+                                   members, or that have sent a valid hello. One more closes the oldest of the
+                                   address that has the most
     handshake_ms, connect_ms       how long a peer may take to send its hello, or to be reached
     parting_ms                     how long a server may stay connected, or connect again, after it left the membership
     linger_ms                      how long a closing link may take to send its queued messages
@@ -36,9 +37,9 @@ class Limits:
     strangers_max                  servers outside the membership that are remembered for an election
     snap_entries, snap_bytes       applied since the last snapshot: at a random value from half of this to all of it,
                                    the next snapshot is taken
-    snapshots_kept                 older snapshots are purged, and the log that only they need
-    resume_bytes_min               if a leader sends a state larger than this to a learner, it also writes the state to
-                                   its disk: if the link breaks, it sends the rest from there
+    snapshots_kept                 snapshots; older ones are purged, and the log that only they need
+    resume_bytes_min               if a leader sends a state of this size or more to a learner, it also writes the state
+                                   to its disk: if the link breaks, it sends the rest from there
     """
 
     submits_max: int = 20_000

@@ -36,7 +36,7 @@ class Machine(Protocol):
     `restore`, are used in another thread.
 
     A machine may have an attribute `kind`, one word, like "store". The directory of a member records the kind of its
-    machine and refuses a machine of another kind.
+    machine, and no member with a machine of another kind opens it.
     """
 
     def prepare(self, request: bytes, view: View) -> bytes:

@@ -6,7 +6,7 @@ their clients twice a tick. A new leader grants every session its full timeout a
 A server that cannot reach a leader must not keep a client until its session has expired elsewhere. If the server
 reaches no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
 majority. If it reaches a quorum, an election is under way, and the client may stay for a third of its session's
-timeout. The same limits apply to a client whose session is still being opened.
+timeout. The same limits apply to a client whose session is still being opened. A read-only client stays.
 
 The tracker is pure: the time is an argument, and `check` returns the work for its caller.
 """
@@ -31,7 +31,7 @@ ALIVE: Final = b"a"
 CUT_OFF_TICKS: Final = 2
 """The number of ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
-"""The number of missed checks after which the process counts as suspended: it may have missed pings of clients."""
+"""If the last check is longer ago than this many intervals, the process was suspended and may have missed pings."""
 PATIENCE: Final = 3
 """Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 
@@ -102,7 +102,7 @@ class SessionTracker:
         self._expiry = None
 
     def ends(self) -> list[tuple[Millis, list[int]]]:
-        """Return expiry times, each with the sessions that expire then unless their clients send something."""
+        """Return expiry times, each with the sessions that expire then unless their clients send something before."""
         return [] if self._expiry is None else self._expiry.buckets()
 
     # -- activity ----------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class SessionTracker:
     # -- periodic checks ---------------------------------------------------------------------------
 
     def check(self, now: Millis) -> Findings:
-        """Return the work that is due: expired sessions at the leader, reports at other servers, clients to disconnect.
+        """Return the work that is due. Only the leader expires global sessions; only the other servers report.
 
         After missed checks the leader grants the sessions their full timeout again: this process was suspended,
         and may have missed pings.

@@ -68,7 +68,7 @@ class SlowClients(Generic[T]):
         """client -> the replies and events sent to it, and the bytes that it held, at the last check"""
 
     def cut(self, connections: Iterable[T], log: SlowClientLog) -> None:
-        """Cut clients that make no progress while all clients together hold too much memory."""
+        """Cut the clients that `check` returns, and log each, at a limited rate."""
         for slow in self.check(connections):
             peer = slow.connection.peer
             log.warn_rate_limited(

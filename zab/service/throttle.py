@@ -25,7 +25,7 @@ REQUEST_HEAD_BYTES: Final = 8
 class ThrottleSettings:
     """The names are ZooKeeper's, such as `connection_throttle_tokens`, without the part `throttle`.
 
-    connection_tokens         tokens in the full bucket; if none is left, a new connection is closed. 0: no limit
+    connection_tokens         tokens in the full bucket; if too few are left, a new connection is closed. 0: no limit
     connection_fill_ms        interval at which tokens come back
     connection_fill_count     tokens that come back in one interval
     connection_freeze_ms      least time between two changes of the probability with which a connection is dropped
@@ -40,9 +40,9 @@ class ThrottleSettings:
     request_stall_ms          interval at which waiting requests are tried again
     request_stale_latency_check
                               cut a client if its request has waited for longer than its session's timeout
-    op_wait_ms                a request that has waited for longer is answered with THROTTLEDOP; 0: never
+    op_wait_ms                a request that has waited for this time is answered with THROTTLEDOP; 0: never
     large_request_threshold   a request of more bytes is large; -1: none is
-    large_request_max_bytes   bytes of all large requests that are unanswered; the client of the next one is cut
+    large_request_max_bytes   bytes of all unanswered large requests; a client that would exceed it is cut
     """
 
     connection_tokens: int = 0
@@ -192,8 +192,8 @@ class RequestThrottle:
             return
         if self._totals.large_bytes + size > self._settings.large_request_max_bytes:
             raise WireError(
-                f"{self._totals.large_bytes} bytes of large requests are open, and {size} more arrived: too many "
-                "(largeRequestMaxBytes)"
+                f"{self._totals.large_bytes} bytes of large requests are open, and {size} more arrived: at most "
+                f"{self._settings.large_request_max_bytes} are allowed (largeRequestMaxBytes)"
             )
         self._large_bytes += size
         self._totals.large_bytes += size

@@ -1,4 +1,4 @@
-"""Ready-made ACLs, and functions that make others."""
+"""The permissions of ACLs, ready-made ACLs, and a function that makes the ACL of a user."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ READ_ONLY_ACL: Final[Acl] = acl.READ_ONLY
 """Read permission for every client, and no other permission."""
 
 CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
-"""All permissions for the identities of the session that creates the node."""
+"""All permissions for the authenticated identities of the session that creates the node: for all but its address.
+
+A session without any gets `InvalidAcl`.
+"""
 
 
 def digest_acl(user: str, password: str, permissions: int = Permission.ALL) -> Acl:
-    """Return an ACL that grants permissions to the user with these credentials. It holds only their digest.
+    """Return an ACL that grants permissions to the user with these credentials. It holds the digest, not the password.
 
     The digest is SHA-1, the default of servers; it does not match at servers with another digest algorithm.
     """

@@ -51,18 +51,22 @@ from zab.store.server_watches import WatchKind, WatchMode
 from zab.store.znode import Stat
 
 Servers = str | Iterable[str] | None
-"""One or several servers in ZooKeeper's text: `server.1=host:2888:3888;2181`; None if not given."""
+"""Servers in ZooKeeper's text, `server.1=host:2888:3888;2181`, or their ids; None if not given.
+
+Either one text with commas between them, or several texts.
+"""
 
 
 @checks_methods
 class Session(ABC):
     """A session with the store. It expires if the leader receives nothing from it for `timeout_ms`.
 
-    After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any call
-    may raise `Stopped` if a store in this process ends. Over a connection, any change may raise `OutcomeUnknown`,
-    `NotReadOnly` and `Throttled`, and any read `Unreachable` and `Throttled`. A request that is larger than
-    `frame_bytes_max` raises `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type
-    is wrong. The methods name the other errors.
+    After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any
+    change may raise `OutcomeUnknown`. In this process, any call may raise `Stopped` if the store ends, and any change
+    `LeadersLost`. Over a connection, any call may raise `Throttled`, any change and `sync` may raise `NotReadOnly`, and
+    any call that changes nothing `Unreachable`. A request that is larger than `frame_bytes_max` raises
+    `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type is wrong. The methods
+    name the other errors.
     """
 
     id: int
@@ -165,8 +169,9 @@ class Session(ABC):
         ephemeral   delete the node when the session ends
         sequential  append a number of ten digits to the path: each is greater than those before it under this parent
         container   let the servers delete the node some time after its last child was deleted
-        ttl_ms      let the servers delete the node when it has had no child and no change for this time
-        acl         the node's permissions: a sequence of (permissions, scheme, identity)
+        ttl_ms      let the servers delete the node when it has no child and its data has not changed for this time
+        acl         the node's permissions: a sequence of (permissions, scheme, identity). In place of `zab.OPEN_ACL`,
+                    the default, the node gets the ACL of the function `acl` of `zab.connect` if one was given
 
         At most one of `ephemeral`, `container` and `ttl_ms` may be given, and a container cannot be sequential.
 
@@ -242,23 +247,24 @@ class Session(ABC):
         members: Servers = None,
         version: int = ANY_VERSION,
     ) -> tuple[bytes | None, Stat]:
-        """Change the membership: let some servers join and leave, or name all `members`. Return the same as `config`.
+        """Change the membership: let servers join and leave, or name all `members`. Return what `config` then returns.
 
         joining  lines like `server.1=host:2888:3888;2181`, in one text with commas between them, or as several texts
         leaving  ids of servers, such as "1,2", in the same two forms
         members  lines of the whole new membership, in place of the other two
-        version  the version that the membership must have: the hexadecimal number in its text; -1: any
+        version  the version that the membership must have, which its text shows in hexadecimal; -1: any
 
         Raise `ReconfigDisabled` if the servers do not let clients change the membership, `NoAuth` without the
         permission to write `/zookeeper/config`, `BadVersion`, `ReconfigInProgress`, `NewConfigNoQuorum` if the
         synchronized servers are no quorum of the new membership, and `BadArguments` if the new membership is invalid.
+        In this process, raise `ZabError` after repeated failures, for example without a leader.
         """
         fields = (_listed(joining), _listed(leaving), _listed(members), config_version_of(version))
         found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
         return found
 
-    # With a `watch`, a read also registers for the next change. The event comes once, and before any reply that
-    # contains the change.
+    # With a `watch`, a read also registers for the next change. The event comes once, and before any later reply that
+    # shows the change.
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
         """Return the node's data and its `Stat`: versions, zxids, times.
@@ -272,7 +278,8 @@ class Session(ABC):
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         """Return the stat of the node, or None if it does not exist.
 
-        A `watch` receives the node's creation, deletion, or next change of its data, once.
+        A `watch` receives the node's creation, deletion, or next change of its data, once. Raise `NoAuth`, and
+        `QuotaExceeded` at too many watches.
         """
         try:
             stat: Stat = await self._read(Op.EXISTS, path, watch)
@@ -281,9 +288,10 @@ class Session(ABC):
         return stat
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Return the names of the children, in no order.
+        """Return the names of the children, in no particular order.
 
-        A `watch` receives the next change of this list, or the node's deletion, once. Raise `NoNode` or `NoAuth`.
+        A `watch` receives the next change of this list, or the node's deletion, once. Raise `NoNode`, `NoAuth`, and
+        `QuotaExceeded` at too many watches.
         """
         names: list[str] = await self._read(Op.GET_CHILDREN, path, watch)
         return names
@@ -349,8 +357,8 @@ class Session(ABC):
     async def watcher(self) -> AsyncIterator[Watch]:
         """Open a `Watch` for the `watch=` of reads and for `add_watch`.
 
-        It is one iterator over the events of any number of nodes. The end of the block removes its watches at the
-        server.
+        It is one iterator over the events of any number of nodes. The end of the block removes those of its watches
+        at the server that no other `Watch` of the session needs.
         """
         self._check()
         watch = Watch(self, self._events_max)
@@ -382,8 +390,8 @@ class Session(ABC):
     async def add_watch(self, path: str, watch: Watch, *, recursive: bool = False) -> None:
         """Add a node to a watch, for as long as the watch lasts. The node need not exist.
 
-        `recursive` and the errors are those of `Session.watch`. Raise `LocalProtocolError` if the watch is over or
-        belongs to another session.
+        `recursive` and the errors are those of `Session.watch`. If the watch is over, raise the error that ended it;
+        if it belongs to another session, raise `LocalProtocolError`.
         """
         self._own(watch)
         if why := why_invalid(path_of(path)):
@@ -468,14 +476,16 @@ class Session(ABC):
         The name contains a unique `token`. If none is given, a random one is put in front of the name, as Apache
         Curator does. With a token of your own you can find the node even after cancelling: `find_token`. The node is
         `ephemeral` and `sequential` by default. The other arguments and the errors are those of `create`, without
-        `OutcomeUnknown`. Raise `LocalProtocolError` if the name does not contain the given token.
+        `OutcomeUnknown`. Raise `LocalProtocolError` if the given token is empty or the name does not contain it.
         """
         parent, _, name = path_of(path).rpartition("/")
         parent = parent or ROOT
         if token is None:
             token = os.urandom(16).hex()
             name = f"_c_{token}-{name}"
-        elif not token or token not in name:
+        elif not token:
+            raise LocalProtocolError("the token is empty: give a unique one, or none")
+        elif token not in name:
             raise LocalProtocolError(f"the name {name!r} does not contain the token {token!r}")
         while True:
             try:
@@ -488,7 +498,7 @@ class Session(ABC):
                     return found
 
     async def find_token(self, parent: str, token: str) -> str | None:
-        """Return the path of the child of `parent` whose name contains `token`; None if there is none.
+        """Return the path of the child of `parent` whose name contains `token`; None if there is no such node.
 
         The result reflects all earlier changes of any client, also those of cancelled calls of this session.
         """

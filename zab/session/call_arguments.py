@@ -1,4 +1,4 @@
-"""Validate the arguments of session calls, in the same way for both kinds of sessions."""
+"""Validate the timeouts and the credentials that callers give for sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def timeout_of(timeout_ms: int) -> int:
 
 
 def credentials_of(scheme: str, credentials: bytes) -> tuple[str, bytes]:
-    """Validate credentials. No error message contains them."""
+    """Return valid credentials; raise `TypeError` for others. No error message contains them."""
     if not isinstance(scheme, str):
         raise TypeError(f'a scheme must be text, like "digest", not {type(scheme).__name__}')
     if not isinstance(credentials, (bytes, bytearray, memoryview)):

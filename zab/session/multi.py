@@ -1,4 +1,4 @@
-"""Several operations in one request."""
+"""The arguments of operations, checked, and several operations in one request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROLLED_BACK: Final = (0, ErrorCode.RUNTIME_INCONSISTENCY)
 
 
 def path_of(path: str) -> str:
-    """Check that the path is text, can be encoded and begins with /. The store checks the rest."""
+    """Return the path if it is text, can be encoded and begins with /; raise otherwise. The store checks the rest."""
     if not isinstance(path, str):
         raise TypeError(f"a path must be text, not {type(path).__name__}")
     if not is_text(path):
@@ -48,7 +48,7 @@ def ttl_of(ttl_ms: int) -> int:
 
 
 def config_version_of(version: int) -> int:
-    """Check the version of a membership: a zxid."""
+    """Return the version of a membership, which is a zxid; raise if it is invalid."""
     if not isinstance(version, int):
         raise TypeError(f"a version must be a number, not {type(version).__name__}")
     if not -LONG <= version < LONG:
@@ -74,7 +74,7 @@ def acl_of(acl: Acl) -> Acl:
                 raise ValueError
     except (TypeError, ValueError):
         raise TypeError(
-            f"acl must be a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}"
+            f"acl must be a sequence of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}"
         ) from None
     for entry in entries:
         if not is_encodable(entry):
@@ -172,7 +172,7 @@ class MultiRead:
         return self
 
     def children(self, path: str) -> Self:
-        """Add the listing of a node's children. The result is their names, in no order."""
+        """Add the listing of a node's children. The result is their names, in no particular order."""
         self.operations.append((Op.GET_CHILDREN, (path_of(path), False)))
         return self
 
@@ -204,7 +204,7 @@ _CREATES: Final = frozenset({Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREA
 
 
 def with_acls(op: int, fields: Fields, acl: Callable[[str], Acl]) -> Fields:
-    """Return the request with `acl(path)` in place of the default ACL of each node that it creates."""
+    """Return the fields, with `acl(path)` in place of the default ACL of each node that the request creates."""
     if op == Op.MULTI:
         return tuple((one, with_acls(one, of, acl)) for one, of in fields)
     if op in _CREATES and fields[2] is OPEN:

@@ -47,7 +47,7 @@ class BadVersion(StoreError):
 
 
 class NoAuth(StoreError):
-    """The node's ACL does not grant this permission to the session's identities."""
+    """No identity of the session has the permission: by the node's ACL, or at a create or delete by its parent's."""
 
 
 class InvalidAcl(StoreError):
@@ -87,7 +87,7 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The request waited for too long in a busy server, and was not carried out. Try again later."""
+    """The server was too busy for the request, and did not carry it out. Try again later."""
 
 
 class AuthFailed(StoreError):
@@ -95,7 +95,7 @@ class AuthFailed(StoreError):
 
 
 class SessionExpired(StoreError):
-    """The session is over for this client. Its ephemeral nodes are gone, unless another client has taken it over."""
+    """The session is over for this client. Its ephemeral nodes end with it, unless another client has taken it over."""
 
 
 class SessionClosed(SessionExpired, LocalProtocolError):
@@ -113,7 +113,7 @@ LEFT: Final = "the block of this session has ended"
 
 
 class EventsLost(ZabError):
-    """Events of a watch were dropped, because it was not read for too long. Read the nodes, and watch them again."""
+    """Events of a watch were dropped, because too many were unread. Read the nodes, and watch them again."""
 
 
 present_as("zab", globals())
@@ -162,7 +162,7 @@ def error_of(code: int, what: str, more: str = "") -> StoreError:
 
 
 def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None = None) -> StoreError:
-    """Turn an error code of the store into an exception that names the node and, where known, the remedy."""
+    """Return the exception for an error code of the store. Its text names the node and, where known, the cause."""
     path = what if what.startswith(ROOT) else None
     shown = what if path is None else as_shown(path)
     if code == ErrorCode.NO_NODE and path is not None and _why_invalid(op, fields, path):
@@ -182,7 +182,7 @@ def _more_of_several(code: int, op: int) -> str:
 
 
 def named(op: int, what: str) -> str:
-    """Name the operation and its node."""
+    """Return a name for the request: the operation, and its node if it names one."""
     name = Op(op).name.lower()
     return name if name == what else f"{name} {as_shown(what)}"
 
@@ -214,7 +214,7 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code == ErrorCode.NO_NODE and op in CREATES:
         return f"its parent {as_shown(parent_of(path))} is missing"
     if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
-        return f"its version is not {fields[_VERSION_AT[op]]}"
+        return f"its {'aversion' if op == Op.SET_ACL else 'version'} is not {fields[_VERSION_AT[op]]}"
     if code == ErrorCode.UNIMPLEMENTED and op == Op.CREATE_TTL:
         return "TTLs are disabled: set StoreSettings(extended_types=True), or zookeeper.extendedTypesEnabled=true"
     return ""

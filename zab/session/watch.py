@@ -25,16 +25,16 @@ class Event(IntEnum):
     DATA_WATCH_REMOVED = 5
     CHILD_WATCH_REMOVED = 6
     PERSISTENT_WATCH_REMOVED = 7
-    """The events 5 to 7 follow a `remove_watch` of this session: the watch gets no further events of this path."""
+    """The events 5 to 7 follow a `remove_watch` of this session: watches of this kind on this path are gone."""
 
 
 @frozen
 class WatchEvent:
-    """A change of a watched node.
+    """A change of a watched node, or of the watch itself.
 
-    event  what changed
+    event  what happened
     path   the node, as the session names it
-    zxid   the zxid of the change; -1 if it is unknown
+    zxid   the zxid of the node's change; -1 if it is unknown, or if the node did not change
     """
 
     event: Event
@@ -45,9 +45,9 @@ class WatchEvent:
 class Watch:
     """An async iterator of events, for one task at a time. `len()` is the number of queued events.
 
-    The events of a node begin after the node was added to the watch. The queue is bounded: if more events than that are
-    not read, the iterator raises `EventsLost` after the queued ones. When the session ends, it raises the session's
-    error, after the last event. `Session.watch` and `Session.watcher` make watches.
+    The events of a node begin after the node was added to the watch. The queue is bounded by the setting `events_max`:
+    if more events are unread, the iterator raises `EventsLost` after the queued ones. When the session ends, it raises
+    the session's error, after the last event. `Session.watch` and `Session.watcher` make watches.
     """
 
     def __init__(self, owner: object, events_max: int) -> None:
@@ -68,7 +68,7 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """True if no event can come any more."""
+        """True once the watch has ended. Queued events can still be read."""
         return self._over is not None
 
     def __len__(self) -> int:
@@ -114,8 +114,8 @@ class Watch:
     async def take(self) -> list[WatchEvent]:
         """Wait for at least one event, and return all that are queued.
 
-        This is for callers that read the nodes once for several events. Raise the error that has ended the watch:
-        `EventsLost`, the session's error, or `LocalProtocolError` after the watch's block. Raise
+        This is for callers that read the nodes once for several events. Once no event is left, raise the error that has
+        ended the watch: `EventsLost`, the session's error, or `LocalProtocolError` after the watch's block. Raise
         `trio.BusyResourceError` if another task waits for this watch.
         """
         await self._wait()

@@ -1,4 +1,4 @@
-"""The watches of one session, and the event that each of them waits for.
+"""The watches of one session: the paths and the kinds of events that each of them waits for.
 
 To the server a session is one watcher that receives each event once. The manager passes each event on to the session's
 watches. Sessions in this process use the manager as well, so both kinds of sessions receive the same events. After a

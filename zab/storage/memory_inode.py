@@ -17,7 +17,8 @@ class Inode:
     data: bytearray = field(factory=bytearray)
     """The bytes as the running server reads them."""
     pending: list[InodeChange] = field(factory=list)
-    """The changes since the last successful sync before any failed one, oldest first."""
+    """The changes since the last successful sync, oldest first. After a failed sync, no later one empties the list; it
+    only marks changes as durable."""
     in_doubt: bool = False
     """True if a sync of this file has failed. Its unsynced changes are then `doomed`: no later sync saves them."""
 

@@ -79,7 +79,7 @@ class Storage:
         self.notes = tuple(found.notes)
         """The findings and actions of recovery, for the log."""
         self.rotten = found.rotten
-        """The notes to log as warnings: damage to files that are not needed, or too many files named `damaged.*`."""
+        """The notes to log as warnings: damage to files that are not needed, or many or large files named `damaged.*`."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs

@@ -60,13 +60,13 @@ _LARGE_BYTES_MAX: Final = 8 << 20
 
 
 def is_encodable(entry: AclEntry) -> bool:
-    """Return whether ZooKeeper's format can hold the entry: its numbers have 32 bits, its text is UTF-8."""
+    """Return whether ZooKeeper's format can hold the entry: permissions of 32 bits, texts without lone surrogates."""
     permissions, scheme, name = entry
     return -(1 << 31) <= permissions < 1 << 31 and is_text(scheme) and is_text(name)
 
 
 def is_text(text: str) -> bool:
-    """Return whether the text can be encoded: it has no lone surrogates."""
+    """Return whether the text can be encoded as UTF-8: it has no lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -87,7 +87,10 @@ def _decoded(encoded: bytes) -> Acl:
 
 _decoded_small = lru_cache(_INTERNED_MAX)(_decoded)
 _decoded_large: Final[dict[bytes, Acl]] = {}
-"""ACLs of more than `_SMALL_BYTES`, the oldest first. A client may send any number, so their bytes are bounded."""
+"""ACLs with more than `_SMALL_BYTES` encoded bytes, by these bytes, the oldest first.
+
+A client may send any number, so the sum of these bytes is bounded by `_LARGE_BYTES_MAX`.
+"""
 
 
 def _interned_large(encoded: bytes) -> Acl:
@@ -129,7 +132,7 @@ def encode_acl(acl: Acl) -> bytes:
 
 
 def decode_acl(encoded: bytes) -> Acl:
-    """Return the one interned ACL with this content."""
+    """Return the ACL, interned: equal bytes give the same object, as long as the cache holds it."""
     if not encoded:
         return OPEN
     return _decoded_small(encoded) if len(encoded) <= _SMALL_BYTES else _interned_large(encoded)
@@ -163,7 +166,7 @@ _identities_small = lru_cache(1 << 12)(_identities)
 
 
 class Rules(Protocol):
-    """The rules of a pluggable scheme. They must be the same on every server and depend on nothing else."""
+    """The rules of a pluggable scheme. On every server they must give the same results for the same arguments."""
 
     @property
     def scheme(self) -> str:
@@ -189,8 +192,8 @@ _NO_RULES: Final[Mapping[str, Rules]] = {}
 class Access:
     """The access rules of one server.
 
-    skip      allow everything without authentication (`skipACL`)
-    schemes   the schemes whose ids an ACL may contain
+    skip      grant all permissions to every client (`skipACL`); `allows` leaves this to its callers
+    schemes   the schemes whose ids an ACL may contain; other entries grant nothing, except those for world:anyone
     sasl_any  the id of the sasl scheme that matches every sasl user
     rules     the rules of pluggable schemes
     supers    the schemes with a super user at this server; if `super` is among them, every scheme may have one
@@ -213,8 +216,8 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
     """Return True if the ACL grants one of the bits of `wanted` to one of the identities.
 
     ZooKeeper's rule: an entry for world:anyone grants its permissions to every client, any other entry to the
-    identities that it matches by the rules of its scheme. An empty ACL grants everything, and so does every ACL to a
-    super user.
+    identities that it matches by the rules of its scheme, which must be one of `access.schemes`. An empty ACL grants
+    everything, and so does every ACL to a super user.
     """
     if acl is OPEN or not acl:
         return True
@@ -276,7 +279,7 @@ class _Grants:
 
     def __init__(self, acl: Acl, size: int = 0) -> None:
         self.acl = acl
-        """The ACL itself: while it is referenced, no other ACL has its address."""
+        """The ACL itself: while it is referenced, no other object has its `id()`."""
         self.size = size
         """The number of bytes of its encoded form."""
         self._names: dict[str, dict[str, int]] = {}
@@ -303,12 +306,12 @@ class _Grants:
         return False
 
     def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, identity: str, access: Access) -> bool:
-        """Return whether an entry of the identity's scheme grants it a wanted permission. Equivalent to `_matches`.
+        """Return whether an entry of the identity's scheme grants it a wanted permission.
 
-        Most schemes match an entry of the same name, as in ZooKeeper's `DigestAuthenticationProvider`, so one look-up
-        decides. An address matches the networks that contain it (`IPAuthenticationProvider`). A scheme with a rule of
-        its own, and the sasl identity `super`, are compared with each entry. An entry with the id
-        `sasl_any` grants to every sasl identity.
+        The result is that of `_matches` for each entry. Most schemes match an entry of the same name, as in ZooKeeper's
+        `DigestAuthenticationProvider`, so one look-up decides. An address matches the networks that contain it
+        (`IPAuthenticationProvider`). A scheme with a rule of its own, and the sasl identity `super`, are compared with
+        each entry. An entry with the id `access.sasl_any` grants to every sasl identity.
         """
         if scheme in access.rules or (scheme == "sasl" and identity == "super"):
             return any(perms & wanted and _matches(scheme, name, identity, access) for name, perms in names.items())
@@ -339,7 +342,7 @@ _sweep_at = _COMPILED_BYTES_MIN
 
 
 def _compile(acl: Acl, size: int) -> None:
-    """Compile an ACL that is being interned. `size` is that of its encoded form."""
+    """Compile an ACL that is being interned, unless it is short. `size` is the number of its encoded bytes."""
     if len(acl) <= _SCANNED_MAX and all(scheme != "ip" for _, scheme, _ in acl):
         return
     if not all(type(perms) is int and type(scheme) is type(name) is str for perms, scheme, name in acl):
@@ -385,9 +388,10 @@ def fix_up(
 ) -> Acl | None:
     """Return the ACL that the node will have, or None if the ACL is invalid: ZooKeeper's fixupACL.
 
-    Duplicates are removed. `auth` expands to the authenticated identities of the connection; every other entry must be
-    world:anyone or a valid id of a known scheme. As in ZooKeeper, permissions are not checked. The limits are our own:
-    `entries_max` entries, and `id_chars_max` characters of an id that does not come from `auth`.
+    An empty ACL is invalid. Duplicates are removed. `auth` expands to the authenticated identities of the connection,
+    and is invalid without any; every other entry must be world:anyone or a valid id of one of `access.schemes`. As in
+    ZooKeeper, permissions are not checked. The limits are our own: `entries_max` entries, and `id_chars_max` characters
+    of an id that does not come from `auth`.
     """
     if acl == OPEN:
         return OPEN
@@ -423,7 +427,7 @@ def _authenticates(scheme: str, access: Access) -> bool:
 
 
 def masked(acl: Acl) -> Acl:
-    """Mask digests for a client that may read but not change the ACL: a digest is open to a dictionary attack."""
+    """Mask digests, for a client that may not change the ACL: a digest is open to a dictionary attack."""
     return tuple(
         (perms, scheme, f"{name.partition(':')[0]}:x" if scheme == "digest" else name) for perms, scheme, name in acl
     )
@@ -439,7 +443,7 @@ def user_of(identity: Identity) -> str:
 
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
-    """Return the digest id of the credentials `user:password`."""
+    """Return the digest id of the credentials `user:password`: the user, and the hash of both in base64."""
     text = credentials.decode("utf-8", "replace")  # as ZooKeeper decodes them before it hashes
     user = text.partition(":")[0]
     digest = hashlib.new(algorithm, text.encode(), usedforsecurity=False).digest()

@@ -1,8 +1,8 @@
 """The valid ids of each ACL scheme, and the identities that they match: exactly as in ZooKeeper's Java code.
 
-If two servers disagreed about an ACL, a client could not move between them. This module therefore follows the oddities
-of Java's parsers: `a:b:` is a digest id, `+8` is a number of bits, and an X.500 name may be empty but may not contain
-an attribute that Java has no name for.
+If this store and ZooKeeper disagreed about an ACL, a client could not move between them. This module therefore follows
+the oddities of Java's parsers: `a:b:` is a digest id, `+8` is a number of bits, and an X.500 name may be empty but may
+not contain an attribute name that Java does not know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PRINCIPAL: Final = re.compile(r"[^/@]*(/[^/@]*)?@[^/@]*|[^@]*")
 
 
 def digest_is_valid(name: str) -> bool:
-    """Return whether the id has two parts. Empty parts at the end do not count."""
+    """Return whether the id has two parts, with a colon between them. Empty parts at the end do not count."""
     return len(name.rstrip(":").split(":")) == 2
 
 
@@ -37,7 +37,7 @@ _HEXADECIMAL: Final = re.compile(r"[+-]?[\da-fA-F]+")
 
 
 def _number(text: str) -> int:
-    """Parse as `Integer.parseInt` does; return -1 if the text is not a number."""
+    """Parse as `Integer.parseInt` does, but with any number of bits; return -1 if the text is not a number."""
     if not _NUMBER.fullmatch(text):
         return -1
     return int(text)
@@ -109,7 +109,10 @@ def address_of(identity: str) -> tuple[int, int] | None:
 
 
 def host_id(host: str) -> str:
-    """Return an address as Java writes it, because ACLs made by ZooKeeper and replies to `whoAmI` use that form."""
+    """Return an address as Java writes it, because ACLs made by ZooKeeper and replies to `whoAmI` use that form.
+
+    Return any other text unchanged.
+    """
     address = _v6(host.partition("%")[0])
     if address is None:
         mapped = host.removeprefix("::ffff:")
@@ -139,7 +142,7 @@ _AVA: Final = re.compile(
 
 
 def x509_is_valid(name: str) -> bool:
-    """Return whether the name is empty, or a list of attributes that Java knows, each with a value."""
+    """Return whether the name is empty, or a list of `attribute=value` whose attributes Java knows."""
     if not name:
         return True
     at = 0

@@ -3,8 +3,10 @@
 The leader has checked everything, so nothing is decided here and nothing fails. There are two exceptions:
 
 - A history may be replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then
-  a create of an existing node only replaces its ACL, and updates the parent's `cversion` and `pzxid`; a change of a
-  missing node is skipped. This is ZooKeeper's rule for replaying a log over a fuzzy snapshot.
+  a create of an existing node only replaces its ACL, and updates the parent's `cversion` and `pzxid`; a deletion of a
+  missing node only updates the parent's `pzxid`; a create below a missing parent, any other change of a missing node
+  and the attachment of a missing session are skipped. This is ZooKeeper's rule for replaying a log over a fuzzy
+  snapshot.
 - Several transactions may set the secret of the sessions. Only the first has an effect.
 """
 
@@ -31,8 +33,9 @@ SubResult: TypeAlias = tuple[int, int, str | None, Znode | None]
 Result: TypeAlias = tuple[int, int, str | None, Znode | None, tuple[SubResult, ...]]
 """(zxid, error, path, node, results)
 
-path     the path of the created or changed node, with its sequence number if it has one
-node     the node after this transaction, for operations that reply with a stat
+path     the path of the created node, with its sequence number if it has one, or of the node with new data or a new
+         ACL; None for any other transaction, and with an error
+node     this node after the transaction, or None
 results  the results of a multi, one for each operation; all are (Op.ERROR, code, None, None) if the multi failed
 """
 
@@ -86,7 +89,7 @@ class Applier:
             transactions.CLOSE_SESSION: self._close_session,
             transactions.SET_SECRET: self._set_secret,
         }
-        """The functions by the first byte of a transaction."""
+        """The functions by the first byte of a transaction. `Store` adds that of checkpoints."""
 
     # -- nodes -------------------------------------------------------------------------------------
 
@@ -207,7 +210,7 @@ class Applier:
         return zxid, _OK, None, None, ()
 
     def _close_session(self, zxid: int, txn: bytes) -> Result:
-        """Delete the nodes that the leader listed, then any others that the session still owns."""
+        """Delete the nodes that the leader listed, then any others that the session owns, then the session."""
         closed = transactions.decode(txn)
         for path in closed.body[0]:
             self._delete_path(zxid, path)

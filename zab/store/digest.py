@@ -1,8 +1,9 @@
 """One checksum of the whole tree, by which servers notice that their states differ: version 2 of ZooKeeper's digest.
 
 The digest is the sum of the nodes' CRCs, so a change subtracts one summand and adds another. The sum is brought up to
-date on demand, at every 4096th zxid, and when many nodes have changed. So the CRC of a node that changes often is
-computed only once between two updates, and no single update is long. The CRCs of recently changed nodes are remembered.
+date on demand, when many nodes have changed and, if `StoreSettings.checkpoints` is set, at every 4096th zxid. So the
+CRC of a node that changes often is computed only once between two updates, and an update is seldom long. The CRCs of
+recently changed nodes are remembered.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CHECKPOINT_EVERY: Final = 4096
 HISTORY_LENGTH: Final = 1024
 """The number of checkpoints that are kept."""
 CHANGED_MAX: Final = 1024
-"""The number of changed nodes above which the sum is brought up to date: one multi may change thousands of nodes."""
+"""The number of changed nodes above which the sum is brought up to date at the end of a transaction."""
 
 KNOWN_MAX: Final = 4096
 """The maximum number of nodes whose CRCs are remembered."""
@@ -61,7 +62,7 @@ class Digest:
         self._value = 0
         """The sum at the last `settle`."""
         self._data_bytes = 0
-        """The number of bytes of all paths and data at the last `settle`."""
+        """The number of characters of all paths plus the number of bytes of all data, at the last `settle`."""
         for path, node in tree.nodes.items():
             self._add(path, node)
         self.history: deque[tuple[int, int]] = deque(maxlen=HISTORY_LENGTH)
@@ -76,8 +77,8 @@ class Digest:
     def settle(self) -> None:
         """Bring the sum up to date with all nodes that have changed.
 
-        The sum of the nodes' CRCs is ZooKeeper's digest, version 2. A changed node subtracts its earlier CRC,
-        remembered or computed from the earlier node, and adds the new one.
+        For each changed node its earlier CRC, remembered or computed from the earlier node, is subtracted, and the new
+        one is added.
         """
         nodes, changed, known = self._tree.nodes, self.changed, self._known
         if len(known) + len(changed) > KNOWN_MAX:
@@ -104,7 +105,7 @@ class Digest:
                 if found is not None:
                     del known[path]
                 continue
-            # The same as `_continued`, inlined: the call would cost half as much again.
+            # The same as `_continued`, inlined to save the call.
             data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = new
             numbers = _pack_numbers(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner)
             after = crc32(numbers, crc32(data, crc) if data else crc)
@@ -121,7 +122,7 @@ class Digest:
 
     @property
     def data_bytes(self) -> int:
-        """Return the number of bytes of all paths and data, which monitoring reports as the approximate data size."""
+        """The characters of all paths plus the bytes of all data: the approximate data size that monitoring reports."""
         self.settle()
         return self._data_bytes
 
@@ -132,5 +133,5 @@ class Digest:
         self._at[zxid] = self._value
 
     def at(self, zxid: int) -> int | None:
-        """Return the digest at an earlier checkpoint, or None if that is not kept."""
+        """Return the digest of the checkpoint at this zxid, or None if there is none or it is no longer kept."""
         return self._at.get(zxid)

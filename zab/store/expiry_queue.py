@@ -1,7 +1,7 @@
 """The times at which silent sessions expire, rounded up to a grid.
 
-The grid has one bucket for each tick, so thousands of sessions are checked at once. A request or ping within one tick
-of the last one costs one comparison. ZooKeeper's ExpiryQueue does the same.
+The grid has one bucket for each tick, so thousands of sessions are checked at once. A request or ping that leaves its
+session in the same bucket costs one comparison. ZooKeeper's ExpiryQueue does the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 class ExpiryQueue:
     """The expiry times of sessions.
 
-    The leader has a queue of all sessions that the ensemble knows, and each server one of its local sessions.
+    The leader has one queue of all global sessions, and each server one of its local sessions.
     """
 
     def __init__(self, tick_ms: int) -> None:
@@ -27,7 +27,10 @@ class ExpiryQueue:
         return len(self._ends)
 
     def touch(self, session: int, timeout_ms: int, now_ms: int) -> None:
-        """Move the expiry of a session to `timeout_ms` from now. It never moves to an earlier time."""
+        """Let a session, new or known, expire at the first tick after `timeout_ms` from now.
+
+        The expiry of a known session never moves to an earlier time.
+        """
         end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
         old = self._ends.get(session)
         if old is not None:

@@ -1,7 +1,7 @@
 """Find the events that watchers missed while their server took over a snapshot.
 
-Clients may stay connected meanwhile. The old and the new state are compared at each watched path, and each watcher
-receives the events that the difference of the two states implies.
+Clients may stay connected meanwhile. The old and the new state are compared at each watched path, and at each path
+below a recursive watch. Each watcher receives the events that the difference of the two states implies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MissedEvent:
 
 
 def compare(old: Tree, new: Tree, watches: ServerWatches) -> list[MissedEvent]:
-    """Compare two states at every watched path, and return the events in the order of delivery."""
+    """Compare two states at every path that `watches` cover, and return the events in the order of delivery."""
     paths = dict.fromkeys([*watches.data_paths, *watches.child_paths])
     for root in watches.recursive_roots:
         for tree in (old, new):
@@ -49,8 +49,8 @@ def _compare(path: str, old: Znode | None, new: Znode | None) -> list[MissedEven
     if old is None:
         missed.append(MissedEvent(EventType.CREATED, path, new[ACL]))
     elif old[CZXID] != new[CZXID]:
-        # The node was deleted and created again. A one-shot watch ends with the deletion; a persistent one sees the
-        # creation as well.
+        # The node was deleted and created again. A one-shot watch ends with the deletion; a persistent one receives
+        # both events.
         return [MissedEvent(EventType.DELETED, path, old[ACL]), MissedEvent(EventType.CREATED, path, new[ACL])]
     elif old[MZXID] != new[MZXID]:
         missed.append(MissedEvent(EventType.DATA_CHANGED, path, new[ACL]))

@@ -1,4 +1,4 @@
-"""The operations, by ZooKeeper's numbers, and the fields of each.
+"""The operations, with ZooKeeper's numbers where it has them, and the fields of those that the store handles.
 
 A client's request is a number and a plain tuple of fields, in the protocol's order:
 
@@ -71,11 +71,14 @@ class Op(IntEnum):
     WHO_AM_I = 107
 
     ERROR = -1
-    """The type of a failed sub-result, and of a transaction that changes nothing. It is not an operation."""
+    """The type of a failed operation's result, and of the transaction of a failed request or a RECONFIG.
+
+    It is not an operation.
+    """
     CREATE_SESSION = -10
     CLOSE_SESSION = -11
     ATTACH_SESSION = -12
-    """A client has reconnected with its session. The session belongs to the server that it is connected to now."""
+    """A client has reconnected. From now on its session is attached to the server that sends this."""
     SET_SECRET = -13
     """Set the secret that the passwords of sessions are derived from. Only the first in the history has an effect."""
 
@@ -84,7 +87,7 @@ WRITES: Final = frozenset({
     Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL, Op.DELETE, Op.SET_DATA, Op.SET_ACL, Op.MULTI,
     Op.RECONFIG, Op.CLOSE_SESSION,
 })  # fmt: skip
-"""Operations that a client may send to the leader."""
+"""The operations of clients that change the store. A client's server forwards them to the leader."""
 
 INTERNAL: Final = frozenset(
     {Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.CLOSE_SESSION, Op.ATTACH_SESSION, Op.SET_SECRET}

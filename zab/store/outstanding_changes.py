@@ -1,7 +1,7 @@
 """The changes of prepared transactions that are not applied yet: the leader checks the next request against them.
 
-Each changed path maps to the node that it will have once all of them are applied, or to None if the node will be
-deleted. The tree is consulted only for paths without an entry.
+Each changed path has a record: the node that it will have once all these transactions are applied, or None if it will
+have no node. The tree is consulted only for paths without a record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Undo: TypeAlias = list[tuple[str, Record | None]]
 class OutstandingChanges:
     """The newest outstanding node of each path, and the order in which the nodes were put.
 
-    Both containers stay the same objects, because `RequestPreparer` holds references to them.
+    Both containers stay the same objects, because `RequestPreparer` and `Store` refer to them.
     """
 
     __slots__ = ("order", "records")

@@ -17,11 +17,11 @@ CONFIG: Final = "/zookeeper/config"
 UNDELETABLE: Final = frozenset({ROOT, SYSTEM, QUOTA, CONFIG})
 
 _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
-"""Matches control characters, surrogates, private use, specials, and all characters that Java writes as surrogates."""
+"""Matches control characters, surrogates, private use, specials, and all characters beyond U+FFFF."""
 
 
 def name_is_valid(name: str) -> bool:
-    """Return whether one component of a path, which must contain no slash, is valid."""
+    """Return whether a name without a slash is valid as one component of a path."""
     if name.isascii() and name.isprintable():
         return name not in ("", ".", "..")
     return not _FORBIDDEN.search(name)

@@ -1,4 +1,4 @@
-"""Quotas: the limits of subtrees and their statistics, in `/zookeeper/quota<path>/zookeeper_limits` and `_stats`.
+"""Quotas: limits of a subtree in `/zookeeper/quota<path>/zookeeper_limits`, its statistics in `zookeeper_stats` there.
 
 The statistics are not transactions. Every server computes them while it applies transactions, and keeps them in the
 data of a node that the digest leaves out. The same history gives the same statistics.
@@ -33,7 +33,10 @@ Each change below a limited path parses the data of the quota nodes.
 
 
 def parse(data: bytes | None) -> dict[str, int]:
-    """Return all values that can be parsed. Clients may write anything; oversized data has no values."""
+    """Return the values by key, without those that are no numbers. Clients may write anything.
+
+    Data of more than `PARSED_BYTES_MAX` bytes has no values.
+    """
     values: dict[str, int] = {}
     if data is None or len(data) > PARSED_BYTES_MAX:
         return values
@@ -47,7 +50,7 @@ def parse(data: bytes | None) -> dict[str, int]:
 
 
 def render(values: dict[str, int]) -> bytes:
-    """Write the two old keys first, then an `=`, and the new keys after it: old readers stop at the `=`."""
+    """Encode the two old keys, then an `=` and the new keys, if there are any: old readers stop at the `=`."""
     text = f"count={values.get(COUNT, -1)},bytes={values.get(BYTES, -1)}"
     others = sorted(key for key in values if key not in (COUNT, BYTES))
     if others:
@@ -69,7 +72,7 @@ def starts_measuring(path: str) -> bool:
 
 
 def measured_by(path: str) -> str:
-    """Return the path of the subtree that a node of limits or statistics belongs to."""
+    """Return the path of the subtree that a node of limits or statistics belongs to; "" directly below `QUOTA`."""
     return path[len(QUOTA) :].rpartition("/")[0]
 
 
@@ -79,7 +82,7 @@ def size_of(data: bytes | None) -> int:
 
 @frozen
 class ExceededLimit:
-    """A limit of the subtree at `path` that a change would exceed. `wanted` is the number with the change."""
+    """A limit of the subtree at `path` that a change would exceed. `wanted` is the value with the change."""
 
     path: str
     key: str
@@ -96,7 +99,7 @@ def ignore_exceeded(exceeded: ExceededLimit, refused: bool) -> None:
 
 
 class Quotas:
-    """The quotas of one tree: the limits of subtrees, and statistics that follow every change."""
+    """The quotas of one tree: limits of subtrees, and their statistics, which follow every change of these subtrees."""
 
     def __init__(self, tree: Tree) -> None:
         self.limited: dict[str, None] = {}
@@ -142,7 +145,7 @@ class Quotas:
         self._write(limited, values)
 
     def _write(self, path: str, values: dict[str, int]) -> None:
-        """Replace the data of the statistics. The node's stat stays, and no watch event is sent."""
+        """Replace the data of the statistics. The node's zxids, times and versions stay, and no watch event is sent."""
         path = stats_path(path)
         old = self._tree.nodes.get(path)
         if old is not None:

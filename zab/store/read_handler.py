@@ -18,7 +18,7 @@ from zab.store.znode import CHILDREN, MZXID, PZXID, Znode
 
 
 class Client(Watcher, Protocol):
-    """The connection that sent the request."""
+    """The connection, or the session in this process, that sent the request."""
 
     @property
     def session(self) -> int: ...
@@ -61,12 +61,15 @@ NO_ROOM: Final[ReadResult] = (int(ErrorCode.QUOTA_EXCEEDED), None)
 """The answer to a request that would exceed the watch limit of its client or of the server. Compared by identity."""
 
 PART_BYTES: Final = 81
-"""The number of bytes of one result in a multiRead's reply without its data: header, length and stat."""
+"""The bytes of a GET_DATA result in a multiRead's reply without the data: header, length and stat.
+
+Results of GET_CHILDREN and errors are shorter, but count as much.
+"""
 NAME_BYTES: Final = 4
 
 
 class ReadHandler:
-    """Reads of the applied tree. Each operation has one method: it checks the ACL, adds the watch and reads."""
+    """Reads of the applied tree. A method checks the ACL, adds the watch and reads, as its operation needs it."""
 
     __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max", "work")
 
@@ -77,7 +80,7 @@ class ReadHandler:
         self.multi_read_bytes_max = multi_read_bytes_max
         """The approximate limit of the bytes of one multiRead's reply; None: no limit."""
         self.work = 0
-        """The number of nodes and names that reads have visited since the caller set this to 0."""
+        """The approximate number of nodes and names that long reads have visited since the caller set this to 0."""
         self._watches = watches
         self.switch_to(tree)
         self._handlers: dict[int, Callable[[Fields, Client], ReadResult]] = {
@@ -172,7 +175,10 @@ class ReadHandler:
         return _OK, [path for path in paths if path.startswith(prefix)]
 
     def multi_read(self, client: Client, fields: Fields) -> ReadResult:
-        """Answer each operation on its own. As in ZooKeeper, no operation adds a watch, even if it asks for one."""
+        """Answer each operation, GET_DATA or GET_CHILDREN, on its own.
+
+        As in ZooKeeper, no operation adds a watch, even if it asks for one.
+        """
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
             return _UNREADABLE
         room = self.multi_read_bytes_max
@@ -222,7 +228,7 @@ class ReadHandler:
 
         The rule of ZooKeeper's DataTree.setWatches: a one-shot watch fires at once if its node was deleted, created or
         changed after `seen`; otherwise it is added. A persistent watch is added, and the client gets no event for the
-        changes since `seen`.
+        changes since `seen`. Do nothing and return `NO_ROOM` if the limits have no room for all watches.
         """
         nodes, watches = self._nodes, self._watches
         more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))
@@ -256,13 +262,13 @@ class ReadHandler:
         return _DONE
 
     def _deliver(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:
-        """Deliver an event without a zxid, because its transaction is no longer known."""
+        """Deliver an event, without the zxid, which is no longer known, if the client may read the node."""
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)
 
 
 def _size(op: int, value: Any) -> int:
-    """Return a lower bound of the bytes of one result of a multiRead: at least a quarter of the real number."""
+    """Return a lower bound of the bytes of a result's data or names: at least a quarter of the real number."""
     if op == Op.GET_DATA:
         return len(value[0] or b"")
     names = value[0]

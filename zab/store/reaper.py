@@ -14,9 +14,10 @@ INTERVAL_MS: Final = 60_000
 
 
 def candidates(tree: Tree, now_ms: int, never_used_ms: int = 0, count_max: int = PER_MINUTE_MAX) -> list[str]:
-    """Return the paths to delete by DELETE_CONTAINER. The preparation of that request checks each of them again.
+    """Return up to `count_max` paths to delete by DELETE_CONTAINER. The preparation of that request checks each again.
 
-    A container that never had a child remains for `never_used_ms` after its last change; 0: for ever.
+    A container that never had a child remains for `never_used_ms` after its creation or last change of data; 0: for
+    ever.
     """
     return list(islice(_candidates(tree, now_ms, never_used_ms), count_max))
 

@@ -4,8 +4,8 @@ This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one fun
 transaction, puts the nodes that the transaction will change into the outstanding changes, and returns the transaction.
 It changes no node and no session before the transaction is built: if it fails before that, the request is answered with
 an error, and changes nothing. A multi that fails rolls back its parts. The first check that fails decides the error.
-Clients depend on the order of the checks, which is that of Apache ZooKeeper 3.9.5. A request that fails becomes a
-transaction that changes nothing, so that its reply keeps its place in the order.
+Clients depend on the order of an operation's checks, which is that of Apache ZooKeeper 3.9.5. A request that fails
+becomes a transaction that changes nothing, so that its reply keeps its place in the order.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""The number of nodes measured for each millisecond of the following pause: measuring takes at most a tenth of the
-time.
+"""After N measured nodes, measuring pauses for N / `MEASURED_PER_MS` ms, so it takes about a tenth of the time at most.
+
+`MEASURE_PAUSE_MS_MAX` bounds the pause.
 """
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
@@ -212,8 +213,9 @@ class RequestPreparer:
     def prepare(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         """Return the transaction for a request. A request that fails becomes a transaction with the error.
 
-        The checks are in ZooKeeper's order: the sender may request the operation, the session is attached to the
-        sender, the body can be decoded; then the checks of the operation.
+        The checks, in this order: the sender may request the operation; the session of a client's request is attached
+        to the sender, or local to it (a close may also be of a session that is gone); the body can be decoded; then the
+        checks of the operation.
         """
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if epoch != self._epoch:
@@ -276,7 +278,7 @@ class RequestPreparer:
         return self._nodes.get(path) if record is None else record[1]
 
     def _look_up_valid(self, path: str) -> Znode:
-        """Look up a node. An invalid path raises the error of the path, not that of the missing node."""
+        """Return the node at `path`. Fail with `NO_NODE` if there is none, `BAD_ARGUMENTS` if the path is invalid."""
         record = self._records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
@@ -309,7 +311,7 @@ class RequestPreparer:
         return fixed
 
     def _check_quota(self, path: str, nodes: int, size: int) -> None:
-        """Report the limits that this change exceeds, and refuse it if one of them is hard and quotas are enforced."""
+        """Report each limit that this change exceeds. Fail at a hard limit if quotas are enforced."""
         for exceeded in self._quotas.exceeded(path, nodes, size):
             refused = exceeded.is_hard and self._settings.enforce_quota
             self._report_exceeded(exceeded, refused)
@@ -319,7 +321,7 @@ class RequestPreparer:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _set_data(self, op: int, fields: Fields) -> bytes:
-        """Check the node, the permission, the quota and the version, in this order, and write the transaction.
+        """Check the node, the permission, the quota and the version, in this order, and build the transaction.
 
         This is the order of ZooKeeper's `PrepRequestProcessor`. The first check that fails decides the error code.
         The version wraps to the smallest integer, as Java's does.
@@ -390,7 +392,7 @@ class RequestPreparer:
         if sequential:
             path = f"{path}{cversion:010d}"
             name = path.rpartition("/")[2]
-        # The parent exists, so its path is valid. Only the last name is new, and the slash before it may be doubled.
+        # The parent exists, so its path is valid. Only the last name is new; below the root its slash may be doubled.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if path.count("/") > self._settings.path_depth_max:
@@ -432,8 +434,9 @@ class RequestPreparer:
     def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:
         """Return the new node's `owner` field, and whether its name gets a sequence number.
 
-        ZooKeeper's rule: the flags must be known; a TTL goes with CREATE_TTL and with no other operation; a session
-        that only its server knows owns no node. CREATE_CONTAINER makes a container even if the flags name another kind.
+        ZooKeeper's rule: the flags must be known; flags with a TTL need `extended_types`, and belong to CREATE_TTL and
+        to no other operation; a local session owns no node. CREATE_CONTAINER makes a container even if the flags name
+        a persistent or an ephemeral node.
         """
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -454,7 +457,7 @@ class RequestPreparer:
         return self._current.session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Znode]:
-        """Check the path of a node to delete, but no permission. Return the parent's path and the parent."""
+        """Check that the path may be deleted and that its parent exists. Return the parent's path and the parent."""
         parent_path, slash, _ = path.rpartition("/")
         if not slash or "\0" in path or path in UNDELETABLE:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -505,9 +508,10 @@ class RequestPreparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node. Fail if it has a child, or if its TTL is not over since the last write.
+        """Delete a container or TTL node, for the leader itself.
 
-        Fail also if it is another kind of node.
+        Fail if the node is missing, has a child or is of another kind, or if its TTL has not passed since the last
+        change of its data.
         """
         (path,) = fields
         parent_path, parent = self._deletable(path)
@@ -526,7 +530,7 @@ class RequestPreparer:
     def _measure(self, path: str) -> None:
         """Limit the requests that make every server count a subtree.
 
-        After each of them, others are refused for a time that grows with the count.
+        After each of them, others are refused for a time that grows with the count, up to `MEASURE_PAUSE_MS_MAX`.
         """
         now_ms = self._current.now_ms
         if 0 < self._measure_from_ms - now_ms <= MEASURE_PAUSE_MS_MAX:
@@ -623,8 +627,8 @@ class RequestPreparer:
     def _close_session(self, op: int, fields: Fields) -> bytes:
         """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
 
-        A leader that expires a session puts its epoch into the close. If it loses its leadership before the close is
-        applied, the next leader refuses the close, because it may have received later pings of the session.
+        A leader that expires a session puts its epoch into the close. A later leader refuses to prepare this close,
+        because it may have received later pings of the session.
         """
         if fields and fields[0] != self._epoch:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
@@ -643,7 +647,7 @@ class RequestPreparer:
             slash = path.rfind("/")
             parent_path = path[:slash] or ROOT
             parent = self._look_up(parent_path)
-            assert parent is not None, f"{path} will be deleted before its children"
+            assert parent is not None, f"the ephemeral node {path} has no parent"
             self._put_deleted(path, parent_path, parent)
         return txn
 
@@ -670,7 +674,10 @@ class RequestPreparer:
 
 
 def _as_decoded(op: int, fields: Fields) -> tuple[int, Fields]:
-    """Return an operation of a multi as ZooKeeper decodes it: there the flags decide the kind of a create."""
+    """Return an operation of a multi as ZooKeeper decodes it: there the flags decide the kind of a create.
+
+    Fail with `MARSHALLING_ERROR` if ZooKeeper cannot decode the create, because of its flags or a null ACL.
+    """
     if op not in CREATES:
         return op, fields
     flags = fields[3]
@@ -688,4 +695,4 @@ _PLAIN_PARTS: Final = frozenset(map(int, MULTI_OPS - CREATES))
 """Operations of a multi that keep their type in the transaction. The flags of a create may change its type."""
 
 _NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}
-"""Operations that a client may not send by themselves. CHECK is allowed in a multi only."""
+"""Operations that a client may not send as a request. CHECK is allowed inside a multi."""

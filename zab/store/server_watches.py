@@ -1,9 +1,9 @@
 """The watches of one server's clients.
 
 There are two tables, *data* and *child*. Each maps a path to its watchers and their modes. A change scans no table: it
-looks up its path, and the path's ancestors only if a recursive watch exists.
+looks up its path and the parent, and the other ancestors only if a recursive watch exists.
 
-The watchers that a table has for an event are handed to one function at once. It can encode the event once and give the
+All watchers that a table has for an event are handed to `deliver` at once. It can encode the event once and give the
 same bytes to a thousand connections.
 """
 
@@ -19,7 +19,7 @@ from zab.store.paths import ancestors_of
 
 
 class Watcher(Hashable, Protocol):
-    """A connection with watches. Two watchers are equal only if they are the same object."""
+    """A connection, or a session in this process. Two watchers are equal only if they are the same object."""
 
     @property
     def identities(self) -> Sequence[Identity]: ...
@@ -65,7 +65,7 @@ LONG_PATH: Final = 256
 
 
 class _WatchTable:
-    """Watches by path, and by watcher, so that the watches of an ended connection are found."""
+    """Watches by path, and by watcher, so that the watches of a watcher that has ended are found."""
 
     __slots__ = ("by_path", "by_watcher", "count", "long", "long_of", "recursive")
 
@@ -190,7 +190,7 @@ class ServerWatches:
         total_max: int | None = None,
     ) -> None:
         self.deliver = deliver
-        """Called with each event and its watchers: once, or once for each table."""
+        """Called with an event and its watchers: at most once for each table."""
         self._access = access
         self._data = _WatchTable()
         """Watches for the creation, the deletion and the data of a node."""
@@ -217,21 +217,21 @@ class ServerWatches:
         return most is None or data.weight_of(watcher) + child.weight_of(watcher) + more <= most
 
     def watch_data(self, path: str, watcher: Watcher) -> bool:
-        """Add a one-shot watch. Return False, and add nothing, if the limits leave no room."""
+        """Add a one-shot watch. Return False, and add nothing, if the limits have no room for a new entry."""
         if not self.has_room(watcher, weight(path)) and watcher not in self.data_paths.get(path, ()):
             return False
         self._data.add(path, watcher, STANDARD)
         return True
 
     def watch_children(self, path: str, watcher: Watcher) -> bool:
-        """Add a one-shot watch. Return False, and add nothing, if the limits leave no room."""
+        """Add a one-shot watch. Return False, and add nothing, if the limits have no room for a new entry."""
         if not self.has_room(watcher, weight(path)) and watcher not in self.child_paths.get(path, ()):
             return False
         self._child.add(path, watcher, STANDARD)
         return True
 
     def add(self, path: str, watcher: Watcher, mode: int) -> bool:
-        """Add a persistent watch. Return False, and add nothing, if the limits leave no room.
+        """Add a persistent or recursive watch. Return False, and add nothing, if the limits have no room for it.
 
         A recursive watch receives no events about lists of children, so only the data table contains it.
         """
@@ -251,7 +251,7 @@ class ServerWatches:
         persistent: Iterable[str],
         recursive: Iterable[str],
     ) -> None:
-        """Add one-shot watches of both kinds, and persistent ones. Call it only if `has_room` allows all of them."""
+        """Add one-shot, persistent and recursive watches. Call it only if `has_room` allows all of them."""
         add_data, add_child = self._data.add, self._child.add
         for path in data:
             add_data(path, watcher, STANDARD)
@@ -272,7 +272,7 @@ class ServerWatches:
         return True in removed
 
     def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
-        """Remove watches of an ended connection, up to `most` of each table. Return True if there may be more.
+        """Remove watches of a watcher that has ended, up to `most` of each table. Return True if there may be more.
 
         The child table has its turn once the data table has fewer than `most`.
         """
@@ -314,7 +314,7 @@ class ServerWatches:
         self._notify(self._data_watchers(path), EventType.DATA_CHANGED, path, acl, zxid)
 
     def happened(self, event: EventType, path: str, acl: Acl, zxid: int) -> None:
-        """Deliver an event of this node, but none of its parent. Used if a snapshot has replaced the state."""
+        """Deliver an event of this node, but none of its parent. Used after a snapshot has replaced the state."""
         match event:
             case EventType.CHILDREN_CHANGED:
                 self._notify(self._child.take(path), event, path, acl, zxid)
@@ -350,9 +350,9 @@ class ServerWatches:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """The numbers of watches, of watched paths and of connections with watches.
+        """The numbers of entries, of watched paths and of watchers.
 
-        A watch in both tables counts twice.
+        An entry is a path and its watcher in one table. A watch that is in both tables counts twice.
         """
         paths = self.data_paths.keys() | self.child_paths.keys()
         return self.count, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())

@@ -1,7 +1,7 @@
 """The replicated table of sessions, their passwords and their ids.
 
-Only transactions change the table. It contains the server that each session is attached to. So a new leader knows at
-once which requests to refuse, and a server notices that one of its clients has moved to another server.
+Only transactions and snapshots change the table. It contains the server that each session is attached to. So a new
+leader knows at once which requests to refuse, and a server notices that one of its clients has moved to another server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class SessionTable:
         """The secret. It is set once in the life of an ensemble, and empty before."""
 
     def password(self, session: int) -> bytes:
-        """Return the password of a session. It is the same on every server, and other passwords do not reveal it."""
+        """Return the password of a session. It is the same on every server, and other passwords do not reveal it.
+
+        Raise `LocalProtocolError` if the secret is not set yet.
+        """
         if not self.secret:
             raise LocalProtocolError("no secret has been set: SET_SECRET must come before the first session")
         return hmac.digest(self.secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
@@ -38,9 +41,9 @@ class SessionTable:
 
 
 class SessionIds:
-    """Unique session ids: 8 bits of the server's number, then the time of its start (40 bits), then a count (16 bits).
+    """Unique session ids: 8 bits of the server's id, then the time of its start (40 bits), then a count (16 bits).
 
-    If the count overflows, it carries into the time.
+    The low 8 bits of the id are used, but 0 in place of 0xff. If the count overflows, it carries into the time.
 
     `now_ms` must be greater than at any earlier start of this server; the wall clock will do.
     """
@@ -48,7 +51,7 @@ class SessionIds:
     def __init__(self, server: int, now_ms: int) -> None:
         top = server & 0xFF
         if top == 0xFF:
-            top = 0  # a first byte of 0xff would mark a TTL node, and no server has the id 0
+            top = 0  # a first byte of 0xff would mark a TTL node
         first = (top << 56) | ((now_ms << 16) & 0x00FF_FFFF_FFFF_0000)
         self._next = first
 

@@ -6,7 +6,7 @@
     error, node = store.reads.get_data(connection, "/a", True)
 
 All calls must come from one thread, with two exceptions: a snapshot may be iterated in another thread at any time, and
-`restore` may run in another thread while no other call is made.
+`restore` may run in another thread while no other call is made but `watches.drop`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Store:
         """`reconfigure` checks a client's request for a change of membership. By default it refuses all."""
         self.settings = settings
         self.zxid = 0
-        """The zxid of the last applied transaction. It only grows, except by `restore`."""
+        """The zxid of the last applied transaction or membership. It only grows, except by `restore`."""
         self.mismatches = 0
         """The number of digests of the leader that differed from this server's."""
         self.mismatch: Mismatch | None = None
@@ -93,7 +93,7 @@ class Store:
         self._outstanding = OutstandingChanges()
         """The changes that this server has prepared as the leader and that are not applied yet."""
         self._records = self._outstanding.records
-        """The dict inside `_outstanding`. It is empty if nothing is outstanding."""
+        """The dict inside `_outstanding`."""
         self._outstanding_since = 0
         """The zxid up to which applied changes were removed from `_outstanding`. `prepare` removes the later ones."""
         self.report_exceeded: ReportExceeded = ignore_exceeded
@@ -102,7 +102,7 @@ class Store:
             decode, settings, self._outstanding, reconfigure, lambda *limit: self.report_exceeded(*limit)
         )
         self.open_snapshots = store_snapshot.OpenSnapshots()
-        """The snapshots that are being iterated."""
+        """The snapshots whose marks are in the tree."""
         self._missed: list[MissedEvent] = []
         """Events found by `restore` and not delivered yet. Delivered before the next transaction is applied."""
         tree = Tree()
@@ -118,7 +118,7 @@ class Store:
         if txn[0] == transactions.CHECKPOINT:
             txn = txn[transactions.CHECKPOINT_HEAD.size :]
         kind, session, _, _ = transactions.HEAD.unpack_from(txn)
-        op = next((each for each in Op if each & 0xFF == kind), kind)
+        op = Op.MULTI if kind == transactions.FAILED_MULTI else next((each for each in Op if each & 0xFF == kind), kind)
         return f"{op_name(op)} of session {session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
 
     def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
@@ -130,7 +130,7 @@ class Store:
         self._unsettled = digest.changed
         """The dict inside `digest`: the nodes whose changes the digest does not contain yet."""
         self._unannounced = False
-        """True while this server has a digest checkpoint that it has not sent to the others."""
+        """True while there is a digest checkpoint that `prepare` has not put before a transaction."""
         self._applier = Applier(tree, sessions, self.quotas, self.watches)
         self._handlers = self._applier.handlers
         self._handlers[transactions.CHECKPOINT] = self._apply_behind_checkpoint
@@ -142,10 +142,10 @@ class Store:
     # -- for a machine around this store -----------------------------------------------------------
 
     def state_replaced(self) -> None:
-        """Hook: called at the start and after each `restore`, when tree, sessions and handlers are new objects."""
+        """Hook: called at the start and in each `restore`, once tree, sessions and handlers are new objects."""
 
     def checkpointed(self) -> None:
-        """Hook: called when a digest checkpoint is due, after the transaction was applied."""
+        """Hook: called after each transaction whose zxid is a multiple of `CHECKPOINT_EVERY` was applied."""
 
     def wrap_handler(self, kind: int, wrap: Callable[[Handler], Handler]) -> None:
         """Replace the handler of a kind of transaction until the state is replaced."""
@@ -171,7 +171,10 @@ class Store:
     # -- every server ------------------------------------------------------------------------------
 
     def apply(self, zxid: int, txn: bytes) -> Result:
-        """Apply a transaction and deliver its events. Zxids must grow from call to call."""
+        """Apply a transaction, deliver its events and return its result.
+
+        Raise `LocalProtocolError` if `zxid` is not above the last one, `DamagedError` if no store has written `txn`.
+        """
         if zxid <= self.zxid:
             raise LocalProtocolError(f"transaction {zxid:#x} cannot be applied after {self.zxid:#x}: zxids must grow")
         if self._missed:
@@ -244,7 +247,7 @@ class Store:
         return self.open_snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Replace the state by that of a snapshot. A damaged snapshot leaves the store unchanged.
+        """Replace the state by that of a snapshot. A damaged one raises `DamagedError` and leaves the store unchanged.
 
         The watches remain: call `deliver_missed` before anything else, in the thread that delivers events.
         """

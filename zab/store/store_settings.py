@@ -17,12 +17,12 @@ class StoreSettings:
     """Settings of the store.
 
     `enforce_quota`, `extended_types` and `access` are settings of ZooKeeper. Only the leader uses the first two; each
-    server uses its own `access` for reads and watches, and the leader's decides about writes.
+    server uses its own `access` for reads and watches, and the leader's `access` decides about writes.
 
-    checkpoints          keep the tree's digest, and compare it among the servers
+    checkpoints          record the tree's digest at every 4096th zxid, and compare it with the leader's
     acl_entries_max      entries of an ACL that a client sets, with `auth` expanded; a longer ACL that is in the state
                          already stays in force
-    acl_id_chars_max     characters of one id in such an ACL
+    acl_id_chars_max     characters of one id in an ACL that a client sets, except for ids that come from `auth`
     path_depth_max       names in the path of a new node: quotas and recursive watches look at each ancestor
     multi_ops_max        operations of one multi
     ephemeral_bytes_max  characters in the paths of one session's ephemeral nodes, and 64 more for each node: one
@@ -59,7 +59,7 @@ class ReadLimits(Protocol):
 
 @frozen
 class NoReadLimits:
-    """The limits of a store without a server around it."""
+    """No limits: for a store without a server around it."""
 
     multi_read_bytes_max: None = None
     watches_per_client_max: None = None

@@ -30,7 +30,7 @@ from zab.store.znode import Znode
 VERSION: Final = 1
 CHUNK_NODES: Final = 512
 CHUNK_BYTES: Final = 256 << 10
-"""The number of bytes at which a chunk is complete: it ends with the node that reaches them."""
+"""The size of paths and data at which a chunk is complete: it ends with the node that reaches this size."""
 
 _UNTOUCHED: Final = object()
 
@@ -103,7 +103,7 @@ class StoreSnapshot:
 
 
 class OpenSnapshots:
-    """The snapshots that are being iterated. `sweep` removes the marks of the others from the tree."""
+    """The snapshots whose marks are in the tree. `sweep` removes the marks of those that have ended or were dropped."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[ref[StoreSnapshot], Mark]] = []
@@ -119,7 +119,7 @@ class OpenSnapshots:
         return snapshot
 
     def sweep(self, tree: Tree) -> None:
-        """Remove the marks of ended snapshots. Call this only in the thread that changes the tree."""
+        """Remove the marks of ended and dropped snapshots. Call this only in the thread that changes the tree."""
         kept = []
         for reference, mark in self._marks:
             snapshot = reference()
@@ -131,7 +131,10 @@ class OpenSnapshots:
 
 
 def read(chunks: Iterable[bytes]) -> tuple[Tree, SessionTable, int, int]:
-    """Return the tree, the sessions, the zxid, and the digest that the tree must have. Raise `DamagedError`."""
+    """Return the tree, the sessions, the zxid, and the digest that the tree must have: the caller compares it.
+
+    Raise `DamagedError` if the chunks are not a whole snapshot.
+    """
     try:
         return _read(iter(chunks))
     except DamagedError:
@@ -141,7 +144,7 @@ def read(chunks: Iterable[bytes]) -> tuple[Tree, SessionTable, int, int]:
 
 
 def read_head(chunk: bytes) -> tuple[int, SessionTable]:
-    """Decode the first chunk: the zxid, and the sessions."""
+    """Return the zxid and the sessions of the first chunk. Raise `DamagedError` if its format has another version."""
     version, zxid, secret, table = msgpack.unpackb(chunk, use_list=False)
     if version != VERSION:
         raise DamagedError(f"the snapshot has version {version} of the format; this program reads version {VERSION}")
@@ -180,10 +183,12 @@ def _read(chunks: Iterator[bytes]) -> tuple[Tree, SessionTable, int, int]:
     for chunk in chunks:
         first, second = msgpack.unpackb(chunk, use_list=False)
         if type(first) is int:
-            if not first == count == len(tree) or next(chunks, None) is not None:
+            if not first == count == len(tree):
                 raise DamagedError(f"the snapshot announces {first} nodes, but has {count} at {len(tree)} paths")
-            if not tree.nodes.keys() >= UNDELETABLE:
-                raise DamagedError("the snapshot lacks nodes that always exist")
+            if next(chunks, None) is not None:
+                raise DamagedError("the snapshot has further chunks after its last one")
+            if missing := UNDELETABLE - tree.nodes.keys():
+                raise DamagedError(f"the snapshot lacks nodes that always exist: {', '.join(sorted(missing))}")
             _count_children(tree)
             return tree, sessions, zxid, second
         lists += map(decode_acl, first)

@@ -2,7 +2,7 @@
 
 A transaction holds results, not requests: versions are absolute, names are complete, ACLs are final. One unpack reads
 all fields of fixed size; the variable ones follow. The first byte is the type: ZooKeeper's number modulo 256, or a
-number of our own if ZooKeeper has no such type. The format contains everything that ZooKeeper's log contains.
+number of our own if ZooKeeper has no such type.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ Body: TypeAlias = tuple[Any, ...]
 
 @frozen
 class Transaction:
-    """A decoded transaction: for dumps, exports and tests. `Applier` reads the bytes itself.
+    """A decoded transaction, for dumps, exports and tests. `Applier` decodes only CLOSE_SESSION in this way.
 
     The body, by type (`Op`):
 
@@ -178,7 +178,7 @@ class Transaction:
 
 
 def decode(txn: bytes) -> Transaction:
-    """Decode a transaction. Raise `DamagedError` if the bytes are not a transaction."""
+    """Decode a transaction; skip a checkpoint before it. Raise `DamagedError` if the bytes are not a transaction."""
     try:
         if txn[0] == CHECKPOINT:
             txn = txn[CHECKPOINT_HEAD.size :]
@@ -192,7 +192,7 @@ def decode(txn: bytes) -> Transaction:
         op = Op(kind - 256 if kind > 127 else kind)
         return Transaction(op, session, cxid, time, _BODIES[kind](txn))
     except Exception as wrong:
-        raise DamagedError(f"{len(txn)} bytes are not a transaction: {wrong}") from wrong
+        raise DamagedError(f"{len(txn)} bytes are not a transaction: {wrong!r}") from wrong
 
 
 def _create_body(txn: bytes) -> Body:

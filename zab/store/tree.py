@@ -1,11 +1,11 @@
 """The nodes, and the tables that follow from them: children, ephemerals, containers, TTLs.
 
-One dict holds all nodes, and a change replaces a node in it. A snapshot needs only that dict. To find the changes since
+One dict holds all nodes, and a change replaces a node in it. A snapshot needs no other table. To find the changes since
 some moment, add a *mark*: a dict that receives the old node of each path at the first change after that moment (None if
 there was no node).
 
-The other tables are changed in place. They are dicts without values instead of sets for two reasons. Dicts keep the
-order of insertion, which is the same on every server. And the cyclic collector does not walk a dict of plain text,
+The other tables are changed in place. Their sets of paths and names are dicts without values for two reasons. Dicts
+keep the order of insertion, which is the same on every server. And the cyclic collector does not walk a dict of text,
 however large it is.
 """
 
@@ -24,7 +24,7 @@ Mark: TypeAlias = dict[str, Znode | None]
 """path -> the node at the time when the mark was added; None: there was no node"""
 
 BESIDE_A_PATH_BYTES: Final = 64
-"""The number of bytes that an ephemeral node counts in `Tree.ephemeral_bytes` in addition to its path."""
+"""The amount that an ephemeral node adds to `Tree.ephemeral_bytes` beside the characters of its path."""
 
 _NO_NODE: Final = ErrorCode.NO_NODE
 _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
@@ -37,19 +37,19 @@ class Tree:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
-        """The znodes by path. The parent of each znode is here, too, and the parent's count of children includes it."""
+        """The znodes by path. The parent of each znode but the root is here, too, and counts it among its children."""
         self.children: dict[str, Paths] = {}
         """The children's names (not paths) by path of the parent; no entry for a node without children."""
         self.ephemerals: dict[int, Paths] = {}
         """The paths of ephemeral nodes by session; no entry for a session without any."""
         self.ephemeral_bytes: dict[int, int] = {}
-        """session -> the characters of its ephemeral paths, and `BESIDE_A_PATH_BYTES` for each"""
+        """session -> the number of characters of its ephemeral paths, plus `BESIDE_A_PATH_BYTES` for each path"""
         self.containers: Paths = {}
         """The paths of all containers."""
         self.ttls: Paths = {}
         """The paths of all TTL nodes."""
         self.marks: list[Mark] = []
-        """The marks that are being kept, by the digest and by snapshots."""
+        """The marks that changes write to: one of the digest, and one of each snapshot in `OpenSnapshots`."""
         self._insert(ROOT, (*EMPTY_ROOT[:11], 1))
         self._insert(SYSTEM, (*EMPTY_ROOT[:11], 2))
         self._insert(QUOTA, EMPTY_ROOT)
@@ -61,7 +61,7 @@ class Tree:
     # -- changes -----------------------------------------------------------------------------------
 
     def replace(self, path: str, old: Znode, new: Znode) -> None:
-        """Replace the node at `path`, which is `old`."""
+        """Replace the node at `path`, which is `old`, by `new`."""
         # Write to the marks first: a reader in another thread must find the old node in one place or the other.
         for mark in self.marks:
             mark.setdefault(path, old)
@@ -71,10 +71,11 @@ class Tree:
         self, path: str, parent_path: str, name: str, data: bytes | None, acl: Acl, owner: int, parent_cversion: int,
         zxid: int, time: int,
     ) -> Znode | ErrorCode:  # fmt: skip
-        """Create a node and return it, or `NODE_EXISTS` or `NO_NODE`. `parent_cversion` counts this child already.
+        """Create a node and return it; return `NODE_EXISTS` if it exists, `NO_NODE` if its parent does not.
 
-        The rule for a replay over a newer state is that of ZooKeeper's DataTree.createNode: the parent's `cversion` and
-        `pzxid` only grow, even if the node exists already. An existing node gets the ACL, and keeps its data.
+        `parent_cversion` counts this child already. The rule for a replay over a newer state is that of ZooKeeper's
+        DataTree.createNode: the parent gets a new `cversion` and `pzxid` if its `cversion` grows, even if the node
+        exists already. An existing node gets the ACL, and keeps its data.
         """
         nodes = self.nodes
         parent = nodes.get(parent_path)
@@ -116,7 +117,10 @@ class Tree:
         return node
 
     def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Znode | None:
-        """Delete a node and return it, or return None if there is none."""
+        """Delete a node, with its children if it has any, and return it; return None if there is none.
+
+        In both cases the parent's `pzxid` becomes `zxid`, unless it is greater.
+        """
         nodes = self.nodes
         node = nodes.get(path)
         parent = nodes.get(parent_path)
@@ -192,7 +196,7 @@ class Tree:
         return list(self.children.get(path, ()))
 
     def count_below(self, path: str) -> int:
-        """Count all descendants. Only nodes with children are visited, so a wide tree is counted quickly."""
+        """Count all descendants. This visits only those nodes of the whole tree that have children."""
         if path == ROOT:
             return len(self.nodes) - 1
         if path not in self.children:
@@ -203,7 +207,10 @@ class Tree:
         )
 
     def measure(self, path: str) -> tuple[int, int]:
-        """Return the number of nodes from `path` down and the bytes of their data, three times as fast as `walk`."""
+        """Return the number of nodes from `path` down and the bytes of their data; (0, 0) if there is no such node.
+
+        This is three times as fast as `walk`.
+        """
         nodes, children = self.nodes, self.children
         top = nodes.get(path)
         if top is None:
@@ -221,7 +228,7 @@ class Tree:
         return count, size
 
     def walk(self, path: str) -> Iterator[tuple[str, Znode]]:
-        """Yield a node and all its descendants, parents first."""
+        """Yield a node, which must exist, and all its descendants, parents first."""
         pending = [path]
         while pending:
             path = pending.pop()
@@ -230,7 +237,7 @@ class Tree:
 
     @classmethod
     def blank(cls) -> Tree:
-        """Make a tree without a root, to be filled by `load`."""
+        """Make a tree without any node, to be filled by `load`."""
         tree = cls()
         tree.nodes.clear()
         tree.children.clear()
@@ -249,7 +256,7 @@ class Tree:
             if path != ROOT:
                 parent = parent_of(path)
                 assert parent in self.nodes, f"{path} has no parent"
-                assert not is_session(self.nodes[parent][9]), f"{path} lies below an ephemeral"
+                assert not is_session(self.nodes[parent][9]), f"{path} is the child of an ephemeral node"
                 children.setdefault(parent, {})[path[path.rindex("/") + 1 :]] = None
             owner = node[9]
             if is_session(owner):

@@ -1,7 +1,7 @@
 """The fields of a znode, and the stat that clients receive.
 
-A node is a plain tuple: a change replaces it. A tuple of atoms takes a quarter of the memory of an object, and the
-cyclic collector untracks it at its first pass, so a million nodes are not walked repeatedly.
+A node is a plain tuple: a change replaces it. The cyclic collector untracks a tuple of numbers, bytes and an ACL at its
+first visit, so it does not walk a million nodes in each pass.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from harness.checkers.broken import Broken
 from harness.checkers.controller.case import ANY, STATE, TOPIC, Case
-from harness.history import Asked, Request
+from harness.history import Invoke, Request
 from kraft_controller.core.names import NOBODY, TopicPartition, Version
 from kraft_controller.core.state import Recovery, Topic
 from kraft_controller.wire import znodes
@@ -58,7 +58,7 @@ VERSIONS: Final = "partition states are written with a version check"
 
 def versions(case: Case) -> Iterator[Broken]:
     for event in case.history.events:
-        if isinstance(event, Asked):
+        if isinstance(event, Invoke):
             for request in event.request.parts or (event.request,):
                 if request.op == "set" and request.version < 0 and _is_shared(request):
                     yield Broken(VERSIONS, f"{case.who(event.session)} wrote {request.path} at whatever version it was")

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from harness.checkers.broken import Broken
 from harness.checkers.store.model import UNKNOWN, of_the_system, resolved
 from harness.checkers.store.replay import Group, Replay
-from harness.history import Asked, Change, Event, Fired, History, Lost, Reply, Request, Told
+from harness.history import Change, Event, History, Info, Invoke, Reply, Request, Response, WatchFired
 
 _WRITES: Final = ("create", "set", "delete", "check", "setacl")
 _READS: Final = ("get", "exists", "children", "getacl")
@@ -34,12 +34,12 @@ def parts_of(request: Request) -> tuple[Request, ...]:
 
 @frozen
 class Call:
-    asked: Asked
+    asked: Invoke
     asked_place: int
     """The place in the events of the history."""
-    told: Told | None = None
+    told: Response | None = None
     told_place: int = -1
-    lost: Lost | None = None
+    lost: Info | None = None
     group: Group | None = None
     """The transaction of a write."""
 
@@ -92,13 +92,13 @@ class Calls:
         found: dict[int, Call] = {}
         for place, event in enumerate(history.events):
             match event:
-                case Asked():
+                case Invoke():
                     found[event.call] = Call(event, place)
-                case Told() | Lost():
+                case Response() | Info():
                     call = found.get(event.call)
                     if call is None or call.told is not None or call.lost is not None:
                         self.strays.append(f"call {event.call} has an end, and was not asked or has ended before")
-                    elif isinstance(event, Told):
+                    elif isinstance(event, Response):
                         found[event.call] = evolve(call, told=event, told_place=place)
                     else:
                         found[event.call] = evolve(call, lost=event)
@@ -223,9 +223,9 @@ class Case:
 def shown_by(event: Event) -> int:
     """Return the zxid that a reply or a watch event shows to the client; 0 for other events."""
     match event:
-        case Told():
+        case Response():
             return event.reply.zxid
-        case Fired():
+        case WatchFired():
             return event.zxid
         case _:
             return 0
@@ -245,7 +245,7 @@ def by_call(invariant: str, call: Call, what: str, *also: Event | Change, zxid: 
 def by_event(invariant: str, event: Event, what: str, *evidence: Event | Change, zxid: int = 0) -> Broken:
     """`evidence`: the event alone, if nothing else is said."""
     what = f"client {event.client}, session {event.session:#x}: {what}"
-    call = event.call if isinstance(event, Told) else 0
+    call = event.call if isinstance(event, Response) else 0
     return Broken(invariant, what, evidence or (event,), event.at, event.session, call, zxid)
 
 

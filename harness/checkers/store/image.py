@@ -11,7 +11,7 @@ from typing import Final
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Call, Case, by_call, parts_of, shown_by
 from harness.checkers.store.model import UNKNOWN, Node, granted, of_the_system
-from harness.history import Change, Fired, Reply, Request, Told
+from harness.history import Change, Reply, Request, Response, WatchFired
 
 INVARIANT: Final = "a read shows the state of its zxid"
 ATOMIC: Final = "no read sees a part of a multi"
@@ -61,7 +61,7 @@ def _floors(case: Case) -> dict[int, int]:
     seen: dict[int, int] = {}
     floors = {}
     for place, event in enumerate(case.history.events):
-        if isinstance(event, Told | Fired):
+        if isinstance(event, Response | WatchFired):
             floors[place] = before = seen.get(event.session, 0)
             seen[event.session] = max(before, shown_by(event))
     return floors

@@ -19,7 +19,7 @@ from attrs import frozen
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Call, Case, by_call, by_event, shown_by
 from harness.checkers.store.sessions import LIVES, own_sessions
-from harness.history import Became, Event, Fired, Told
+from harness.history import Event, Response, SessionEvent, WatchFired
 
 REPLIES: Final = "replies come in the order of requests"
 WRITES: Final = "the writes of a session take effect in order"
@@ -69,9 +69,9 @@ def never_back(case: Case) -> Iterator[Broken]:
 
 
 def _words(event: Event) -> str:
-    if isinstance(event, Told):
+    if isinstance(event, Response):
         return f"the reply to call {event.call}"
-    assert isinstance(event, Fired)
+    assert isinstance(event, WatchFired)
     return f"the event {event.event} {event.path}"
 
 
@@ -83,11 +83,11 @@ class _Shown:
     """That something was committed up to this zxid."""
 
     zxid: int
-    event: Told | Fired | Became
+    event: Response | WatchFired | SessionEvent
 
     def __str__(self) -> str:
         event = self.event
-        if isinstance(event, Became):
+        if isinstance(event, SessionEvent):
             return f"client {event.client} was told at {event.at} that its session is over, as of {self.zxid:#x}"
         return f"client {event.client} was shown {self.zxid:#x} at {event.at}"
 
@@ -137,7 +137,7 @@ def _writes(case: Case) -> list[Call]:
 
 
 def _read(case: Case) -> list[_Shown]:
-    return [_Shown(shown_by(event), event) for event in case.history.events if isinstance(event, Told | Fired)]
+    return [_Shown(shown_by(event), event) for event in case.history.events if isinstance(event, Response | WatchFired)]
 
 
 def _ends(case: Case) -> list[_Shown]:
@@ -150,7 +150,7 @@ def _ends(case: Case) -> list[_Shown]:
     return [
         _Shown(closed[event.session], event)
         for event in case.history.events
-        if isinstance(event, Became) and event.state in ("closed", "expired") and event.session in closed
+        if isinstance(event, SessionEvent) and event.state in ("closed", "expired") and event.session in closed
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Call, Case, by_call
-from harness.history import Asked, Became
+from harness.history import Invoke, SessionEvent
 
 READ_ONLY: Final = "a read-only server answers reads and refuses everything else"
 THROTTLED: Final = "a throttled request is refused only after its wait"
@@ -38,9 +38,9 @@ def _asked_of_readers(case: Case) -> set[int]:
     reads: dict[int, bool] = {}
     found: set[int] = set()
     for event in case.history.events:
-        if isinstance(event, Became):
+        if isinstance(event, SessionEvent):
             reads[event.client] = event.state == "connected" and event.served == "read-only"
-        elif isinstance(event, Asked) and reads.get(event.client):
+        elif isinstance(event, Invoke) and reads.get(event.client):
             found.add(event.call)
     return found
 

@@ -12,7 +12,7 @@ from typing import Final
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Case, by_change, by_event
 from harness.checkers.store.silence import last_request_before
-from harness.history import Became, Change, Told
+from harness.history import Change, Response, SessionEvent
 
 LIVES: Final = "a session lives from its opening to its close"
 LOCAL: Final = "a local session is known to its server only"
@@ -47,15 +47,15 @@ def lives(case: Case) -> Iterator[Broken]:
 
 def own_sessions(case: Case) -> frozenset[int]:
     """Sessions that only one server may have known: no transaction need open or close them."""
-    return frozenset(event.session for event in case.history.events if isinstance(event, Became) and event.served)
+    return frozenset(event.session for event in case.history.events if isinstance(event, SessionEvent) and event.served)
 
 
 def local(case: Case) -> Iterator[Broken]:
     """A session that no transaction opened stays at its server: no other one can know it."""
     opened = {change.session for change in case.history.changes if change.kind == "open"}
-    first: dict[int, Became] = {}
+    first: dict[int, SessionEvent] = {}
     for event in case.history.events:
-        if isinstance(event, Became) and event.state == "connected" and event.session not in opened:
+        if isinstance(event, SessionEvent) and event.state == "connected" and event.session not in opened:
             before = first.setdefault(event.session, event)
             if before.server != event.server:
                 what = f"welcomed at {event.at} by server {event.server}, and local to server {before.server}"
@@ -68,7 +68,7 @@ def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed:
     A local session is not over if a server that never welcomed it does not know it: its own server may still have it,
     and may upgrade it later.
     """
-    over: dict[int, Became] = {}
+    over: dict[int, SessionEvent] = {}
     first: dict[int, int] = {}
     """By session: the server that welcomed it first."""
     moved: set[int] = set()
@@ -78,7 +78,7 @@ def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed:
     for event in case.history.events:
         close = closed.get(event.session)
         match event:
-            case Became(state="expired" | "closed"):
+            case SessionEvent(state="expired" | "closed"):
                 if event.session in own and event.session not in moved and event.server != first.get(event.session):
                     continue
                 over.setdefault(event.session, event)
@@ -87,7 +87,7 @@ def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed:
                 if close is None and (event.session in opened or event.session not in own):
                     what = f"it was told at {event.at} that it is {event.state}, and no transaction closed it"
                     yield by_event(LIVES, event, what)
-            case Became(state="connected"):
+            case SessionEvent(state="connected"):
                 if first.setdefault(event.session, event.server) != event.server:
                     moved.add(event.session)
                 if event.session not in opened and not event.served:
@@ -95,24 +95,26 @@ def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed:
                 if event.session in over:
                     what = f"it was connected at {event.at}, and had been {over[event.session].state}"
                     yield by_event(LIVES, event, what, over[event.session], event)
-            case Told():
+            case Response():
                 yield from _reply(event, close, over.get(event.session))
             case _:
                 pass
 
 
 def _told_expired(case: Case) -> set[int]:
-    return {event.session for event in case.history.events if isinstance(event, Became) and event.state == "expired"}
+    return {
+        event.session for event in case.history.events if isinstance(event, SessionEvent) and event.state == "expired"
+    }
 
 
-def _told_early(told: Became, close: Change, asked: int) -> Iterator[Broken]:
+def _told_early(told: SessionEvent, close: Change, asked: int) -> Iterator[Broken]:
     """Check that the session was closed when the client was told so: no later request came before the close."""
     if asked > told.at:
         what = f"it was told at {told.at} that it has expired, and a write that was requested at {asked}"
         yield by_event(LIVES, told, f"{what} came before its close at zxid {close.zxid:#x}", told, close)
 
 
-def _reply(told: Told, close: Change | None, over: Became | None) -> Iterator[Broken]:
+def _reply(told: Response, close: Change | None, over: SessionEvent | None) -> Iterator[Broken]:
     zxid, error = told.reply.zxid, told.reply.error
     if error == "SESSION_EXPIRED":
         if zxid and (close is None or close.zxid > zxid):

@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import WITHOUT_TRANSACTION, is_write
-from harness.history import Asked, Became, History, Told
+from harness.history import History, Invoke, Response, SessionEvent
 
 SILENT: Final = "a silent session expires after its timeout"
 
@@ -31,17 +31,17 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
     for event in history.events:
         session = event.session
         match event:
-            case Asked() if event.request.op == "sync":
+            case Invoke() if event.request.op == "sync":
                 asked[event.call] = event.at
-            case Told() if event.call in asked and not event.reply.error:
+            case Response() if event.call in asked and not event.reply.error:
                 if session in ends and event.at < before[ends[session]]:
                     this = asked[event.call], event.call
                     heard[session] = max(heard.get(session, this), this)
-            case Became(state="connected"):
+            case SessionEvent(state="connected"):
                 timeouts[session] = event.timeout_ms
-            case Became(state="closed"):
+            case SessionEvent(state="closed"):
                 heard.pop(session, None)  # the client may present it later, and it does not end then
-            case Became(state="expired") if session in heard:
+            case SessionEvent(state="expired") if session in heard:
                 at, call = heard[session]
                 silent_ms = (event.at - at) * scale / 1_000
                 if silent_ms < timeouts.get(session, 0):
@@ -57,11 +57,11 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
 
 def last_request_before(history: History, ends: Iterable[int]) -> dict[int, int]:
     """Return, for each end, the time of the request of the last write before it."""
-    asked = {event.call: event.at for event in history.events if isinstance(event, Asked) and is_write(event.request)}
+    asked = {event.call: event.at for event in history.events if isinstance(event, Invoke) and is_write(event.request)}
     written = sorted(
         (event.reply.zxid, asked[event.call])
         for event in history.events
-        if isinstance(event, Told)
+        if isinstance(event, Response)
         and event.call in asked
         and event.reply.zxid
         and event.reply.error not in WITHOUT_TRANSACTION

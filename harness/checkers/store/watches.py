@@ -23,7 +23,7 @@ from harness.checkers.broken import Broken
 from harness.checkers.store.case import Call, Case, by_event
 from harness.checkers.store.model import UNKNOWN, of_the_system
 from harness.checkers.store.watching import UNSAID, Due, Step, Table, again, jumped, steps_of, told, used_up
-from harness.history import Became, Change, Event, Fired, Reply, Request, Told
+from harness.history import Change, Event, Reply, Request, Response, SessionEvent, WatchFired
 
 UNEARNED: Final = "a watch fires only for its node, and a one-shot watch once"
 MISSED: Final = "no watch event is missing or late"
@@ -81,14 +81,14 @@ class _Session:
     def follow(self, events: Iterable[tuple[int, Event]]) -> Iterator[Broken]:
         for place, event in events:
             match event:
-                case Became():
+                case SessionEvent():
                     self._became(event)
-                case Fired() if not of_the_system(event.path):
+                case WatchFired() if not of_the_system(event.path):
                     broken = self._fired(event)
                     if broken:
                         yield broken
                         return
-                case Told():
+                case Response():
                     call = self._calls.get(place)
                     if call is None or not event.reply.zxid:
                         continue
@@ -101,7 +101,7 @@ class _Session:
             if len(self._states) > STATES_MAX:
                 return
 
-    def _became(self, event: Became) -> None:
+    def _became(self, event: SessionEvent) -> None:
         self._connected = event.state == "connected"
         self._server, self._user = event.server, event.user
         self._states, self._back = [], None
@@ -114,7 +114,7 @@ class _Session:
         else:
             self._states = [State(self._seen, frozenset())]
 
-    def _fired(self, fired: Fired) -> Broken | None:
+    def _fired(self, fired: WatchFired) -> Broken | None:
         what = f"the event {fired.event} {fired.path}" + (f" of zxid {fired.zxid:#x}" if fired.zxid > 0 else "")
         if not self._connected:
             return _broken(UNEARNED, fired, f"{what} came while it was not connected", fired.zxid)
@@ -131,7 +131,7 @@ class _Session:
         self._saw(fired.zxid)
         return None
 
-    def _told(self, event: Told, request: Request) -> Broken | None:
+    def _told(self, event: Response, request: Request) -> Broken | None:
         zxid = event.reply.zxid
         before = self._settled(zxid)
         after = self._each(before, zxid, lambda state: self._by_reply(state, zxid))
@@ -200,7 +200,7 @@ class _Session:
                         made.add(one)
                         yield one
 
-    def _by_event(self, state: State, fired: Fired) -> Iterator[State]:
+    def _by_event(self, state: State, fired: WatchFired) -> Iterator[State]:
         if state.due:
             for place, (event, path, zxid) in enumerate(state.due):
                 if (event, path) == (fired.event, fired.path) and fired.zxid in (zxid, 0, UNSAID):
@@ -254,7 +254,7 @@ class _Session:
                     return due[0]
         return None
 
-    def _old(self, fired: Fired) -> bool:
+    def _old(self, fired: WatchFired) -> bool:
         """Return whether the event reports what the client knows already: then this event is wrong, whatever was
         due."""
         if fired.zxid > 0:
@@ -263,14 +263,14 @@ class _Session:
         newer = (step for zxid in self._replay.between(self._seen, self._replay.last) for step in self._steps_at(zxid))
         return sum(step[:2] == kind for step in newer) <= self._unsaid.count(kind)
 
-    def _missed(self, event: Told, before: list[State]) -> Broken:
+    def _missed(self, event: Response, before: list[State]) -> Broken:
         zxid = event.reply.zxid
         due = self._due(before, zxid)
         assert due is not None
         what = f"{_words(due)} did not come before the reply to call {event.call}, which shows zxid {zxid:#x}"
         return _broken(MISSED, event, what, due[2], *self._changes(due[2]))
 
-    def _unearned(self, fired: Fired, before: list[State], what: str) -> Broken:
+    def _unearned(self, fired: WatchFired, before: list[State], what: str) -> Broken:
         if self._old(fired):
             before_that = any(came[:2] == (fired.event, fired.path) for came in self._came)
             why = "came twice" if before_that else "came, and all that it could tell of had been seen"
@@ -295,7 +295,7 @@ def _words(due: Due) -> str:
     return f"the event {event} {path}" + (f" of zxid {zxid:#x}" if zxid > 0 else ", for a change while it was away")
 
 
-def _broken(invariant: str, event: Fired | Told, what: str, zxid: int, *changes: Change) -> Broken:
+def _broken(invariant: str, event: WatchFired | Response, what: str, zxid: int, *changes: Change) -> Broken:
     return by_event(invariant, event, what, event, *changes, zxid=max(zxid, 0))
 
 

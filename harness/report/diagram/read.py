@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any, Final
 
 from harness.embed.client_history import Invoked, Returned
-from harness.history import Asked, Became, Fired, Lost, Told
+from harness.history import Info, Invoke, Response, SessionEvent, WatchFired
 from harness.report.diagram.faults import Faults
 from harness.report.diagram.picture import Band, DiskWrite, Event, Lane, Message, Picture
 from harness.report.diagram.words import RECEIVES, SENDS, family, label
@@ -144,29 +144,29 @@ class _Reader:
     def _client(self, at: int, client: int, what: object) -> None:
         lane = self._client_lane[client]
         match what:
-            case Asked(call=call, server=server, request=request):
+            case Invoke(call=call, server=server, request=request):
                 words = f"{request.op} {request.path}".strip()
                 self._calls[call] = (len(self.events), server - 1)
-            case Told(call=call, reply=reply):
+            case Response(call=call, reply=reply):
                 words = reply.error or "done"
             case Invoked(call=call, server=server):
                 words = f"invoke {what.words}"
                 self._calls[call] = (len(self.events), server - 1)
             case Returned(call=call):
                 words = f"{what.type} {what.words}"
-            case Lost():
+            case Info():
                 words = "no answer"
-            case Fired(event=event, path=path):
+            case WatchFired(event=event, path=path):
                 words = f"{event} {path}"
-            case Became(state=state, server=server):
+            case SessionEvent(state=state, server=server):
                 words = f"{state} at {server}" if state == "connected" else state
             case _:
                 words = type(what).__name__
         self.events.append(Event(at, lane, "clients", words, f"client {client}: {brief(what)}"))
         number = len(self.events) - 1
-        if isinstance(what, Asked | Invoked):
+        if isinstance(what, Invoke | Invoked):
             self.messages.append(Message(lane, what.server - 1, number, number, False, "clients", words))
-        elif isinstance(what, Told | Returned) and what.call in self._calls:
+        elif isinstance(what, Response | Returned) and what.call in self._calls:
             _, server_lane = self._calls.pop(what.call)
             self.messages.append(Message(server_lane, lane, number, number, False, "clients", words))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from attrs import frozen
 
 from harness.availability import NOTHING_YET, Outage, Strike
-from harness.history import Event, Told
+from harness.history import Event, Response
 from harness.outcome import Recovery
 from harness.worlds.processes.server import Server
 
@@ -78,7 +78,9 @@ class Uptime:
     def recoveries(self, events: Iterable[Event], writes: frozenset[int]) -> tuple[Recovery, ...]:
         """`writes`: the numbers of calls that change something."""
         told = [
-            event.at for event in events if isinstance(event, Told) and event.call in writes and not event.reply.error
+            event.at
+            for event in events
+            if isinstance(event, Response) and event.call in writes and not event.reply.error
         ]
         found = []
         for each in self._struck:

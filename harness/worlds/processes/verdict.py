@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.history import Asked, History, Request, Told
+from harness.history import History, Invoke, Request, Response
 from harness.outcome import Outcome
 from harness.worlds.processes.cluster import Cluster
 from harness.worlds.processes.logs import Canon, Left, committed, differences, left_behind
@@ -89,17 +89,17 @@ def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: Histor
             world.broken(early.invariant, early.what)
 
 
-def _acknowledged(history: History) -> list[tuple[Asked, Told]]:
-    asked = {event.call: event for event in history.events if isinstance(event, Asked)}
+def _acknowledged(history: History) -> list[tuple[Invoke, Response]]:
+    asked = {event.call: event for event in history.events if isinstance(event, Invoke)}
     return [
         (asked[event.call], event)
         for event in history.events
-        if isinstance(event, Told) and not event.reply.error and _changes(asked[event.call].request)
+        if isinstance(event, Response) and not event.reply.error and _changes(asked[event.call].request)
     ]
 
 
 def _writes(history: History) -> frozenset[int]:
-    return frozenset(event.call for event in history.events if isinstance(event, Asked) and _changes(event.request))
+    return frozenset(event.call for event in history.events if isinstance(event, Invoke) and _changes(event.request))
 
 
 def _changes(request: Request) -> bool:

@@ -24,6 +24,7 @@ from replica.wire.framing import Framing
 from replica.wire.messages import (
     HEAD_BYTES,
     DecodedRequest,
+    Head,
     UnknownApi,
     decode_request,
     encode_response,
@@ -37,7 +38,7 @@ from zab.host.watchdog import TimedSteps
 from zab.net.wakeup import Wakeup
 
 _ACKS_ALL: Final = -1
-_KINDS: Final[Mapping[ApiKey, RequestKind]] = {
+_KINDS: Final[Mapping[int, RequestKind]] = {
     ApiKey.FETCH: RequestKind.LONG_POLL,
     ApiKey.JOIN_GROUP: RequestKind.LONG_POLL,
     ApiKey.SYNC_GROUP: RequestKind.LONG_POLL,
@@ -231,6 +232,8 @@ class ConnectionShell:
             self._respond(frame, token)
             self._after_authentication()
             return
+        if authenticator is not None and not authenticator.done:
+            self._refuse_before_authentication(read_head(frame))
         try:
             request = decode_request(frame)
         except UnknownApi as error:
@@ -267,6 +270,12 @@ class ConnectionShell:
         self._respond(frame, *self._encoded(request, response))
         if kind is RequestKind.AUTHENTICATION:
             self._after_authentication()
+
+    def _refuse_before_authentication(self, head: Head) -> None:
+        """Raise `Cut` for a request that needs authentication, before its body is decoded."""
+        refusal = self._connection.refusal(_KINDS.get(head.key, RequestKind.ORDINARY), now_ms())
+        if refusal is not None:
+            raise Cut(f"{head} refused at listener {self._listener.name}: {refusal}")
 
     async def _write(
         self,

@@ -22,7 +22,7 @@ from replica.runtime.logs import Log
 from replica.runtime.network.tls_handshake import accept_tls
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request
 from replica.wire.framing import Framing
-from replica.wire.messages import decode_request, encode_response
+from replica.wire.messages import decode_request, encode_response, read_head
 from replica.wire.schemas import APIS
 from zab.host.clocks import now_ms
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
@@ -157,9 +157,10 @@ class ControlPlaneListener:
             token = authenticator.answer_raw_token(frame, now_ms())
             await trio.sleep(authenticator.pause_ms / 1000)
             return token
+        head = read_head(frame)
+        if head.key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            raise NoPrincipal(f"{head} before authentication")
         decoded = decode_request(frame)
-        if decoded.api not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-            raise NoPrincipal(f"{decoded.api.name} before authentication")
         request = Request(
             decoded.api, decoded.version, decoded.correlation, decoded.client_id, decoded.body,
             self._listener.name, host=host,

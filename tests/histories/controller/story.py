@@ -19,7 +19,7 @@ from attrs import frozen
 
 from harness.checkers.controller import ALL, Case, judged
 from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
-from harness.history import Asked, Change, Event, History, Request
+from harness.history import Change, Event, History, Invoke, Request
 from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
@@ -65,7 +65,7 @@ class Tale:
         self.changes.append(Change(self._zxid(), session, "close", gone=gone))
 
     def ask(self, session: int, request: Request) -> None:
-        self.events.append(Asked(10 * len(self.events), session, session, len(self.events) + 1, 1, request))
+        self.events.append(Invoke(10 * len(self.events), session, session, len(self.events) + 1, 1, request))
 
     def _zxid(self) -> int:
         return len(self.changes) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checkers.store import image, log, watches, writes
-from harness.history import Became, Change, Jump, Reply, Request
+from harness.history import Change, Jump, Reply, Request, SessionEvent
 from tests.histories.stories.story import bad, good, stat
 from tests.histories.tale import Tale
 
@@ -234,7 +234,7 @@ def _back_with(t: Tale, *watched: tuple[str, str]) -> None:
         t.get(bob, path, b"", watch="once")
     t.became(bob, "disconnected")
     t.commit(bob, Change(0, 0, "attach"))
-    t.events.append(Became(t.later(), bob.client, bob.session, "connected", 1, 4_000, watched))
+    t.events.append(SessionEvent(t.later(), bob.client, bob.session, "connected", 1, 4_000, watched))
     t.sync(bob)
     t.set(ann, "/y", b"1", 1)
     t.set(ann, "/x", b"1", 1)

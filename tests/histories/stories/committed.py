@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checkers.store import log, order
-from harness.history import Change, Lost, Reply, Request, Told
+from harness.history import Change, Info, Reply, Request, Response
 from tests.histories.stories.story import bad, good
 from tests.histories.tale import Tale
 
@@ -116,14 +116,14 @@ def a_call_is_lost_after_its_answer(t: Tale) -> None:
 def a_call_is_answered_that_nobody_asked(t: Tale) -> None:
     ann = t.client(1)
     t.sync(ann)
-    t.events.append(Told(t.later(), 1, ann.session, 77, Reply(zxid=t.zxid)))
+    t.events.append(Response(t.later(), 1, ann.session, 77, Reply(zxid=t.zxid)))
 
 
 @bad(order.REPLIES)
 def a_call_is_lost_that_nobody_asked(t: Tale) -> None:
     ann = t.client(1)
     t.sync(ann)
-    t.events.append(Lost(t.later(), 1, ann.session, 77))
+    t.events.append(Info(t.later(), 1, ann.session, 77))
 
 
 @bad(order.WRITES)

@@ -40,6 +40,10 @@ class NoProvider:
     scheme = "none"
 
 
+def fails() -> None:
+    raise ValueError("no key file")
+
+
 def source_of(told: dict[str, str]) -> ZooSource:
     source = ZooSource(Path("zoo.cfg"), TABLE)
     source.add_options("-D", told.items())
@@ -128,6 +132,7 @@ def test_digest_ids_need_the_digest_scheme() -> None:
     ({"sessionRequireClientSASLAuth": "true"}, "^sessionRequireClientSASLAuth=true: .*login.config is missing"),
     ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
     ({"authProvider.1": "no.such.module:It"}, "cannot be loaded"),
+    ({"authProvider.1": f"{__name__}:fails"}, "cannot be loaded: ValueError.'no key file'."),
     ({"authProvider.1": f"{__name__}:NoProvider"}, "not a provider"),
     ({"java.security.auth.login.config": "/nowhere"}, "java.security.auth.login.config=/nowhere: No such file"),
 ])  # fmt: skip

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
 from click.testing import CliRunner
 
 import zab
+from zab.cli.shell import shell_command
 from zab.cli.shell.interpreter import Shell, opened
 from zab.cli.shell.shell_command import shell
 from zab.cli.shell.shell_commands import COMMANDS
@@ -152,7 +154,27 @@ def test_watches(tmp_path: Path) -> None:
 def test_wrong_server_address_is_wrong_usage() -> None:
     result = CliRunner().invoke(shell, ["--server", "127.0.0.1:99999", "ls", "/"])
     assert result.exit_code == 2
-    assert "Error: '127.0.0.1:99999' is not HOST:PORT; a port is a number from 1 to 65535" in result.output
+    assert "Error: '127.0.0.1:99999' is not HOST or HOST:PORT; a port is a number from 1 to 65535" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "is_used"),
+    [((), False), (("--ca",), True), (("--no-tls", "--ca"), False), (("--tls",), True), (("--no-tls",), False)],
+)
+def test_tls_is_used_if_it_is_asked_for_or_certificates_are_named(
+    options: tuple[str, ...], is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+
+    def connect(servers: str, *, tls: object, **options: object) -> AbstractAsyncContextManager[Session]:
+        found.append(tls)
+        raise zab.Unreachable("no server")
+
+    monkeypatch.setattr(shell_command, "connect", connect)
+    (tmp_path / "ca.pem").touch()
+    words = [*options, str(tmp_path / "ca.pem")] if "--ca" in options else [*options]
+    assert CliRunner().invoke(shell, [*words, "ls", "/"]).exit_code == 3
+    assert [each is not None for each in found] == [is_used]
 
 
 def test_invalid_path_is_reported(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def test_progress_during_the_queries_is_no_lag(monkeypatch: pytest.MonkeyPatch, 
 def test_follower_alone_names_the_other_servers() -> None:
     found = judge(ENSEMBLE[1:2])
     assert (found.status, len(found.problems)) == (DEGRADED, 1)
-    assert "the membership does not name the client ports of the others" in found.problems[0]
-    assert "name all of them" in judge(ENSEMBLE[1:]).problems[0]
+    assert "the client ports of the others are unknown" in found.problems[0]
+    assert "name all servers" in judge(ENSEMBLE[1:]).problems[0]
 
 
 def leader_with(*counts: int | None) -> ServerReport:

@@ -154,7 +154,7 @@ def test_ports_that_speak_tls(folder: Path) -> None:
     assert made.quorum_tls is not None
     assert made.client_ports.tls is None
     (warning,) = plan(folder, client).warnings
-    assert "without effect: neither secureClientPort nor client.portUnification is set" in warning
+    assert "without effect: secureClientPort is not set, and client.portUnification is not on" in warning
     assert "ssl.keyStore.location is missing" in problems(folder, "secureClientPort=2281\n")
     assert "ssl.quorum.keyStore.location is missing" in problems(folder, "sslQuorum=true\n")
     (warning,) = plan(folder, "ssl.keystore.location=x\n").warnings
@@ -251,7 +251,7 @@ def test_duplicate_key_is_reported_and_the_last_one_counts(folder: Path) -> None
     made = plan(folder, "tickTime=500\nzookeeper.tickTime=600\n")
     assert made.settings.tick_ms == 600
     (warning,) = made.warnings
-    assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also in line 3, as '500'; the last one counts"
+    assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also at {folder}/zoo.cfg:3, as '500'; the last one counts"
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------
@@ -311,7 +311,8 @@ def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Pa
 
 def test_a_line_of_the_membership_that_is_there_twice_is_a_mistake(folder: Path) -> None:
     told = problems(folder, "server.1=a:1:2\nserver.1=b:1:2\n", myid="1")
-    assert told == f"{folder}/zoo.cfg:4: server.1=b:1:2: also in line 3, as 'a:1:2'"
+    why = f"also at {folder}/zoo.cfg:3, as 'a:1:2': remove one of the two lines"
+    assert told == f"{folder}/zoo.cfg:4: server.1=b:1:2: {why}"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

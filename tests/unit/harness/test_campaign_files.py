@@ -170,7 +170,7 @@ def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) 
         assert run["stored"] == len(each) + sum(row["seed"] == seed for row in did)
         assert as_clients_saw_it(each, 1_000_000).verdict == "valid"
         assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("invalid history rows: ")
-        assert any(row["kind"] == "Told" for row in each)
+        assert any(row["kind"] == "Response" for row in each)
 
 
 def test_one_in_a_hundred_is_run_twice(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import trio
 
 import zab
 from harness.faults import Crash, CrashIn, Script, Setting
-from harness.history import Asked, Became, Reply, Request, Told
+from harness.history import Invoke, Reply, Request, Response, SessionEvent
 from harness.quorums import in_words
 from harness.worlds.processes import netns, verdict
 from harness.worlds.processes.addresses import Loopback, member, name_of
@@ -285,9 +285,9 @@ def ran(tmp_path: Path, written: Path) -> Iterator[World]:
 def told(world: World, zxid: int) -> None:
     """A client was told that it has written."""
     request = Request("create", "/a", b"one")
-    world.recorder.add(Became(0, 1, 5, "connected", 1, 1_000))
-    world.recorder.add(Asked(1, 1, 5, 1, 1, request))
-    world.recorder.add(Told(2, 1, 5, 1, Reply(zxid=zxid, path="/a")))
+    world.recorder.add(SessionEvent(0, 1, 5, "connected", 1, 1_000))
+    world.recorder.add(Invoke(1, 1, 5, 1, 1, request))
+    world.recorder.add(Response(2, 1, 5, 1, Reply(zxid=zxid, path="/a")))
 
 
 def test_an_acknowledged_write_that_no_server_has_is_noticed(ran: World) -> None:

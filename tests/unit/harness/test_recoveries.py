@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.draw import script_from_seed
 from harness.faults import Crash, Script, Write
-from harness.history import Asked, Became, History, Reply, Request, Told
+from harness.history import History, Invoke, Reply, Request, Response, SessionEvent
 from harness.outcome import Recovery
 from harness.recoveries import Hit, recoveries
 from harness.worlds.cores.world import run
@@ -31,18 +31,18 @@ def test_sessions_are_back_when_the_last_of_them_is() -> None:
     write = Request("set", "/a", b"1")
     history = History(
         (
-            Became(50 * MS, 1, 7, "connected", 1, 100),
-            Became(50 * MS, 2, 8, "connected", 1, 100),
-            Became(110 * MS, 1, 7, "disconnected", 1, 100),
-            Became(120 * MS, 2, 8, "disconnected", 1, 100),
-            Became(240 * MS, 1, 7, "connected", 2, 100),
-            Became(260 * MS, 2, 8, "expired", 2, 100),
-            Asked(270 * MS, 1, 7, 1, 2, Request("get", "/a")),
-            Told(280 * MS, 1, 7, 1, Reply()),
-            Asked(280 * MS, 1, 7, 2, 2, write),
-            Told(290 * MS, 1, 7, 2, Reply("BAD_VERSION")),
-            Asked(290 * MS, 1, 7, 3, 2, write),
-            Told(300 * MS, 1, 7, 3, Reply(zxid=9)),
+            SessionEvent(50 * MS, 1, 7, "connected", 1, 100),
+            SessionEvent(50 * MS, 2, 8, "connected", 1, 100),
+            SessionEvent(110 * MS, 1, 7, "disconnected", 1, 100),
+            SessionEvent(120 * MS, 2, 8, "disconnected", 1, 100),
+            SessionEvent(240 * MS, 1, 7, "connected", 2, 100),
+            SessionEvent(260 * MS, 2, 8, "expired", 2, 100),
+            Invoke(270 * MS, 1, 7, 1, 2, Request("get", "/a")),
+            Response(280 * MS, 1, 7, 1, Reply()),
+            Invoke(280 * MS, 1, 7, 2, 2, write),
+            Response(290 * MS, 1, 7, 2, Reply("BAD_VERSION")),
+            Invoke(290 * MS, 1, 7, 3, 2, write),
+            Response(300 * MS, 1, 7, 3, Reply(zxid=9)),
         )
     )
     assert recoveries([Hit("Crash", 100 * MS, 200 * MS)], [], [], history) == (Recovery("Crash", 200, None, 100, 60),)

@@ -9,17 +9,17 @@ import pytest
 from attrs import evolve
 
 from harness.history import (
-    Asked,
-    Became,
     Change,
-    Fired,
     History,
+    Info,
+    Invoke,
     Jump,
-    Lost,
     Reply,
     Request,
+    Response,
+    SessionEvent,
     Stat,
-    Told,
+    WatchFired,
 )
 from harness.history_json import dumps, loads
 from harness.history_rows import COLUMNS, from_rows, to_rows
@@ -28,14 +28,14 @@ from harness.json_lines import HistoryError
 STAT = Stat(5, 6, 5, 1, 0, 0, 0, 3, 0)
 WHOLE = History(
     (
-        Became(10, 1, 77, "connected", 2, 4_000),
-        Asked(20, 1, 77, 1, 2, Request("create", "/a", bytes(range(256)), mode="ephemeral", acl="auth:r", user="u1")),
-        Told(30, 1, 77, 1, Reply(zxid=5, path="/a", stat=STAT)),
-        Asked(31, 1, 77, 2, 2, Request("multi", parts=(Request("check", "/a", version=0), Request("delete", "/a")))),
-        Told(35, 1, 77, 2, Reply(zxid=6, parts=(Reply(), Reply("NO_NODE")))),
-        Asked(36, 1, 77, 3, 2, Request("get", "/ä\u2028", watch="once")),
-        Fired(37, 1, 77, "deleted", "/a", -1),
-        Lost(40, 1, 77, 3),
+        SessionEvent(10, 1, 77, "connected", 2, 4_000),
+        Invoke(20, 1, 77, 1, 2, Request("create", "/a", bytes(range(256)), mode="ephemeral", acl="auth:r", user="u1")),
+        Response(30, 1, 77, 1, Reply(zxid=5, path="/a", stat=STAT)),
+        Invoke(31, 1, 77, 2, 2, Request("multi", parts=(Request("check", "/a", version=0), Request("delete", "/a")))),
+        Response(35, 1, 77, 2, Reply(zxid=6, parts=(Reply(), Reply("NO_NODE")))),
+        Invoke(36, 1, 77, 3, 2, Request("get", "/ä\u2028", watch="once")),
+        WatchFired(37, 1, 77, "deleted", "/a", -1),
+        Info(40, 1, 77, 3),
     ),
     (Change(4, 77, "open"), Change(5, 77, "create", "/a", b"", owner=77), Change(6, 77, "close", gone=("/a",))),
     (Jump(2, 6),),
@@ -63,7 +63,9 @@ def test_a_history_comes_back_from_rows_in_any_order() -> None:
 def test_rows_of_an_older_version_are_refused() -> None:
     head, *rest = to_rows(WHOLE, "seed 7")
     head["payload"] = json.dumps({"events": 8, "changes": 3, "jumps": 1})
-    with pytest.raises(HistoryError, match="run seed 7, row -1, history: expected version 2, not None: version 1 said"):
+    with pytest.raises(
+        HistoryError, match="run seed 7, row -1, history: expected version 3, not None: versions 1 and 2"
+    ):
         from_rows([head, *rest])
 
 
@@ -87,14 +89,14 @@ def test_a_line_that_is_missing_is_noticed(lost: int) -> None:
 @pytest.mark.parametrize(
     ("line", "damage", "place"),
     [
-        (0, '{"history": 3}', "line 1, history: expected version 2, not 3"),
-        (0, '{"history": 1}', "line 1, history: expected version 2, not 1: version 1 said neither who"),
-        (0, '{"history": 2, "events": "8"}', "line 1, events"),
+        (0, '{"history": 4}', "line 1, history: expected version 3, not 4"),
+        (0, '{"history": 1}', "line 1, history: expected version 3, not 1: versions 1 and 2"),
+        (0, '{"history": 3, "events": "8"}', "line 1, events"),
         (1, "[]", "line 2: expected an object"),
-        (1, '{"kind": "Became"', "line 2, column 18: no JSON"),
-        (1, '{"kind": "Sneezed"}', "line 2, kind: 'Sneezed' is none of Asked"),
-        (1, json.dumps({"kind": "Became", "at": 1}), "line 2, client: missing"),
-        (2, json.dumps({"kind": "Lost", "at": "1", "client": 1, "session": 1, "call": 1}), "line 3, at: expected int"),
+        (1, '{"kind": "SessionEvent"', "line 2, column 24: no JSON"),
+        (1, '{"kind": "Sneezed"}', "line 2, kind: 'Sneezed' is none of Invoke"),
+        (1, json.dumps({"kind": "SessionEvent", "at": 1}), "line 2, client: missing"),
+        (2, json.dumps({"kind": "Info", "at": "1", "client": 1, "session": 1, "call": 1}), "line 3, at: expected int"),
         (2, json.dumps({"kind": "Jump", "server": 1, "zxid": 1, "x": 1}), "line 3, x: unknown"),
         (2, json.dumps({"kind": "Change", "zxid": 1, "session": 1, "change": "eat"}), "line 3, kind: 'eat' is none"),
         (2, json.dumps({"kind": "Change", "zxid": 1, "session": 1, "change": "set", "data": "\u0100"}), "line 3, data"),
@@ -112,7 +114,7 @@ def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
     with pytest.raises(HistoryError, match="mixed"):
         loads("\n".join((lines[0], *lines[:0:-1])))
     inner = Request("multi", parts=(Request("delete", "/a"),))
-    nested = History((Asked(1, 1, 1, 1, 1, Request("multi", parts=(inner,))),))
+    nested = History((Invoke(1, 1, 1, 1, 1, Request("multi", parts=(inner,))),))
     with pytest.raises(HistoryError, match="line 2, request, parts\\[0\\], parts: a part of a multi has no parts"):
         loads(dumps(nested))
 

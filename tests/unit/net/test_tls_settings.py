@@ -72,7 +72,7 @@ def test_settings_of_each_key(key: str, value: str, field: str, expected: object
 
 @pytest.mark.parametrize(("key", "value", "why"), [
     ("ssl.clientAuth", "perhaps", "ssl.clientAuth=perhaps: expected need, want or none"),
-    ("ssl.trustStore.location", "", "no ssl.trustStore.location"),
+    ("ssl.trustStore.location", "", "no trustStore.location"),
     ("ssl.protocol", "SSLv3", "ssl.protocol=SSLv3: one of TLSv1"),
     ("ssl.keyStore.type", "BCFKS", "BCFKS are not supported. .* keytool -importkeystore -srckeystore /etc/zk/k"),
     ("ssl.keyStore.type", "nonsense", "type NONSENSE are not supported"),

@@ -173,6 +173,10 @@ def test_unknown_tag_is_skipped() -> None:
         ("0003 0001 00000007 ffff 00000001 0001 ff", "utf-8"),
         ("0003 0009 00000007 ffff 00 ffffffffff7f", "more than 5 bytes"),
         ("0003 0009 00000007 ffff 01 00 7f", "tag 0 has 127 bytes"),
+        ("0003 0009 00000007 ffff 02 01 00 01 00", "tag 1 comes after tag 1"),
+        ("0003 0009 00000007 ffff 02 05 00 03 00", "tag 3 comes after tag 5"),
+        ("0003 0009 00000007 ffff 7f", "more than 100 list elements and tagged fields"),
+        ("0001 000c 00000007 ffff 00" + 25 * "00" + "010101 01 00 02 0000", "tag 0 has 2 bytes, but its value takes 1"),
         ("0003 0009 00000007 ffff 00", "truncated or malformed"),
         ("0000 0003 00000007 ffff ffff 0001", "truncated or malformed"),
     ],
@@ -193,7 +197,7 @@ def test_a_request_may_not_name_more_than_can_be_done_in_one_piece() -> None:
     most = named(100, ELEMENTS_MAX // 100 - 1)
     for _ in range(2):
         assert len(decode_request(most).body.topics) == 100
-    with pytest.raises(WireError, match=f"more than {ELEMENTS_MAX} elements"):
+    with pytest.raises(WireError, match=f"more than {ELEMENTS_MAX} list elements"):
         decode_request(named(100, ELEMENTS_MAX // 100))
 
 

@@ -85,7 +85,7 @@ def test_unknown_key_suggests_the_nearest_known_one(wrong: str, right: str) -> N
 def test_last_value_of_a_repeated_key_counts() -> None:
     made = plan("num.partitions=2", "num.partitions=3")
     assert made.config.partitions == 3
-    assert made.warnings == ("server.properties:4: num.partitions=3: also in line 3, as '2'; the last one counts",)
+    assert made.warnings == ("server.properties:4: num.partitions=3: also at server.properties:3, as '2'; the last one counts",)
 
 
 def test_command_line_overrides_the_file() -> None:
@@ -184,6 +184,7 @@ log.index.size.max.bytes=3                          expected a whole number, 24 
 log.retention.hours=soon                            expected a whole number, 1 or more, or -1
 log.retention.hours=-2                              expected a whole number, 1 or more, or -1
 log.retention.minutes=0                             expected a whole number, 1 or more, or -1
+log.retention.minutes=9999999999                    expected a whole number from 1 to 2147483647, or -1
 log.retention.ms=-100                               expected a whole number, 1 or more, or -1
 log.retention.bytes=-2                              expected a whole number, -1 or more
 log.roll.hours=0                                    expected a whole number, 1 or more
@@ -241,7 +242,7 @@ inter.broker.listener.name=IN                       expected PLAINTEXT with prot
 security.inter.broker.protocol=SSL                  expected PLAINTEXT with protocol PLAINTEXT
 security.inter.broker.protocol=TLS                  expected one of PLAINTEXT, SSL
 zookeeper.connect=a:b:c                             'a:b:c' is not an address
-zookeeper.connect=h:0                               'h:0' is not HOST:PORT
+zookeeper.connect=h:0                               'h:0' is not HOST or HOST:PORT
 zookeeper.connect=h:2181/a//b                       '/a//b' is not a valid root
 """
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.service.test_client_service import Surroundings
 from zab.core.failed_logins import FailedLoginSettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.service.admin_access import AdminAccess, Refusal
 from zab.store.acl import ALL, digest_id
 from zab.store.paths import ROOT
@@ -61,6 +62,16 @@ def test_snapshot_is_for_the_super_user_and_for_an_identity_with_all_permissions
     assert access.snapshot(CHIEF, probe=True) is None
     access.restrict((ALL - 1, "digest", digest_id(b"admin:pass")))
     assert access.snapshot(ADMINISTRATOR, probe=True) is HTTPStatus.FORBIDDEN, "one permission is missing"
+
+
+def test_refusal_for_the_lack_of_a_required_identity_names_the_scheme() -> None:
+    access = Access(security=SecuritySettings(required=frozenset({"x509"})))
+    access.restrict((ALL, "digest", digest_id(b"admin:pass")))
+    refusal = access.it.refuse_snapshot(ADMINISTRATOR, HOST, 0, probe=True)
+    assert refusal is not None
+    assert refusal.status is HTTPStatus.FORBIDDEN
+    assert "requires an identity of one of these schemes: x509" in refusal.why
+    assert access.snapshot(CHIEF, probe=True) is None
 
 
 def test_switched_off_snapshots_are_refused_after_the_permission() -> None:

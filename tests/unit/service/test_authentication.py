@@ -7,6 +7,7 @@ import pytest
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service import authentication
 from zab.service.authentication import CREDENTIALS_BYTES_MAX, ClientAuthentication, Verdict
+from zab.store.acl import digest_id
 
 
 def test_one_identity_more_than_allowed_is_refused() -> None:
@@ -18,6 +19,14 @@ def test_one_identity_more_than_allowed_is_refused() -> None:
     assert caller.authenticate("digest", b"bob:1") is Verdict.REFUSED
     assert caller.identities == before
     assert "ClientPortSettings.identities_max allows 3" in caller.why
+
+
+def test_reason_of_a_refusal_is_not_that_of_an_earlier_guess() -> None:
+    caller = ClientAuthentication(ClientPortSettings(super_digest=digest_id(b"super:secret")), "10.0.0.1")
+    assert caller.authenticate("digest", b"super:wrong") is Verdict.PROVED
+    assert caller.why == "a wrong password for the super user"
+    assert caller.authenticate("unknown", b"x") is Verdict.REFUSED
+    assert caller.why == "the credentials of scheme 'unknown' prove no identity"
 
 
 def test_credentials_beyond_the_bound_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

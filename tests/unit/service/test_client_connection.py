@@ -20,7 +20,7 @@ from zab.service.counts import Counts
 from zab.service.inner_bounds import DEFAULT_BOUNDS, InnerBounds
 from zab.service.local_sessions import LocalSessions
 from zab.service.throttle import RequestTotals, Throttles, ThrottleSettings
-from zab.store.acl import OPEN
+from zab.store.acl import OPEN, digest_id
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Fields, Op
 from zab.store.store import Store
@@ -378,6 +378,16 @@ def test_wrong_proof_is_answered_after_its_pause_and_later_requests_wait() -> No
     talk.it.tick()
     ((xid, _, error, _),) = talk.replies()
     assert (xid, error, talk.it.phase) == (AUTH_XID, ErrorCode.AUTH_FAILED, ConnectionPhase.CLOSING)
+
+
+def test_auth_request_without_credentials_has_a_reason_of_its_own() -> None:
+    talk = served(super_digest=digest_id(b"super:secret"))
+    talk.it.receive(encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"super:wrong")))
+    talk.now = 0.1
+    talk.it.tick()
+    talk.it.receive(encode_request(Op.AUTH, AUTH_XID, (0, "digest", None)))
+    assert [error for _, _, error, _ in talk.replies()] == [0, ErrorCode.AUTH_FAILED]
+    assert talk.it.authentication.why == "the auth request cannot be decoded, or has no credentials"
 
 
 # -- the end -------------------------------------------------------------------------------------------------

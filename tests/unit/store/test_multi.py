@@ -59,6 +59,7 @@ def test_the_codes_of_one_that_failed() -> None:
     assert result[:2] == (it.zxid, 0), "the reply itself bears no error"
     assert {op for op, *_ in result[4]} == {Op.ERROR}
     assert [each.body for each in decode(it.log[-1][1]).body] == [(0,), (-110,)]
+    assert it.store.describe_transaction(it.log[-1][1]).startswith("multi of session 0x"), "the log names it"
 
 
 def test_operations_forbidden_in_a_multi() -> None:

@@ -157,6 +157,8 @@ def test_one_with_something_behind_it_missing_or_twice() -> None:
     for wrong in ([*chunks, chunks[1]], [chunks[0], *chunks[2:]], [chunks[0], chunks[1], *chunks[1:]], [b"", *chunks]):
         with pytest.raises(DamagedError):
             Store().restore(wrong)
+    with pytest.raises(DamagedError, match="further chunks after its last one"):
+        Store().restore([*chunks, chunks[1]])
 
 
 def test_snapshot_with_tampered_nodes() -> None:

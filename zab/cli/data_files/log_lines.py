@@ -139,8 +139,8 @@ def name_of(op: int) -> str:
 def _described(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
     """Return a transaction's path, its other fields as text, and its data.
 
-    The body has the fields of ZooKeeper's transaction record for this operation (`zookeeper.jute`). For a multi, the
-    path is the first one among its parts, and the text lists all parts.
+    The body has the arguments of the function in `zab.store.transactions` that encodes the operation, in their order.
+    For a multi, the path is the first one among its parts, and the text lists all parts.
     """
     body: tuple[Any, ...] = txn.body
     match txn.op:

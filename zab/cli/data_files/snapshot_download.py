@@ -18,11 +18,11 @@ PATH: Final = "/commands/snapshot"
 
 
 class NoSnapshot(ZabError):
-    """The server refused the snapshot, or could not be reached."""
+    """The server refused the snapshot, could not be reached, or sent less than the whole file."""
 
 
 def streamed(url: str, auth: str | None) -> Iterator[bytes]:
-    """Yield the file piece by piece. A download that ends early is an error, not a shorter file."""
+    """Yield the file piece by piece. Raise `NoSnapshot` if it is not complete, and `ConfigError` for a bad argument."""
     where = urlsplit(url)
     if where.hostname is None:
         raise ConfigError(f"{url}: expected the URL of an admin port, like http://127.0.0.1:8080")

@@ -68,7 +68,10 @@ class StoreState:
 
 
 def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
-    """Read a directory or a file. Raise `ConfigError` for an unknown format, and `DamagedError` for damage."""
+    """Read the state in a directory or a snapshot file.
+
+    Raise `ConfigError` if there is none or its format is unknown, and `DamagedError` for damage.
+    """
     if path.is_dir():
         theirs = their_files(path)
         if theirs is not None:
@@ -131,7 +134,8 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
     """Read a data directory of zab. With `salvage`, read up to the damage; the notes name the place and the reason.
 
-    If the record of epochs is missing, a sound history is used as it is, and the notes say what is unknown.
+    If the record of epochs is missing or unreadable, a sound history is used as it is, and the notes say what is
+    unknown. Raise `DamagedError` for any other damage, or if nothing can be read.
     """
     found = history(disk, salvage=salvage)
     if not salvage and (fatal := [line for line in found.damage if line != found.lost]):

@@ -34,7 +34,7 @@ def check_new(target: Path) -> None:
         raise ConfigError(f"{target} is a file: name a directory that is empty or does not exist yet")
     inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []
     if inside:
-        raise ConfigError(f"{target} is not empty: it contains {inside[0]}, and nothing is overwritten")
+        raise ConfigError(f"{target} contains {inside[0]}, and nothing is overwritten: name an empty directory")
 
 
 _MODE: Final = 0o640
@@ -52,7 +52,7 @@ def found_in(target: Path, state: StoreState) -> None:
 
 
 def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
-    """Make a data directory of ZooKeeper's, with one snapshot of the whole state."""
+    """Make a data directory of ZooKeeper's, with one snapshot of the whole state. Return the path of the snapshot."""
     check_new(target)
     files = target / VERSION_DIRECTORY
     files.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file durably. The file gets its name only when it is complete.
 
-    An existing temporary file is not overwritten.
+    Raise an error if the temporary file exists already.
     """
     temporary = path.with_name(path.name + ".tmp")
     if temporary.exists():

@@ -39,7 +39,7 @@ def run_in_trio(
     expected: tuple[type[Exception], ...] = (ZabError, OSError),
     describe: Callable[[BaseException], str] = str,
 ) -> T:
-    """Run the function. Turn an expected error into `Failed`, also if it is the only one in an exception group."""
+    """Run the function and return its result. Turn an expected error into `Failed`, even inside a group."""
     try:
         return trio.run(function, *arguments)
     except expected as error:
@@ -52,7 +52,7 @@ def run_in_trio(
 
 
 def report_failures(command: Callable[P, T]) -> Callable[P, T]:
-    """Turn expected errors of a command into `Misused` if other arguments would help, and into `Failed` if not."""
+    """Turn a `ConfigError` of a command into `Misused`, and any other `ZabError` or `OSError` into `Failed`."""
 
     @wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> T:

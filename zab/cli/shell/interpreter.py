@@ -199,7 +199,7 @@ class Shell:
 
         The first word is a command. A later word that begins with a dash is an option of that command; an empty one,
         or one that begins with a slash, is a path, completed by the children of its parent. A path has no completions
-        while the store is unreachable.
+        if its parent cannot be listed.
         """
         words = line.split()
         if not words or (len(words) == 1 and not line.endswith(" ")):

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 
 class BadLine(Exception):
-    """A line is invalid. The message tells the right form."""
+    """A command cannot be run as it was given. The message tells why."""
 
 
 def split(line: str) -> list[str]:
@@ -48,7 +48,8 @@ class ParsedLine:
 def parse_words(words: Sequence[str], flags: str, options: Sequence[str], least: int, most: int) -> ParsedLine:
     """Sort words from options. `flags` are letters without a value, `options` take one; after `--`, all are words.
 
-    A negative number is a word, because data may be one.
+    A negative number is a word, because data may be one. Raise `BadLine` at an unknown option, or at fewer words than
+    `least` or more than `most`.
     """
     rest: list[str] = []
     set_flags: set[str] = set()

@@ -31,7 +31,7 @@ async def set_quota(session: Session, path: str, limits: dict[str, int]) -> None
     if await session.exists(path) is None:
         raise NoNode(ErrorCode.NO_NODE, path)
     if path == QUOTA or path.startswith(QUOTA + "/"):
-        raise BadLine("a node below /zookeeper/quota cannot have a quota")
+        raise BadLine("/zookeeper/quota and the nodes below it cannot have quotas")
     for above in ancestors_of(path):
         if above != ROOT and await session.exists(limits_path(above)) is not None:
             raise BadLine(f"{above}, above {path}, has a quota already; nested quotas are not allowed")

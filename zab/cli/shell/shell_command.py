@@ -55,7 +55,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     help="Credentials of an identity, like digest:user:password. May be repeated.",
 )
 @click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in with SASL DIGEST-MD5.")
-@click.option("--tls/--no-tls", help="Use TLS.  [default: if --ca or --cert is given]")
+@click.option("--tls/--no-tls", default=None, help="Use TLS, or not.  [default: if --ca or --cert is given]")
 @click.option(
     "--ca",
     type=_FILE,
@@ -80,7 +80,7 @@ def shell(
     within: float | None,
     auth: tuple[tuple[str, bytes], ...],
     sasl: tuple[str, str] | None,
-    tls: bool,
+    tls: bool | None,
     ca: str | None,
     cert: str | None,
     key: str | None,
@@ -92,16 +92,18 @@ def shell(
     """Read and change nodes, at servers of zab or of ZooKeeper.
 
     Without a COMMAND, the shell shows a prompt with completion by Tab and a history. If stdin is not a terminal, it
-    reads one command per line. `zab shell help` lists the commands, which are those of ZooKeeper's shell.
+    reads one command per line. `help` lists the commands: those of ZooKeeper's shell and a few more.
 
     \b
     zab shell ls /
     zab shell --server db1:2181,db2:2181/app get -s /leader
     echo 'create /a 1' | zab shell
 
-    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no server could be reached.
+    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no session could be opened. The prompt
+    ends with 0 in any case.
     """
-    secure = ClientTls(ca, cert, key, not any_hostname) if tls or ca or cert else None
+    uses_tls = bool(ca or cert) if tls is None else tls
+    secure = ClientTls(ca, cert, key, not any_hostname) if uses_tls else None
 
     def opens(names: str) -> AbstractAsyncContextManager[Session]:
         return connect(

@@ -1,6 +1,7 @@
 """The commands of the shell, each with its usage and one line of help.
 
-Names, options and output are those of ZooKeeper's own shell, so that scripts written for it keep working.
+Names, options and output are those of ZooKeeper's own shell, so that scripts written for it keep working. That shell
+has no `checkwatches`, `multi` and `multiread`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def command(
 # -- nodes ---------------------------------------------------------------------------------------------
 
 
-@command("ls [-s] [-w] [-R] path", "list children; -R: all nodes below", flags="swR", least=1, most=1)
+@command("ls [-s] [-w] [-R] path", "list children; -R: the node and all nodes below it", flags="swR", least=1, most=1)
 async def _ls(shell: ShellContext, line: ParsedLine) -> None:
     path = line.words[0]
     session = shell.session
@@ -152,7 +153,13 @@ async def _delete(shell: ShellContext, line: ParsedLine) -> None:
     await shell.session.delete(line.words[0], _version(line))
 
 
-@command("deleteall path [-b batch]", "delete a node and all nodes below it", options=("-b",), least=1, most=1)
+@command(
+    "deleteall path [-b batch]",
+    "delete a node and all nodes below it; -b has no effect",
+    options=("-b",),
+    least=1,
+    most=1,
+)
 async def _delete_all(shell: ShellContext, line: ParsedLine) -> None:
     line.number("-b")  # accepted as in ZooKeeper's shell, but not needed: deletions are pipelined
     path = line.words[0]
@@ -313,7 +320,7 @@ async def _add_watch(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "removewatches path [-c|-d|-a] [-l]",
-    "remove watches; -c: of children, -d: of data, -a: of any kind (default)",
+    "remove watches; -c: of children, -d: of data, -a: of any kind (default); -l has no effect",
     flags="cdal",
     least=1,
     most=1,
@@ -359,7 +366,7 @@ def _watch(shell: ShellContext, line: ParsedLine) -> Watch | None:
 async def _set_quota(shell: ShellContext, line: ParsedLine) -> None:
     limits = {key: number for option, key in quotas.KEYS.items() if (number := line.number(f"-{option}")) is not None}
     if not limits:
-        raise BadLine("give a limit: -n or -N for nodes, -b or -B for bytes; -N and -B are enforced")
+        raise BadLine("give a limit: -n or -N for nodes, -b or -B for bytes; -N and -B are hard limits")
     await quotas.set_quota(shell.session, line.words[0], limits)
     if line.value("-N") or line.value("-B"):  # a client cannot see whether its server enforces quotas
         shell.say("note: only servers with enforceQuota=true enforce -N and -B")
@@ -377,7 +384,7 @@ async def _list_quota(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(f"Output quota for {path} {shown(limits)}", f"Output stat for {path} {shown(stats)}")
 
 
-@command("delquota [-n|-b|-N|-B] path", "remove one limit of a subtree, or all", flags="nbNB", least=1, most=1)
+@command("delquota [-n|-b|-N|-B] path", "remove the named limits of a subtree, or all", flags="nbNB", least=1, most=1)
 async def _delete_quota(shell: ShellContext, line: ParsedLine) -> None:
     await quotas.delete_quota(shell.session, line.words[0], {quotas.KEYS[flag] for flag in line.flags})
 
@@ -385,7 +392,11 @@ async def _delete_quota(shell: ShellContext, line: ParsedLine) -> None:
 # -- the ensemble --------------------------------------------------------------------------------------
 
 
-@command("config [-c] [-w] [-s]", "print the members of the ensemble; -c: only the addresses for clients", flags="cws")
+@command(
+    "config [-c] [-w] [-s]",
+    "print the members of the ensemble; -c: only the version and the addresses for clients",
+    flags="cws",
+)
 async def _config(shell: ShellContext, line: ParsedLine) -> None:
     data, stat = await shell.session.config(_watch(shell, line))
     text = formatting.data(data)
@@ -398,7 +409,7 @@ async def _config(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "reconfig [-s] [-v version] [-file path | -members list | -add server -remove id]",
-    "change the members of the ensemble; a server: 4=host:2888:3888;2181",
+    "change the members of the ensemble; a server: server.4=host:2888:3888;2181",
     flags="s",
     options=("-v", "-file", "-members", "-add", "-remove"),
 )
@@ -431,7 +442,7 @@ async def _reconfig(shell: ShellContext, line: ParsedLine) -> None:
 # -- the shell itself ----------------------------------------------------------------------------------
 
 
-@command("connect [host:port]", "open a new session, with these servers", most=1)
+@command("connect [host:port]", "open a new session, with these servers or those before", most=1)
 async def _connect(shell: ShellContext, line: ParsedLine) -> None:
     await shell.connect(line.words[0] if line.words else None)
 

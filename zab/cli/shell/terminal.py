@@ -1,7 +1,7 @@
 """The shell at a terminal: a prompt, a stored history, completion, and a Ctrl-C that ends only a command.
 
-The terminal's library waits in the main thread, where signals arrive. Trio runs in another thread. Only whole
-lines pass between the two.
+The terminal's library waits in the main thread, where signals arrive. Trio runs in another thread. Lines,
+completions and interrupts pass between the two. Without a terminal, `run_words` and `run_lines` need only one thread.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def complain(line: str) -> None:
 
 
 async def run_words(opens: Opens, servers: str, words: list[str]) -> bool:
-    """Run one command, given on the command line."""
+    """Run one command, given on the command line. Return False if it failed."""
     async with opened(opens, servers, say, complain) as shell:
         return await shell.words(words)
 
 
 async def run_lines(opens: Opens, servers: str) -> bool:
-    """Run commands from a pipe or a file; a command that fails does not stop the next one."""
+    """Run commands from a pipe or a file. Return False if one failed, which does not stop the next one."""
     good = True
     async with opened(opens, servers, say, complain) as shell:
         while not shell.done:

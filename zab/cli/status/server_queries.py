@@ -45,7 +45,7 @@ class ServerRow:
     version: str = ""
     problem: str | None = None
     epoch: int | None = None
-    """The epoch of its leader; None at a client port, which does not report it."""
+    """The epoch of its leader. Only the admin port of zab reports it."""
 
     @property
     def serving(self) -> bool:
@@ -93,7 +93,7 @@ class ServerReport:
     """The counts of a leader that reports only its own row; None in all other reports."""
 
     def with_members(self, members: Membership) -> ServerReport:
-        """Add the numbers of voters and observers from the membership to a leader's counts."""
+        """Add the number of observers to a leader's counts, and the number of voters if it is unknown."""
         if self.followers is None:
             return self
         voters = self.followers.voters or members.voters

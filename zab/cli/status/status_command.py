@@ -40,7 +40,7 @@ class Health:
 
 
 def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
-    """Merge reports into one row a server, and name the problems. `newest`: the newest zxid of an earlier query."""
+    """Merge reports into one row per server, and name the problems. `newest`: the newest zxid of an earlier query."""
     best: dict[object, ServerRow] = {}
     by_words: dict[object, ServerRow] = {}
     twice = []
@@ -69,10 +69,10 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     elif not leaders and any(row.serving for row in rows):
         only = len(reports) == 1 and reports[0].by_words
         problems.append(
-            "this server does not lead, and the membership does not name the client ports of the others: name the "
-            "others, too, or an admin port"
+            "this server does not lead, and the client ports of the others are unknown: name the others, too, or an "
+            "admin port"
             if only
-            else "none of these servers leads; name all of them to see which one does"
+            else "none of these servers leads: name all servers of the ensemble to see which one does"
         )
     # One standalone server may have been asked at two of its ports: then both reports are equal.
     if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
@@ -124,7 +124,7 @@ def _newest(rows: Iterable[ServerRow]) -> int:
 
 
 def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow, ...]:
-    """Add the lag of servers that were asked one by one, because such a server does not report its lag."""
+    """Add the lag of servers that report only themselves, because they do not report their lag."""
     newest = _newest(rows) if newest is None else newest
     return tuple(
         evolve(row, lag=max(0, newest - row.zxid))
@@ -156,8 +156,8 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
             memberships[where] = found
             if is_alone:
                 await all_of([each for each in addresses(found.addresses) if each[1:] != (host, port)])
-    # The ensemble went on while its servers were asked one by one. A server is behind only if it lacks the newest
-    # zxid when it is asked again; any other lag is only the time between two queries.
+    # The ensemble went on between the replies of its servers. A server is behind only if it lacks the newest zxid when
+    # it is asked again; any other lag is only the time between two replies.
     newest = _newest(row for each in reports.values() for row in each.rows)
     await all_of(
         [
@@ -279,7 +279,7 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
     help="The longest time that --wait waits.",
 )
 @click.option(
-    "--every-s", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="The interval of --watch."
+    "--every-s", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="The pause of --watch."
 )
 @click.option(
     "--timeout-s",
@@ -311,7 +311,8 @@ def status(
     \b
     Exit status:  0  healthy
                   1  degraded: it serves, but a server is missing or something is wrong
-                  2  down: no server serves, or none answers
+                  2  down: no server serves, or none answers; also wrong usage
+                130  interrupted by Ctrl-C
     """
     if wanted is not None and watch:
         raise click.UsageError("--wait ends, and --watch does not: give one of them")

@@ -61,7 +61,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
 def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
     """Return the place of the line that a fault is about.
 
-    This is the line that the fault names, or the last line of its server or groups.
+    This is the line that the fault names, or the last line of its server or groups; None if there is no such line.
     """
     if named := _LINE.match(fault):
         return next((entry.place for entry in lines if entry.key == named[0]), None)
@@ -84,7 +84,7 @@ def _version(source: ZooSource) -> int | None:
     before = set(source.entries)
     path = Path(entry.value)
     beside = source.path.parent / path
-    if not path.exists() and beside.exists():  # written by a start in another working directory
+    if not path.exists() and beside.exists():  # a relative name may be meant for another working directory
         path = beside
     if not path.exists():
         source.problem(entry.key, "cannot be read: there is no such file")
@@ -107,7 +107,10 @@ def _first_address(source: ZooSource, entry: ConfigEntry) -> str:
 
 
 def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, saved: Ensemble | None) -> int:
-    """Return the number in `myid`, which names this server; 1 if it cannot be read. A standalone server needs none."""
+    """Return the number of this server, from the file `myid`. Record a problem if it is missing or wrong.
+
+    A standalone server needs no such file: its number is 1 then. A file that cannot be read gives 1 as well.
+    """
     if data is None:
         return 1
     file = data / "myid"
@@ -134,7 +137,7 @@ def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, sav
             f"{file}: this is server {sid}, but there is no line server.{sid}; there are {known}{removed(saved, sid)}"
         )
     elif ensemble is None and not 0 < sid < 1 << 63:
-        source.problems.append(f"{file}: {sid} is not a valid server number: server numbers begin with 1")
+        source.problems.append(f"{file}: {sid} is not a valid server number, which is from 1 to {(1 << 63) - 1}")
     return sid
 
 

@@ -81,13 +81,16 @@ class ServerPlan:
     replaces: bool = False
     """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """The keys that set no field of a settings object, with their values for `--check`; passwords are masked."""
+    """(key, value) of given keys that `--check` shows and no settings object has; passwords are masked."""
     lacks: tuple[str, ...] = ()
     """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
 
 def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file: bool = False) -> ServerPlan:
-    """Read the file, and raise `BadConfig` with all mistakes. `from_file`: its members replace the stored ones."""
+    """Return the plan of the server that the file describes. Raise `BadConfig` with all mistakes.
+
+    `from_file`: the members in the file replace the stored ones.
+    """
     source = ZooSource.read(path, options)
     if source.problems and not source.entries:
         raise BadConfig(source.problems, source.warnings)
@@ -195,7 +198,7 @@ def _check_foreign(source: ZooSource, data: Path) -> None:
 
 
 def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensemble | None) -> tuple[str, ...]:
-    """Return the keys that an ensemble needs and that are missing."""
+    """Return the missing keys that an ensemble needs. Record them as problems or warnings if there is an ensemble."""
     if ensemble is None and source.value("standaloneEnabled", True) is False and not source.problems:
         source.problem("standaloneEnabled", "requires server.N lines, and there are none")
     lacks = tuple(name for name in _OF_AN_ENSEMBLE if name not in source.entries)

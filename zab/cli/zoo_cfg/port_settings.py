@@ -33,7 +33,7 @@ def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSetti
         if tls is not None:
             source.warn(
                 "ssl.keyStore.location",
-                "without effect: neither secureClientPort nor client.portUnification is set",
+                "without effect: secureClientPort is not set, and client.portUnification is not on",
             )
         return None
     if tls is None:
@@ -155,9 +155,10 @@ def check_clashes(source: ZooSource, ports: Iterable[ListenAddress]) -> None:
 
 
 def http_ports(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:
-    """Return the settings of the HTTP ports.
+    """Return the settings of the two HTTP ports by their names, `admin` and `metrics`. None: the port is off.
 
-    These are the admin port if it is enabled, and the metrics' own port if Prometheus is configured.
+    The admin port is on if it is enabled, the metrics' own port if Prometheus is configured. A port whose settings are
+    invalid is left out, and recorded as a problem.
     """
     provider = source.text("metricsProvider.className", None)
     prometheus = provider is not None and provider.endswith("PrometheusMetricsProvider")

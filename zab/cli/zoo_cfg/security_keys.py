@@ -117,20 +117,21 @@ def _providers(source: ZooSource) -> tuple[set[str], dict[str, Provider]]:
 
 def _load_provider(name: str, key: str) -> Any:
     """Load a provider by its name. As in ZooKeeper, the provider itself names its `scheme`."""
+    found = tuple(entry_points(group=PROVIDERS, name=name))
+    if ":" not in name and len(found) != 1:
+        known = ", ".join(sorted(_KNOWN))
+        why = "several entry points have this name" if found else "no such provider"
+        raise ConfigError(
+            f"{key}={name}: {why}. It may be one of {known}, the name of an entry point "
+            f"in the group {PROVIDERS!r}, or `module:name`; a Java class cannot be loaded here"
+        )
     try:
         if ":" in name:
             module, _, attribute = name.partition(":")
             made = getattr(import_module(module), attribute)
         else:
-            (found,) = entry_points(group=PROVIDERS, name=name)
-            made = found.load()
+            made = found[0].load()
         provider = made() if callable(made) else made
-    except ValueError:
-        known = ", ".join(sorted(_KNOWN))
-        raise ConfigError(
-            f"{key}={name}: no such provider. It may be one of {known}, the name of an entry point "
-            f"in the group {PROVIDERS!r}, or `module:name`; a Java class cannot be loaded here"
-        ) from None
     except Exception as error:
         raise ConfigError(f"{key}={name}: the provider cannot be loaded: {error!r}") from error
     if not isinstance(getattr(provider, "scheme", None), str) or not callable(getattr(provider, "authenticate", None)):

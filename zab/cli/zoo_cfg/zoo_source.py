@@ -22,7 +22,7 @@ class ZooSource(ConfigSource):
 
     def on_duplicate(self, entry: ConfigEntry, before: ConfigEntry) -> None:
         if entry.key.startswith(MEMBERSHIP):  # the file does not show which of the two lines is meant
-            self.problem(entry.key, f"also in line {before.line}, as {before.shown!r}")
+            self.problem(entry.key, f"also at {before.place}, as {before.shown!r}: remove one of the two lines")
         else:
             super().on_duplicate(entry, before)
 

@@ -1,4 +1,4 @@
-"""Check the host names in a client's certificate, at the accepting end. At the connecting end, `ssl` checks them."""
+"""Check the host names in the certificate of a dialling end. `ssl` itself only checks those of an accepting end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def names_host(stream: TlsStream, host: str) -> bool:
 
 
 async def is_for(stream: TlsStream, host: str, *, reverse_lookup: bool) -> bool:
-    """Return whether the certificate names this address or, with `reverse_lookup`, the name that DNS has for it."""
+    """Return whether the certificate names this address or, with `reverse_lookup`, the name that DNS has for it.
+
+    The result is False if DNS has none, or does not answer.
+    """
     if names_host(stream, host):
         return True
     if not reverse_lookup:
@@ -37,7 +40,10 @@ def _names(stream: TlsStream, host: str) -> bool:
 
 
 def covers(pattern: str, name: str) -> bool:
-    """Return whether a pattern of a certificate covers a name. A star stands for the whole first part of the name."""
+    """Return whether a certificate's name, which may begin with `*.`, covers `name`. Both are in lower case.
+
+    The star stands for the whole first part of `name`.
+    """
     if pattern.startswith("*."):
         return name.partition(".")[2] == pattern[2:]
     return pattern == name

@@ -1,4 +1,4 @@
-"""Translate Java's names of cipher suites and TLS versions, as in a `zoo.cfg`, to OpenSSL's."""
+"""Translate Java's names of cipher suites and TLS versions, as in a `zoo.cfg`, for OpenSSL."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _AES: Final = re.compile(r"AES-(128|256)")
 
 
 def openssl_name(name: str) -> str:
-    """Translate a name: `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`.
+    """Translate Java's name of a suite: `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`.
 
-    Other names are returned unchanged.
+    A name that begins with neither `TLS_` nor `SSL_` is returned unchanged.
     """
     if not name.startswith(("TLS_", "SSL_")):
         return name
@@ -37,10 +37,13 @@ def openssl_name(name: str) -> str:
 
 
 def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[str]) -> None:
-    """Allow only these versions of TLS and these cipher suites, in Java's names.
+    """Allow only these versions of TLS, by Java's names, and these cipher suites, by Java's or OpenSSL's names.
 
-    In Java, one list of suites covers all versions. OpenSSL configures the suites of TLSv1.3 separately. So a version
-    for which the list has no suite is switched off, and a list without a suite for any enabled version is refused.
+    In Java, one list of suites covers all versions. OpenSSL configures the suites of TLSv1.3 separately, and Python can
+    only allow all of them or none. So TLSv1.3 is switched off if the list has none of its suites, and the older
+    versions are switched off if it has none of theirs. An empty list leaves OpenSSL's default.
+
+    Raise `ConfigError` if a name is unknown, the versions have a gap, or the list has no suite for any of them.
     """
     for version in versions:
         if version not in VERSIONS:
@@ -57,16 +60,14 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
         try:
             context.set_ciphers(openssl_name(suite))
         except ssl.SSLError as error:
-            raise ConfigError(
-                f"ssl.ciphersuites: {suite!r} is unknown to OpenSSL, or no longer allowed by it"
-            ) from error
+            raise ConfigError(f"ciphersuites: {suite!r} is unknown to OpenSSL, or no longer allowed by it") from error
     if older:
         context.set_ciphers(":".join(map(openssl_name, older)))
     elif chosen[-1] >= ssl.TLSVersion.TLSv1_3:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     else:
-        raise ConfigError("ssl.ciphersuites names only suites of TLSv1.3, which is not enabled")
+        raise ConfigError("ciphersuites names only suites of TLSv1.3, which is not enabled")
     if len(older) == len(wanted) and chosen[-1] >= ssl.TLSVersion.TLSv1_3:
         if chosen[0] >= ssl.TLSVersion.TLSv1_3:
-            raise ConfigError("ssl.ciphersuites names no suite of TLSv1.3, which is the only enabled version")
+            raise ConfigError("ciphersuites names no suite of TLSv1.3, which is the only enabled version")
         context.maximum_version = ssl.TLSVersion.TLSv1_2

@@ -28,7 +28,7 @@ _REASONS: Final = {
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a handshake or a stream failed. For a stream, the causes of the error are searched."""
+    """Return why a handshake or a stream failed: from the TLS error among the causes of `error`, else its own text."""
     found = _tls_error(error)
     if found is None:
         return str(error) or type(error).__name__
@@ -44,6 +44,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_tls_error(error: BaseException) -> bool:
+    """Return whether the error, or one of its causes, is one of `ssl`."""
     return _tls_error(error) is not None
 
 

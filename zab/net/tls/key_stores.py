@@ -29,13 +29,18 @@ _BEGIN: Final = b"-----BEGIN "
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _CERTIFICATE_ENDS: Final = b"-----END CERTIFICATE-----"
 _JCEKS: Final = b"\xce\xce\xce\xce"
+_NO_PASSWORD: Final = "the key is encrypted, and cannot be decrypted without a password"
 _CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore store.p12 -deststoretype PKCS12"
 
 
 @checks_arguments
 @frozen
 class StoreFile:
-    """A file with a key and its certificates, or with the certificates that are trusted."""
+    """A file with a key and its certificates, or with the certificates that are trusted, in PEM, JKS or PKCS#12.
+
+    The file's content determines its format; `type` is only checked to be one of these, in any case. All methods raise
+    `ConfigError`, which names the file, if it cannot be used.
+    """
 
     path: str
     password: str | None = field(default=None, repr=False)
@@ -50,7 +55,7 @@ class StoreFile:
         return f"Convert it with: {_CONVERT.format(path=self.path)}"
 
     def load_key(self, context: ssl.SSLContext) -> None:
-        """Load the key and the certificates that the context will present."""
+        """Load the key and the certificates that the context will present. A JKS file's first key is used."""
         data = self.read()
         if _BEGIN in data:
             self._load_chain(context, self.path)
@@ -60,7 +65,7 @@ class StoreFile:
             self._load_chain(context, path)
 
     def certificate(self) -> bytes:
-        """Return the certificate of the key, in DER."""
+        """Return the certificate of the key, in DER: in a PEM file the first certificate."""
         data = self.read()
         if _BEGIN not in data:
             return (self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data))[1][0]
@@ -152,7 +157,10 @@ class StoreFile:
 
 
 def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load a certificate and its key from two files in PEM format."""
+    """Load a certificate and its key, which must not be encrypted, from two files in PEM format.
+
+    Raise `ConfigError`, which names the wrong file or both, if they cannot be used.
+    """
     for path, what, mark in ((certificate, "certificate", b"CERTIFICATE-----"), (key, "key", b"PRIVATE KEY-----")):
         if mark not in StoreFile(path).read():
             raise ConfigError(f"{path}: it contains no {what} in PEM format")
@@ -174,7 +182,7 @@ def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: s
         if error.reason == "KEY_VALUES_MISMATCH":
             why = "the key does not belong to the certificate"
         elif asked:
-            why = "the key cannot be decrypted with this password"
+            why = "the key cannot be decrypted with this password" if password else _NO_PASSWORD
         else:
             why = f"its key and certificate cannot be read: {error.reason or error}"
         raise ConfigError(f"{named}: {why}") from error

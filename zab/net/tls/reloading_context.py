@@ -1,7 +1,7 @@
-"""The TLS context of a port. It is loaded again when its files change, so that a new certificate needs no restart.
+"""The TLS context of a port. With the setting `reload`, a new certificate needs no restart.
 
-Established connections stay as they are. If the new files have an error, the old context stays in use, and the log
-gives the reason.
+Then the context is loaded again after its files have changed. Established connections stay as they are. If the new
+files have an error, the old context stays in use, and the log gives the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ServerContexts:
         self._settings = settings
         self._log = log
         self._signature = self._look()
-        """The times, sizes and inodes of the files when they were last read; None if a file was missing."""
+        """The times, sizes and inodes of the files just before they were last read; None if a file was missing."""
         self._context = settings.server_context()
         self._next_look = 0.0
         """The time of the next check whether the files have changed."""
@@ -39,6 +39,7 @@ class ServerContexts:
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
     async def current(self) -> ssl.SSLContext:
+        """Return the context for a new connection. Look for changed files first, if that is due."""
         settings, now = self._settings, trio.current_time()
         if not settings.reload or self._reading or now < self._next_look:
             return self._context

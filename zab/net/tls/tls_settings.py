@@ -38,20 +38,20 @@ class TlsPortSettings:
     """The TLS settings of one port.
 
     key_store           the key of this server, and its certificate with the chain to its authority
-    trust_store         the authorities that may sign clients' certificates
+    trust_store         the authorities that may sign the certificates of the other ends
     client_auth         whether a client must show a certificate
     versions            the enabled versions of TLS
-    cipher_suites       by Java's or OpenSSL's names; none: OpenSSL's default
+    cipher_suites       by Java's or OpenSSL's names; empty: OpenSSL's default
     verify_client_host  whether a client's certificate must name the client's address; between servers, the host of
                         the server that it claims to be. None: for servers as in `verify_server_host`, for clients no
     reverse_lookup      accept a certificate that names the host name of that address in DNS instead
     verify_server_host  whether the certificate of a dialled peer must name its host
     crl                 whether revocation lists are checked: those in `crl_file`, or in a trust store in PEM format
     unify               whether the plain port takes clients that speak TLS, too
-    detection_ms        how long a client may take to show whether it speaks TLS
-    handshake_ms        how long the handshake may take
+    detection_ms        how long a client may take to send its first byte, which shows whether it speaks TLS
+    handshake_ms        how long the handshake of a client may take
     handshakes_max      concurrent handshakes; above it, the oldest of the address with the most is closed
-    reload              whether changed files are read again, for new connections
+    reload              whether changed files are read again, for new connections of clients
     reload_ms           interval between checks for changed files
     """
 
@@ -77,19 +77,19 @@ class TlsPortSettings:
             if getattr(self, name) < 1:
                 raise ConfigError(f"TlsPortSettings.{name} = {getattr(self, name)}: must be 1 or more")
         if self.client_auth is not ClientAuth.NONE and self.trust_store is None:
-            needs = f"client certificates are requested (ssl.clientAuth={self.client_auth.value})"
-            raise ConfigError(f"{needs}, and there is no ssl.trustStore.location to check them with")
+            needs = f"certificates of clients are requested (clientAuth={self.client_auth.value})"
+            raise ConfigError(f"{needs}, and there is no trustStore.location to check them with")
         if not self.versions:
-            raise ConfigError("ssl.enabledProtocols: no version of TLS is enabled")
+            raise ConfigError("TlsPortSettings.versions: no version of TLS is enabled")
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that are read again when they change."""
+        """The files that the contexts are made of. With `reload`, they are read again when one has changed."""
         trust = () if self.trust_store is None else (self.trust_store.path,)
         return (self.key_store.path, *trust, *(() if self.crl_file is None else (self.crl_file,)))
 
     def server_context(self) -> ssl.SSLContext:
-        """Return the context for accepting. Reads the files each time; a `ConfigError` names the one that is wrong."""
+        """Return the context for accepting. Read the files each time; a `ConfigError` says what is wrong."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # No client needs renegotiation, and a client that asks for it again and again keeps a server busy.
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -99,7 +99,7 @@ class TlsPortSettings:
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """Return the context for dialling a peer. Reads the files, each time."""
+        """Return the context for dialling a peer. Read the files each time; a `ConfigError` says what is wrong."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         restrict(context, self.versions, self.cipher_suites)
         self._load(context)
@@ -117,8 +117,8 @@ class TlsPortSettings:
                 raise ConfigError(f"{self.crl_file}: no revocation list in PEM format: {error}") from error
         if self.crl:
             if not context.cert_store_stats()["crl"]:
-                hint = "put the list, in PEM format, into a file and name it by ssl.crl.location"
-                raise ConfigError(f"ssl.crl=true, and there is no revocation list to check: {hint}")
+                hint = "put it, in PEM format, into a file that ssl.crl.location names (ssl.quorum.crl.location)"
+                raise ConfigError(f"crl=true, and there is no revocation list to check: {hint}")
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
     @classmethod
@@ -127,7 +127,8 @@ class TlsPortSettings:
     ) -> TlsPortSettings | None:
         """Return the settings in a `zoo.cfg`, or in system properties of Java with their prefix `zookeeper.`.
 
-        Return None if no key store is named. Relative paths begin at `folder`.
+        `quorum`: read the keys `ssl.quorum.*` instead of `ssl.*`. Return None if no key store is named. Relative paths
+        begin at `folder`. Raise `ConfigError` if a value is wrong, or asks for protection that is not supported.
         """
         return _Keys(properties, "ssl.quorum." if quorum else "ssl.", Path(folder)).settings()
 
@@ -146,7 +147,7 @@ TLS_KEYS: Final = frozenset({
     "client.portUnification", "client.certReload", "netty.server.outstandingHandshake.limit",
     "sslQuorumReloadCertFiles",
 })  # fmt: skip
-"""The keys that `TlsPortSettings.from_properties` reads."""
+"""The keys that `TlsPortSettings.from_properties` accepts. It reads all of them except `authProvider`."""
 
 
 class _Keys:

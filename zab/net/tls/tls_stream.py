@@ -18,7 +18,7 @@ RECORD_BYTES: Final = 16 << 10
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
-    """A TLS stream. One task may send while another receives. The first of them makes the handshake if needed."""
+    """A TLS stream. One task may send while another receives. The first of them does the handshake if none was done."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         return [(kind, name) for kind, name, *_ in shown.get("subjectAltName", ())]
 
     async def handshake(self) -> None:
-        """Do the handshake. Raises `ssl.SSLError` after sending the alert, or `trio.BrokenResourceError`."""
+        """Do the handshake. Raise `ssl.SSLError` after sending the alert, or `trio.BrokenResourceError`."""
         while True:
             try:
                 self._tls.do_handshake()

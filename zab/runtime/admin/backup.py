@@ -1,7 +1,8 @@
-"""The command `snapshot`: a backup as of one zxid, made while the server serves.
+"""The command `snapshot`: a snapshot of the state at one zxid, made while the server serves.
 
-Backups are read by `zab import`, by ZooKeeper and by its tools, so they have ZooKeeper's format and not ours. A backup
-passes through two files without names, which cost disk instead of memory and are deleted when they are closed.
+A snapshot stays in the data directory, in our format, or is streamed to the client as a backup. Backups are read by
+`zab import`, by ZooKeeper and by its tools, so they have ZooKeeper's format. A backup passes through two files without
+names, which cost disk instead of memory and are deleted when they are closed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class Backup:
         self._limiter = trio.CapacityLimiter(1)
 
     async def answer(self, request: AdminRequest) -> AdminReply | Outcome:
-        """Take a snapshot and return its zxid and size, or its content with `streaming=true`. HEAD takes none."""
+        """Take a snapshot into the data directory, or with `streaming=true` return a backup as the content.
+
+        Either way, headers have its zxid and size. HEAD does neither. A `StorageError` of a snapshot becomes a 503.
+        """
         if request.method == "HEAD":
             return Outcome(SNAPSHOT[0])
         if request.parameters.get("streaming", "").lower() == "true":

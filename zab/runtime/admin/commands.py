@@ -36,7 +36,8 @@ class AdminCommand:
     """One command.
 
     names     all its names; the list of commands shows the first
-    always    the command is answered without a leader, too
+    says      the result or effect, for the docs
+    always    the command is answered even if the server does not serve
     changes   the command changes state and takes a POST, because any web page can make a browser send a GET
     """
 
@@ -74,7 +75,7 @@ _ALL: Final = (
     AdminCommand(
         ("dump",),
         statistics_commands.dump,
-        "expiry times of sessions (only at the leader), and the ephemeral nodes of each",
+        "expiry times of sessions (only at the leader), and the ephemeral nodes of each session",
     ),
     AdminCommand(
         ("environment", "env", "envi"), environment_commands.environment, "machine, system and versions", always=True
@@ -111,7 +112,7 @@ _ALL: Final = (
         "set the counters and the latency of the server to 0",
         changes=True,
     ),
-    AdminCommand(("stats", "stat"), statistics_commands.stats, "`server_stats`, and a short list of connections"),
+    AdminCommand(("stats", "stat"), statistics_commands.stats, "`server_stats`, and a few values of each connection"),
     AdminCommand(
         ("system_properties", "sysp"),
         environment_commands.system_properties,
@@ -161,7 +162,11 @@ CHANGING: Final = frozenset(
 
 
 def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:
-    """Carry out a command, other than `snapshot`, `restore` and `give_up_history`."""
+    """Carry out a command, other than `snapshot`, `restore` and `give_up_history`.
+
+    The outcome has an error if the command is unknown, or if it is not answered `always` and this server serves
+    neither with a leader nor in read-only mode.
+    """
     if name in SET_TRACE_MASK:
         return _set_trace_mask(parameters, server)
     command = _BY_NAME.get(name)

@@ -39,7 +39,7 @@ def environment(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def system_properties(server: ServerRuntime) -> Mapping[str, object]:
-    """Return properties without settings and environment variables, which often contain secrets."""
+    """Return properties of the system and of Python, but no settings or environment variables: some are secret."""
     return {
         "java.version": platform.python_version(),
         "java.vendor": platform.python_implementation(),
@@ -79,7 +79,7 @@ def _memory_mb() -> int:
 
 
 def descriptors() -> tuple[int, int]:
-    """Return the number of open descriptors and the limit; -1 if the system does not provide the number."""
+    """Return the number of open descriptors, -1 if the system does not tell it, and the limit, -1 if there is none."""
     folder = Path("/proc/self/fd")
     opened = sum(1 for _ in folder.iterdir()) if folder.is_dir() else -1
     return opened, resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,4 +1,4 @@
-"""Samples of a server, once a second: rates, times, the reports of the other servers, and warnings.
+"""Samples of a server, once a second: rates and times. The sampler also sends its report, and keeps those of others.
 
 Most values are differences of counters that the server has in any case. In addition, one of every 64 writes and
 one read a second are timed.
@@ -36,7 +36,7 @@ FORGET_S: Final = 600.0
 
 @frozen
 class Sample:
-    """The rates and times of one second."""
+    """The rates and times of one second: the mean latency, and the time of the last fsync."""
 
     requests: int
     commits: int
@@ -83,7 +83,7 @@ class MetricsSampler:
     # -- on the path of requests --------------------------------------------------------------------
 
     def timed(self, done: Done) -> Done:
-        """Return a callback that measures the time until it is called, and then calls `done`."""
+        """Return a callback that records the time from now until it is called as that of a write, and calls `done`."""
         began = time.perf_counter()
         writes = self.writes
 
@@ -104,7 +104,7 @@ class MetricsSampler:
             self.unavailable_time.add(ended.unavailable_ms)
 
     def on_report(self, body: bytes) -> None:
-        """Store the report of a follower, at the leader."""
+        """Store the report of a follower or observer, at the leader."""
         try:
             report = decode_report(body)
             lag = behind(self._server.machine.zxid, report.applied)

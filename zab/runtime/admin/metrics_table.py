@@ -124,7 +124,7 @@ METRICS: Final = (
     ),
     _counter(
         "connection_rejected",
-        "connections closed because of a limit for connections or open files",
+        "connections closed because of a limit for connections, for new ones, or for open files",
         lambda seen: seen.server.clients.counts.connection_rejected,
     ),
     _counter(
@@ -307,7 +307,7 @@ METRICS: Final = (
     # only here
     _gauge(
         "zab_serving",
-        "1 while this server serves: it leads or follows in a quorum, and is synchronized",
+        "1 while this server serves: it leads, follows or observes, and is synchronized",
         lambda seen: int(seen.status.role.serving),
     ),
     _gauge("zab_is_leader", "1 while this server leads and serves", lambda seen: int(seen.leads)),

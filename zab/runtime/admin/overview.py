@@ -106,7 +106,10 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
 
 
 def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, Any]]:
-    """List the warnings. In its first seconds of service, a server does not have the reports of all others yet."""
+    """List the warnings of all members. Once `settled`, also warn of members that are not connected.
+
+    In its first seconds of service, a server does not have the reports of all others yet.
+    """
     found = []
     for member in members:
         if settled and not member["connected"]:
@@ -148,7 +151,7 @@ def _store(server: ServerRuntime) -> dict[str, Any]:
 
 
 def _clients(server: ServerRuntime) -> dict[str, Any]:
-    """List the connections with the most requests."""
+    """Return the number of connections, and those with the most requests."""
     busiest = sorted(server.clients.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
     return {
         "count": len(server.clients.connections),

@@ -1,7 +1,7 @@
-"""The status report that each server sends to the others once a second, so that each can show all servers.
+"""The status report of a server: each sends its own to the leader once a second, and the leader sends all of them on.
 
-Reports are sent outside of the history and are only displayed. No decision depends on them, so a report may be old or
-missing.
+So each server can show all servers. Reports are sent outside of the history and are only displayed. No decision depends
+on them, so a report may be old or missing.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ _KINDS: Final = {field.name: type(field.default) for field in fields(Report)}
 
 
 def encode_report(report: Report) -> bytes:
+    """Encode a report with at most `TEXTS_MAX` warnings, each cut after `TEXT_CHARS_MAX` characters."""
     values = asdict(report)
     values["warnings"] = [text[:TEXT_CHARS_MAX] for text in report.warnings[:TEXTS_MAX]]
     packed: bytes = msgpack.packb(values)
@@ -68,7 +69,10 @@ def encode_report(report: Report) -> bytes:
 
 
 def decode_report(data: bytes) -> Report:
-    """Decode a report. Unknown fields of a newer version are dropped; missing fields have their defaults."""
+    """Decode a report. Unknown fields of a newer version are dropped; missing fields have their defaults.
+
+    Raise `WireError` if the data is not a report.
+    """
     values = _unpack(data, REPORT_BYTES_MAX, dict)
     known: dict[str, Any] = {}
     for name, value in values.items():
@@ -86,7 +90,7 @@ def decode_report(data: bytes) -> Report:
 
 
 def encode_reports(reports: list[tuple[int, Report]]) -> bytes:
-    """Encode reports with the age of each, in milliseconds."""
+    """Encode the first `REPORTS_MAX` reports with the age of each, in milliseconds."""
     packed: bytes = msgpack.packb([[age_ms, encode_report(report)] for age_ms, report in reports[:REPORTS_MAX]])
     return packed
 

@@ -16,7 +16,7 @@ class Rows:
         self.cut = False
 
     def take(self, rows: Iterable[T]) -> Iterator[T]:
-        """Yield rows until the answer has reached its limit."""
+        """Yield rows until the answer has reached its limit. Set `cut` if a row is left."""
         for row in rows:
             if not self._left:
                 self.cut = True
@@ -26,10 +26,10 @@ class Rows:
 
     @property
     def values(self) -> dict[str, object]:
-        """Return the key that marks a cut answer in JSON."""
+        """Return the key and value that mark a cut answer in JSON; nothing if it was not cut."""
         return {"truncated": self._most} if self.cut else {}
 
     @property
     def line(self) -> str:
-        """Return the line that marks a cut answer in text."""
+        """Return the line that marks a cut answer in text; "" if it was not cut."""
         return f"... cut after {self._most} rows (maxListedRows)\n" if self.cut else ""

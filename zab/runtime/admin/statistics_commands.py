@@ -117,7 +117,10 @@ def hashes(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def last_snapshot(server: ServerRuntime) -> Mapping[str, object]:
-    """Return the last snapshot with ZooKeeper's keys. The time in seconds is 0 if it was written before the start."""
+    """Return the last snapshot with ZooKeeper's keys: its zxid, and the time of its end in seconds since 1970.
+
+    The time is 0 if the snapshot was written before the start of this member.
+    """
     snapshot = server.member.disk_status().snapshot
     zxid = NOTHING if snapshot.zxid is None else snapshot.zxid
     return {"zxid": f"{zxid:x}", "timestamp": snapshot.at_ms // 1000}
@@ -188,7 +191,7 @@ def watches_by_path(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def watched(server: ServerRuntime) -> Iterator[tuple[int, str]]:
-    """Yield sessions and the paths that they watch."""
+    """Yield each session at a connection, with each path that it watches."""
     for each in server.clients.connections:
         for path in server.machine.watches.paths_of(each):
             yield each.session, path

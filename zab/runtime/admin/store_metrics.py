@@ -1,4 +1,4 @@
-"""The metrics in the three forms in which clients request them."""
+"""The metrics as samples for Prometheus, as the values of `monitor` and `mntr`, and as a table for the docs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _samples(metric: Metric, value: Value) -> Iterator[MetricSample]:
 
 
 def monitor(server: ServerRuntime) -> dict[str, object]:
-    """Return the metrics as flat keys and values, like ZooKeeper's `monitor` and `mntr`."""
+    """Return the version, the state and the metrics as flat keys and values, like ZooKeeper's `monitor` and `mntr`."""
     seen = Observation(server)
     values: dict[str, object] = {"version": VERSION, "server_state": server.mode}
     if len(seen.status.ensemble.servers) > 1:

@@ -41,11 +41,11 @@ class StoreSite:
         )
 
     async def answer(self, request: AdminRequest, host: str) -> AdminReply:
-        """Answer a request by its path: ZooKeeper's commands, the metrics, or the status page.
+        """Return the reply to a request by its path: ZooKeeper's commands, the metrics, or the status page.
 
         Only the parts that the settings enable have paths. Only the commands take POST, as in ZooKeeper's admin server.
-        An error of the member is answered with 503, so that a probe takes the server out of use, and an unknown path
-        with 404 and a list of the known ones.
+        Otherwise raise `HttpError`: 405 for another POST, 503 for an error of the member, so that a probe takes the
+        server out of use, and 404 for an unknown path, with the known ones.
         """
         await trio.lowlevel.checkpoint()
         settings, path = self._settings, request.path

@@ -1,4 +1,4 @@
-"""The audit log: one line for each change, in ZooKeeper's format.
+"""The audit log: one line for each change by a client, in ZooKeeper's format.
 
     session=0x1000 user=127.0.0.1,bob ip=127.0.0.1 operation=create znode=/a znode_type=persistent result=success
 
@@ -35,7 +35,7 @@ LOGGER: Final = "zab.audit"
 class AuditSettings:
     """The destination of the audit log: `file`, or if it is None the logger `zab.audit`.
 
-    Successful changes are logged at info, failed ones at error.
+    Failures are logged at error, all other lines at info.
     """
 
     file: str | None = None
@@ -72,7 +72,7 @@ def users(identities: Iterable[Identity]) -> str:
 
 
 class Audit:
-    """The audit log of one server. A server without `audit.enable` has no such object."""
+    """The audit log of one server. A server without `ClientPortSettings.audit` has none."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._logger, self._handler = logging.getLogger(LOGGER), None
@@ -97,7 +97,7 @@ class Audit:
         self._write(result, user=_me(), operation=operation)
 
     def session_ended(self, session: int, paths: Iterable[str]) -> None:
-        """Log a line for each ephemeral node that ends with a session."""
+        """Log a line for each ephemeral node that is deleted with its session."""
         operation = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
         for path in paths:
             self._write("success", session=_hex(session), user=_me(), operation=operation, znode=path)
@@ -115,7 +115,10 @@ class Audit:
         self._write("invoked" if allowed else "failure", **who, operation=_OPERATIONS[Op.RECONFIG])
 
     def reporter(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None:
-        """Return a function that logs this write with its result, or None if such writes are not logged."""
+        """Return a function that logs this write with its result, or None if requests of this type are not logged.
+
+        A write that ends with an error instead, such as `OutcomeUnknown`, is logged as `invoked`.
+        """
         if op not in _OPERATIONS:
             return None
         who = {"session": _hex(session), "user": users(identities), "ip": ip}

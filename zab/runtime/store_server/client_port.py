@@ -1,4 +1,4 @@
-"""The client port: accepts connections up to the limits, in total and per host."""
+"""The client port: accepts connections up to its limits: in total, per host, and of open descriptors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ClientPort:
-    """Accepts the connections of clients at one address, and runs a shell for each.
+    """Accepts the connections of clients at one port, and runs a shell for each.
 
     If the port has a TLS acceptor, each connection passes it first: at the TLS port, or at a port for both kinds.
     """
@@ -38,13 +38,19 @@ class ClientPort:
         self._closed = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled. `task_status` is started with the port's number, which the system chooses for 0."""
+        """Accept until cancelled. `task_status` is started with the port's number, which the system chooses for 0.
+
+        Raise `CannotListen` if the port cannot be opened.
+        """
         async with trio.open_nursery() as nursery:
             task_status.started(await self._listen(nursery))
             await trio.sleep_forever()
 
     async def run_and_move(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled, and move to each new address that the membership gives. Open connections stay."""
+        """Accept until cancelled, like `run`, and move to each new address that the membership gives.
+
+        Open connections stay. If a new address cannot be used, log an error and stay at the old one.
+        """
         server = self._server
         async with trio.open_nursery() as nursery:
             self._port = await self._listen(nursery)

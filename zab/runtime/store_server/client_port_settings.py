@@ -26,14 +26,16 @@ DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 class ClientPortSettings:
     """Limits and behaviour of the client ports.
 
-    tick_ms                   the grid of session expiry; learners report active sessions twice as often
+    tick_ms                   sessions expire at multiples of this; learners report active sessions twice as often
     timeout_ticks_min, _max   bounds of a session's timeout, in ticks
-    session_ms_min, _max      the same in milliseconds; None: the bounds in ticks apply
+    session_ms_min, _max      the same in milliseconds; None: the bound in ticks applies
     frame_bytes_max           one request (`jute.maxbuffer`)
-    connections_max           connections in total; one more is closed at once
-    connections_per_host_max  connections from one address (`maxClientCnxns`); 0: no limit
+    connections_max           connections at one port; one more replaces one that has sent no first frame yet, or is
+                              closed at once if there is none
+    connections_per_host_max  connections from one address at one port (`maxClientCnxns`); one more is closed at once;
+                              0: no limit
     descriptors_kept          descriptors of the process that are reserved for members, log and snapshots (at most half
-                              of all); a connection that would need one of them is closed at once
+                              of all); a connection that would need one of them is treated as above `connections_max`
     requests_max              unanswered requests of one connection; above this, no more are read from it
     requests_total_max        unanswered requests of all connections; above this, no more are read from connections
                               with an open request
@@ -45,12 +47,12 @@ class ClientPortSettings:
     multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request
     unsent_bytes_max          replies and events that a client does not read; above this, no more of its requests are
                               read
-    unsent_bytes_cut          the same; above this, the connection is closed
-    unsent_total_bytes_max    the same of all clients, with unfinished requests; above this, connections without
-                              progress are closed
+    unsent_bytes_cut          replies and events that a client does not read; above this, its connection is closed
+    unsent_total_bytes_max    replies, events and incomplete requests of all clients; above this, connections without
+                              progress are closed, and above twice this the largest ones as well
     first_frame_ms            how long a connection may take to send its first frame
     linger_ms                 how long a client may take to read its last reply
-    events_max                unread events of one watch in this process
+    events_max                unread events of one watch in this process; one more ends it with `EventsLost`
     containers_ms             between checks for containers and TTL nodes to delete
                               (`znode.container.checkIntervalMs`)
     containers_per_minute_max the number of deletions in a minute (`znode.container.maxPerMinute`)
@@ -59,7 +61,7 @@ class ClientPortSettings:
     nodes_spared_min          from this number of nodes on, the cyclic collector of this process skips the tree (and
                               everything else that exists then: `gc.freeze`)
     throttle                  see `ThrottleSettings`; off by default
-    words                     four-letter words that are answered
+    words                     four-letter words that are answered; `isro` always is if `read_only_mode_enabled`
     local_sessions_enabled    give clients sessions that only their server knows (`localSessionsEnabled`)
     local_sessions_upgrading_enabled
                               turn such a session into a global one when it first creates an ephemeral node
@@ -67,12 +69,12 @@ class ClientPortSettings:
     read_only_mode_enabled    let clients that accept it read while there is no leader (`readonlymode.enabled`)
     read_only_after_ms        how long there must be no leader before such reads
     reconfig_enabled          let clients with the permission change the membership (`reconfigEnabled`)
-    standalone_enabled        whether a change must leave at least two voters (`standaloneEnabled`)
+    standalone_enabled        True: a change of the membership must leave at least two voters (`standaloneEnabled`)
     super_digest              `user:hash` of the super user
     digest_algorithm          hash of the digest scheme
     security                  authentication
     failed_logins             how fast one address may guess passwords
-    tls                       for the secure client port, or for both kinds of clients on one
+    tls                       for the secure client port and, with `unify`, for the plain one; None: no TLS
     audit                     the audit log; None: off
     """
 

@@ -1,8 +1,8 @@
 """The shell of one client connection: it moves the bytes of a `ClientConnection`, and carries out its effects.
 
 Most clients read their replies at once. So a connection begins as a single task that reads. A nursery with more tasks
-would take a tenth of a session's time. It is opened only when bytes wait to be sent, a deadline has to be kept, or a
-job takes longer.
+would take a tenth of a session's time. On a plain socket it is opened only when bytes wait to be sent, a deadline has
+to be kept, or a job takes longer. With TLS, and without a shared reader of sockets, it is always opened.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ConnectionShell:
         proved: Iterable[Identity] = (),
         shown: Callable[[], None] = lambda: None,
     ) -> None:
-        """`shown` is called when the first frame has arrived."""
+        """`proved`: identities that TLS has proved. `shown` is called when the first frame has arrived."""
         self._server = server
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
@@ -54,7 +54,7 @@ class ConnectionShell:
         self._scope = trio.CancelScope()
         """Ends reading and sending, but not the linger and the close that follow."""
         self._changed = Wakeup()
-        """Rung when bytes were sent, and to wake the task in `_may_read`."""
+        """Rung when bytes were sent, and to wake the task that waits in `_may_read`."""
         self._unsent = Wakeup()
         """Rung when bytes are left for the sending task: the socket had no room, or only this task writes (TLS)."""
         self._deadline_set = Wakeup()
@@ -72,6 +72,7 @@ class ConnectionShell:
         self._arrival: Callable[[], Awaitable[None]] | None = None
         """The next step of opening a session, for the reading task; None without one."""
         self._advancing = False
+        """True while a task runs `_advance`."""
         environment = server.member.environment
         self.connection = connection = ClientConnection(
             server.clients,
@@ -110,7 +111,7 @@ class ConnectionShell:
                 await self._server.forget_watches(connection)
 
     async def _open(self) -> None:
-        """Read the first frame, and wait for the session."""
+        """Read the first frame, and open the session, or answer a four-letter word."""
         connection = self.connection
         while connection.phase is ConnectionPhase.FIRST_FRAME:
             with trio.move_on_at(connection.deadline) as patience:
@@ -136,7 +137,7 @@ class ConnectionShell:
             await self._send_rest()
 
     async def _serve(self) -> None:
-        """Read until the client has sent its last request, without other tasks as long as possible."""
+        """Read until the client sends no more or the connection ends, without other tasks as long as possible."""
         if self._is_over():
             return
         if self._fd is not None and self._server.member.socket_reader.interruptible:
@@ -201,7 +202,7 @@ class ConnectionShell:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        """Wake the task in `_receive`."""
+        """Wake the task in `_receive`, if it can be woken: a read of TLS goes on."""
         self._changed.ring()
         if self._fd is not None:
             self._server.member.socket_reader.interrupt(self._fd)
@@ -310,7 +311,7 @@ class ConnectionShell:
                 self._nursery.start_soon(self._advance)
 
     async def _advance(self) -> None:
-        """Take held requests while reading a stream that cannot be interrupted."""
+        """Take held requests, at intervals, while another task reads a stream that cannot be interrupted."""
         connection, pipeline = self.connection, self.connection.pipeline
         assert pipeline is not None, "requests are held by a pipeline"
         while pipeline.is_held_up:

@@ -1,4 +1,4 @@
-"""The long answers to four-letter words, in the lines that tools for ZooKeeper parse."""
+"""The long replies to four-letter words, in the format that tools for ZooKeeper parse."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _port(port: int | None) -> int:
 
 
 def cons(server: ServerRuntime) -> str:
-    """List the connections, without statistics of single requests, which would slow every request."""
+    """List the connections. Latencies and zxid are the server's: counts for each connection would slow requests."""
     low, mean, high = server.clients.totals.latency.milliseconds
     zxid, now = server.machine.zxid, now_ms()
     rows = Rows(server.settings.listed_max)
@@ -73,7 +73,7 @@ def cons(server: ServerRuntime) -> str:
 
 
 def dump(server: ServerRuntime) -> str:
-    """List sessions, ephemerals and connections. Only the leader knows when sessions expire."""
+    """List sessions, ephemerals and connections. Only the leader knows when sessions expire; others list none."""
     most = server.settings.listed_max
     buckets = server.clients.tracker.ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
@@ -118,7 +118,7 @@ def envi(server: ServerRuntime) -> str:
 
 
 def dirs(server: ServerRuntime) -> str:
-    """Give the sizes of the snapshots' and the log's directory, which may be the same."""
+    """Return the sizes of the snapshots' and of the log's directory in bytes. They may be the same directory."""
     data, log = directories(server)
     return f"datadir_size: {data}\nlogdir_size: {log}\n"
 

@@ -21,7 +21,10 @@ _ALWAYS: Final = frozenset({"ruok", "isro", "envi", "gtmk", "stmk"})
 
 
 def answer(server: ServerRuntime, command: Command) -> bytes:
-    """Return the answer to a four-letter word, in ZooKeeper's format."""
+    """Return the answer to a four-letter word, in ZooKeeper's format: a refusal if the settings do not allow the word.
+
+    If this server serves neither with a leader nor in read-only mode, it says so, except to the words in `_ALWAYS`.
+    """
     word = command.word
     handler = _HANDLERS.get(word)
     allowed = word in server.settings.words or (word == "isro" and server.settings.read_only_mode_enabled)

@@ -1,7 +1,8 @@
 """A session in this process. It has no socket and no encoding; instead of a connection it has the scope of a block.
 
 To the server it is a client like any other: it sends requests and receives watch events. While there is no leader, its
-calls wait and its state is SUSPENDED. It ends with its block, or when the store closes it.
+calls wait and its state is SUSPENDED. It ends with its block, and before that when it expires, its credentials are
+refused or the store is closed.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class InProcessSession(Session):
         self._order.resume()
 
     def store_closed(self, why: str) -> None:
-        """End the session here. In the history it remains until it expires."""
+        """End the session here, because the store is closed. In the history it remains until it expires."""
         self._finish(SessionState.CLOSED, why)
 
     read_only = False
@@ -170,7 +171,10 @@ class InProcessSession(Session):
         return error, value
 
     async def _in_order(self, op: Op, job: Callable[[], object]) -> Any:
-        """Do a job after all earlier writes, including those of cancelled callers, and return its result."""
+        """Do a job after all earlier writes, including those of cancelled callers, and return its result.
+
+        It also waits until the state may be read. Raise the session's error if the session ends meanwhile.
+        """
         waiter = Waiter()
         held = self._order.hold(op, partial(self._carry_out, job, waiter))
         try:
@@ -209,7 +213,7 @@ class InProcessSession(Session):
         return _OF_WRITE[op](result)
 
     def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
-        """Apply the limit of a connection to the request's size as a frame of the client protocol."""
+        """Raise `LocalProtocolError` if the request is too large for a connection, as a frame of its protocol."""
         most = self._server.settings.frame_bytes_max
         if packed_bytes * NARROW <= most:
             return

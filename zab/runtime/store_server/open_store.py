@@ -97,7 +97,7 @@ _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_por
 
 
 def _check_kinds(options: Mapping[str, object]) -> None:
-    """Raise `TypeError` for settings of a wrong type, because the five types are easily mistaken for each other."""
+    """Raise `TypeError` for settings of a wrong type: the five types of `_KINDS` are easily mistaken for each other."""
     for name, kind in _KINDS.items():
         value = options.get(name)
         if name in options and not isinstance(value, kind):
@@ -116,10 +116,11 @@ async def run_server(
     secure_client_port: int | None = None,
     secure_client_host: str | None = None,
 ) -> None:
-    """Run a store until cancelled. `task_status` is started once its ports are open.
+    """Run a store until cancelled, and raise its error if it fails. `task_status` is started once its ports are open.
 
-    `secure_client_port` is a port for clients over TLS, with the settings in `client_ports.tls`. Each of `admin` opens
-    a port for operators. The ports for operators open first, so that operators can see why a store does not serve yet.
+    `secure_client_port` is a port for clients over TLS, with the settings in `client_ports.tls`; its host is
+    `client_host` by default. Each of `admin` opens a port for operators. The ports for operators open first, so that
+    operators can see why a store does not serve yet.
     """
     check_port("client_port", client_port)
     check_port("secure_client_port", secure_client_port)
@@ -167,7 +168,7 @@ async def _open_admin_port(nursery: trio.Nursery, server: ServerRuntime, setting
 
 
 def check_port(name: str, port: int | None) -> None:
-    """Raise an error for a number that is not a port. Some systems would use only its lower bits."""
+    """Raise `TypeError` or `ConfigError` for a number that is no port. Some systems would use only its lower bits."""
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):
@@ -179,7 +180,7 @@ def check_port(name: str, port: int | None) -> None:
 def _tls_acceptors(
     server: ServerRuntime, secure_client_port: int | None
 ) -> tuple[TlsAcceptor | None, TlsAcceptor | None]:
-    """Return the TLS acceptors of the secure port, and of the plain port if it serves both kinds of clients."""
+    """Return the TLS acceptors of the secure port, if there is one, and of the plain port if it serves both kinds."""
     tls = server.settings.tls
     if tls is None:
         if secure_client_port is not None:
@@ -203,6 +204,7 @@ async def open_store(
     """Open a coordination store for as long as the block lasts, alone or as a member of an ensemble.
 
         path         the directory of its log and snapshots; no other server may use it
+        client_host  the address of both client ports; None: all addresses of this machine
         client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
         secure_client_port  port for clients over TLS, with the settings in `client_ports.tls`
         admin_port   port for operators, with a browser or Prometheus, see `AdminSettings`; 0: any free one, see
@@ -211,9 +213,10 @@ async def open_store(
         store        settings of the store: `StoreSettings`
         client_ports limits and behaviour of its client ports: `ClientPortSettings`
         limits       limits of the member's queues and requests: `Limits`
-        ...          and all arguments of `Member`, like `server_id` and `ensemble`: see `MemberOptions`
+        ...          and the other arguments of `Member`, like `server_id` and `ensemble`: see `zab.Member`
 
-    When the store fails, the block is cancelled, and the store's error is raised.
+    The block begins when the ports are open; the store may not serve yet: see `StoreServer.readable`. When the store
+    fails, the block is cancelled, and the store's error is raised.
     """
     if admin_port is not None:
         admin = evolve(admin or AdminSettings(), port=admin_port)

@@ -37,7 +37,7 @@ class Readiness:
             session.ready_changed(ready)
 
     def close(self, why: str) -> None:
-        """End all waiting: the store is closed."""
+        """End the sessions and all waiting, because the store is closed; `why` is the reason."""
         self.over = why
         self._clients.ready = False
         for session in self.sessions:
@@ -52,7 +52,7 @@ class Readiness:
             await self._unready.park()
 
     async def ready_or_read_only(self) -> bool:
-        """Wait until the state may be read. Return True if it may only be read, because there is no leader."""
+        """Wait until the state may be read. Return True if only read-only clients may: then there is no leader."""
         while wait_ms := self._clients.leader.unreadable_ms:
             with trio.move_on_after(wait_ms / 1000):
                 await self._unready.park()

@@ -1,4 +1,4 @@
-"""Submit clients' requests to the member at once, and send their gathered replies once a turn.
+"""Submit clients' requests to the member at once, and send the replies that gather in a turn at its end.
 
 The member sends all requests of a turn to the leader together. While there is no leader, requests wait in the member.
 Requests for which the member has no room wait in an `OverflowQueue`.
@@ -67,7 +67,7 @@ class RequestPoster:
         self._submit(requests, done)
 
     async def ask(self, request: bytes) -> Result:
-        """Submit a request and await its result.
+        """Submit a request, await its result, and return it, or raise the error of `Member.submit`.
 
         If this call is cancelled before the request is carried out, no later leader receives the request.
         """

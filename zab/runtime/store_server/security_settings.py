@@ -29,7 +29,7 @@ class SecuritySettings:
     """Authentication at the client port.
 
     digest           accept `user:password` (`DigestAuthenticationProvider.enabled`)
-    sasl_users       passwords by names, for SASL DIGEST-MD5; empty: no SASL
+    sasl_users       passwords by user name, for SASL DIGEST-MD5; empty: no SASL
     sasl_super       names that are super users once proved by SASL (`superUser`)
     sasl_any         the id of the sasl scheme that stands for every sasl user (`letAnySaslUserDoX`)
     sasl_tolerant    keep a client that failed at SASL, without an identity (`allowSaslFailedClients`)
@@ -63,7 +63,7 @@ class SecuritySettings:
 
     @property
     def schemes(self) -> frozenset[str]:
-        """The schemes whose ids are valid in an ACL."""
+        """The schemes whose ids are valid in an ACL, beside `world`, `auth` and those that `access` adds."""
         schemes = {"ip", *self.extra_schemes, *self.providers}
         if self.digest:
             schemes.add("digest")

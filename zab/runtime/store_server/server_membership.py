@@ -39,7 +39,7 @@ class ServerMembership:
                 return address
 
     async def change(self, fields: Fields) -> Answer:
-        """Carry out the steps of a reconfiguration that the leader has permitted."""
+        """Carry out the steps of a reconfiguration that the leader has permitted. Return its error and the node."""
         member = self._member
         steps = self._config_node.change(fields, lambda: member.status().ensemble)
         try:

@@ -44,7 +44,7 @@ T = TypeVar("T")
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
 """The largest number of watches of a client that are removed before other tasks run: some milliseconds of work."""
 QUOTA_CHARS_SHOWN: Final = 256
-"""The largest number of characters of a path with a quota in the log."""
+"""The number of characters after which the log cuts a path with a quota."""
 _REPORT: Final = b"r"
 """The first byte of a message to the leader: the report of a server follows."""
 
@@ -168,7 +168,7 @@ class ServerRuntime:
         return await self._carry_out(self.clients.sessions.find(session, password))
 
     async def _carry_out(self, steps: Steps[T]) -> T:
-        """Await the steps of an operation. If this call is cancelled, give up the operation."""
+        """Await the steps of an operation, and return its result. If this call is cancelled, give up the operation."""
         result: object = None
         try:
             while True:

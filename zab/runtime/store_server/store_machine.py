@@ -43,7 +43,7 @@ class ChangeEvent:
 
 
 class EventWatcher(Watcher, Protocol):
-    """A watcher that receives events. It is called in the middle of `apply`, so it must be quick."""
+    """A watcher that receives events. `notify` is called in the middle of `apply`, so it must be quick."""
 
     def notify(self, change: ChangeEvent) -> None: ...
     def failed(self, mistake: Exception) -> None:
@@ -106,7 +106,7 @@ class StoreMachine(Store):
         return observed
 
     def observe(self, observer: Observer, in_loop: Callable[[Callable[[], object]], None]) -> None:
-        """Notify a server of sessions and restores. Call this before the member runs.
+        """Notify `observer` of sessions and restores. Call this before the member runs.
 
         `in_loop` calls a function in the event loop from a thread.
         """
@@ -119,7 +119,9 @@ class StoreMachine(Store):
         return taken
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Restore, in a thread. Between its two calls into the loop, no read may run and no watch may be added."""
+        """Restore, in a thread. Between `restore_begins` and `restore_ended`, which are called in the loop, no read may
+        run and no watch may be added.
+        """
         if self.observer is None:
             super().restore(chunks)
             return
@@ -142,15 +144,15 @@ class StoreMachine(Store):
 
     def checkpointed(self) -> None:
         if self._changed:
-            # The garbage collector starts a round after a number of new objects, which does not grow when nodes are
-            # replaced. So after seconds of such changes, one round would hold up the loop for long.
+            # The garbage collector starts a round when enough more objects were created than freed. Replaced nodes do
+            # not count, but pile up: after seconds of such changes, one round would hold up the loop for long.
             nodes = self.tree.nodes
             pass_all_by([nodes[path] for path in self._changed if path in nodes])
             self._changed.clear()
 
 
 def use_up(tree: Tree) -> None:
-    """Free a tree in slices.
+    """Free a tree node by node, so that other threads run meanwhile.
 
     Freeing a million nodes at once would block the interpreter for a third of a second.
     """

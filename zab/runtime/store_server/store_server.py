@@ -31,7 +31,8 @@ class StoreServer:
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
         """Open a session in this process, for as long as the block lasts. Its ephemeral nodes exist until then.
 
-        If this process dies, the other servers close the session after `timeout_ms`.
+        If this process dies, the other servers close the session after `timeout_ms`, which the settings of the client
+        ports bound. The block begins when the session exists, so it waits while there is no leader.
         """
         return self._server.session(timeout_ms)
 
@@ -46,12 +47,12 @@ class StoreServer:
 
     @property
     def secure_client_port(self) -> int | None:
-        """The port for ZooKeeper clients over TLS, or None."""
+        """The number of the port for ZooKeeper clients over TLS, or None."""
         return self._server.ports.secure_client
 
     @property
     def admin_port(self) -> int | None:
-        """The port with the status page, the metrics and the commands for operators, or None."""
+        """The number of the port with the status page, the metrics and the commands for operators, or None."""
         return self._server.ports.admin
 
     @property

@@ -1,7 +1,7 @@
 """The TLS handshake of a client connection, and the identity in the client's certificate.
 
-A handshake costs a server more than a client. So the time and the number of handshakes are bounded, plain text is
-recognized by its first byte, and failures are logged at a limited rate, each with its reason.
+A handshake costs a server more than a client. So the time and the number of handshakes are bounded, and plain text is
+recognized by its first byte. Failures are logged at a limited rate, each with its reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TlsAcceptor:
         self._under_way = HalfOpen()
 
     async def admit(self, stream: trio.SocketStream, host: str, peer: str) -> Admitted | None:
-        """Return the stream of the connection, or None if it is refused: then the caller closes it."""
+        """Return the stream of the connection and the identities that it proves; None if the caller must close it."""
         with trio.move_on_after(self._settings.detection_ms / 1000) as patience:
             try:
                 first = await stream.socket.recv(1, trio.socket.MSG_PEEK)
@@ -75,7 +75,7 @@ class TlsAcceptor:
         try:
             with self._under_way.entered(host):
                 return await self._shaken(transport, host, peer)
-            why = f"{settings.handshakes_max} handshakes are under way, and most of them are from its address"
+            why = f"{settings.handshakes_max} handshakes are under way, and no address has more of them than this one"
             return self._refused(host, peer, why)
         finally:
             counts.outstanding_tls_handshake -= 1

@@ -64,7 +64,7 @@ class ClientConnection:
         self.session = 0
         """The id of its session; 0 before SERVING."""
         self.timeout_ms = 0
-        """The timeout of its session."""
+        """The timeout of its session; 0 before SERVING."""
         self.read_only = False
         """True if the client only reads, from a server without a leader."""
         self._shell = shell
@@ -248,7 +248,10 @@ class ClientConnection:
         if not buffer.frames and not self._receiving:
             self._shell.output_ready()
         if buffer.put(frame) > self._unsent_bytes_cut:
-            self.cut(f"the client does not read its replies: {buffer.bytes} bytes wait")
+            self.cut(
+                f"the client does not read its replies: {buffer.bytes} bytes wait, and unsent_bytes_cut is "
+                f"{self._unsent_bytes_cut}"
+            )
 
     def set_deadline(self, at: float) -> None:
         self.deadline = at

@@ -42,7 +42,7 @@ class SessionHandshake:
         """True if the client will only read, because there is no leader."""
 
     def is_admitted(self, now_ms: int) -> bool:
-        """Take the tokens that the connection costs. Return False if there are not enough."""
+        """Take the tokens that the connection costs. Return False if the throttle refuses the connection."""
         throttle = self._server.throttles.connections
         local = self._server.settings.local_sessions_enabled
         return throttle.take(throttle.weight(renews=self._asked.session != 0, local=local), now_ms)

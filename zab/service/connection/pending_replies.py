@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """A reply without a transaction: to a sync, a reconfiguration, a local session's close, or a refused request."""
+    """A reply to a sync, reconfiguration, refused request or local session's close; for `RequestOrder`, to a write."""
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 
@@ -38,16 +38,16 @@ Read = TypeVar("Read")
 class PendingReplies(deque[tuple[int, int, Read | PendingReply | None]], Generic[Read]):
     """The requests that are not answered yet, oldest first: replies leave in the order of the requests.
 
-    Each is (op, xid, awaited). `awaited` is a read that waits, a `PendingReply`, or None for a write that is under way.
+    Each is (op, xid, awaited). `awaited` is a read that waits, a `PendingReply`, or None for a connection's write that
+    is under way.
 
-    `due` never returns the reply to a write. `RequestPipeline.written` takes it from the front when its transaction is
-    applied.
+    `due` never returns such a write: `RequestPipeline.written` takes it from the front when its transaction is applied.
     """
 
     __slots__ = ()
 
     def due(self) -> tuple[int, int, Read | PendingReply | None] | None:
-        """Remove and return the oldest request, if it can be answered now."""
+        """Remove and return the oldest request, if it can be answered now; return None if it cannot."""
         if not self:
             return None
         awaited = self[0][2]

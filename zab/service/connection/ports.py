@@ -1,7 +1,7 @@
 """The interfaces of a client connection: to the server that it belongs to, and to the shell that moves its bytes.
 
 `ServerPort` is shared by all connections of a server; `ShellPort` is one connection's own. In production the shell owns
-the socket and the tasks (`zab.runtime.store_server.connection_shell`), in simulation it is a network on virtual time.
+the socket and the tasks (`zab.runtime.store_server.connection_shell`), in simulation it uses a network on virtual time.
 Calls never block: an operation that takes longer calls a `Done` with its result.
 """
 
@@ -38,7 +38,7 @@ class ConnectionPhase(IntEnum):
     SERVING = 2
     """Requests are taken and answered."""
     LEAVING = 3
-    """The client's last request was taken: earlier ones and pings are still answered, nothing more is taken."""
+    """The client's last request was taken. It, earlier ones and pings are still answered; nothing more is taken."""
     CLOSING = 4
     """The frames in the send buffer are sent, then the connection is closed. No more requests are answered."""
     OVER = 5
@@ -116,10 +116,13 @@ class Sessions(Protocol):
     def knows(self, session: int) -> bool: ...
     def password(self, session: int) -> bytes: ...
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows with this password, or None. Do not ask the leader."""
+        """Return the timeout of the session; None if this server's tables lack it, or if the password is wrong.
+
+        The leader is not asked.
+        """
 
     def attach(self, client: Any) -> None:
-        """Report the session's events to this connection; an older connection of the session ends."""
+        """Report the session's events to this client. An older client of the session is disconnected."""
 
     def detach(self, client: Any) -> None: ...
     def upgrade(self, session: int) -> None:

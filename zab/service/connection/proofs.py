@@ -48,6 +48,7 @@ class Login:
         """Check the credentials of an auth request. The reply does not wait for the replies to earlier requests."""
         proof, fields = self._client.authentication, decode_request(op, body)
         verdict = Verdict.REFUSED
+        proof.guessed_wrong, proof.why = False, "the auth request cannot be decoded, or has no credentials"
         if not isinstance(fields, RejectedRequest):
             scheme, credentials = fields[1], fields[2] or b""
             if proof.may_be_wrong(scheme, credentials) and not self._may_try(now_ms):

@@ -64,8 +64,8 @@ _SCANS: Final = {
 """Scans: reads that may take milliseconds each, with their weights.
 
 All reads that are queued behind a write are answered in the turn that applies it. To bound that turn, scans are queued
-up to a total weight of `scans_behind_max`; the pipeline holds the next one until all pending replies are sent. Reads
-that may visit every node of the store weigh more than any bound, so they are never queued behind a write.
+up to a total weight of `scans_behind_max`; the pipeline holds the next one until all pending replies are sent. Counts
+of a subtree and lists of ephemeral nodes weigh more than any bound, so they are never queued behind a write.
 """
 KINDS_SHOWN: Final = 5
 

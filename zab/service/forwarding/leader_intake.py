@@ -81,7 +81,7 @@ class LeaderIntake:
             self.queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
 
     def turn(self, now: Millis) -> None:
-        """Propose the queued requests, send confirmed refusals, and answer catch-up requests. Cheap without work."""
+        """Propose the queued requests, have refusals confirmed, and answer catch-up requests. Cheap without work."""
         queue, node = self.queue, self._node
         if queue.busy:
             queue.turn(node, now, self._wall_ms())

@@ -32,7 +32,7 @@ _ERRORS: Final[dict[str, type[ZabError]]] = {
 
 
 def requested_ensemble(request: ReconfigureRequest, current: Ensemble) -> Ensemble:
-    """Return the requested membership, given the one in force."""
+    """Return the requested membership, given the one in force. Raise `ConfigError` if the request is invalid."""
     if request.members is not None:
         if request.joining or request.leaving:
             raise ConfigError("a change must name all members, or those that join and leave, not both")

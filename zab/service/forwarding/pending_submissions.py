@@ -89,7 +89,7 @@ class PendingSubmissions:
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
-        """Refusals of the leader, each with the zxid that must be applied here before the callers get it."""
+        """Refusals of the leader, each with the zxid that must be applied here before its caller gets the refusal."""
         self._carried_out = 0
         """The number of the last request that was carried out: requests are carried out in the order of numbers."""
 
@@ -223,7 +223,7 @@ class PendingSubmissions:
     def reached(self, applied: Zxid) -> bool:
         """Handle progress of the machine.
 
-        Return True if requests may be sent from now on, because the log up to the catch-up point is applied.
+        Return True if this lets requests be sent: the log up to the catch-up point is now applied.
         """
         while self._refusals and self._refusals[0][0] <= applied:
             for counter, reason in self._refusals.popleft()[1]:

@@ -29,12 +29,12 @@ BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """The overhead of a batch for each transaction, in bytes."""
 
 PREPARE_S: Final = 0.02
-"""The time after which a turn stops preparing and lets other tasks run.
+"""The time after which a turn prepares no further request and lets other tasks run.
 
-There is a limit because large failing requests may take seconds.
+The limits of a batch do not count refused requests, so many large ones could otherwise take seconds.
 """
 SLOW_REQUEST_S: Final = 0.2
-"""The longest preparation of a request that is not reported."""
+"""The preparation of a request that takes longer is reported."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
@@ -42,7 +42,7 @@ _new_view: Final = partial(tuple.__new__, View)
 
 
 class StallWatch(Protocol):
-    """Times requests, and reports those that hold up the server."""
+    """Times requests and transactions, and reports those that hold up the server."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -179,7 +179,7 @@ class ProposalQueue:
         return True
 
     def drop(self, link: LearnerLink) -> None:
-        """Drop the requests from a link that is down: its member sends them again on another link."""
+        """Drop the requests and refusals of a link that is down: its member sends the requests again on another one."""
         if self._held.pop(link, 0):
             if self._batches[0].link is link:
                 self._started = 0
@@ -201,8 +201,8 @@ class ProposalQueue:
         """Prepare and propose while there are requests, and room for them.
 
         A batch costs every server as much as fifty requests. So requests wait until they are as many as the
-        transactions in flight, or until those are committed. A lone request never waits, and many requests make few
-        batches.
+        transactions in flight, or until those are committed. With none in flight no request waits, and many requests
+        make few batches.
         """
         if self._epoch is None or (not self._prepared and self._queued() < node.last - node.committed):
             return

@@ -1,4 +1,4 @@
-"""Sends a member's pending submissions to the leader, and handles the leader's replies to them."""
+"""Send a member's pending submissions to the leader, and handle the leader's replies to them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ class LeaderContact:
 
     @property
     def read_only(self) -> bool:
-        """True if read-only clients may read the last known state: no leader for long, and no restore under way."""
+        """True if the mode is enabled, there was no leader for `read_only_after_ms`, and no snapshot is being restored.
+
+        Then read-only clients may read the last known state.
+        """
         return (
             self._settings.read_only_mode_enabled
             and self.lost_ms is not None

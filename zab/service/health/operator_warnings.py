@@ -14,14 +14,14 @@ from zab.store.store import Mismatch
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
-"""The number of last fsyncs that are checked. Half of them must be slow for a warning: a single one means nothing."""
+"""The number of last fsyncs that are checked. Half of them must be slow for a warning; a single one is no reason."""
 QUEUED_BYTES: Final = 8 << 20
 QUORUM_MISSED_MS: Final = 3_000
 """The time without a quorum after which the log names each missing server and the reason."""
 
 
 def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
-    """Return the warnings about a server: quorum, veto, vote, loops, damage, digest, disk, slow links.
+    """Return the warnings about a server: quorum, veto, vote, loops, damage, bad disk, digest, slow disk, slow links.
 
     The most urgent warnings come first. `mismatch` is the store's last mismatch; `loops` are the sentences about dead
     and stalled loops.

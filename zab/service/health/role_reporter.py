@@ -38,7 +38,7 @@ class RoleReporter:
             self._discard_votes()
 
     def report(self) -> None:
-        """Report the role if it has changed since the last report. Log it if the node votes again."""
+        """Report the role if it or its veto has changed. Log a changed role, and that the node votes again."""
         node, role = self._node, self.role
         _, state, epoch, leader, serving = node.status()
         if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:

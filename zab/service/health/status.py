@@ -21,7 +21,7 @@ class RoleChange:
     serving: bool
     """True if the member is in a quorum with a leader, and has applied everything committed before it joined."""
     veto: Veto | None = None
-    """Set while this server keeps committed history that its leader lacks, and therefore follows no leader."""
+    """Set while this server keeps committed history that a leader lacks, and therefore does not follow it."""
 
 
 @define

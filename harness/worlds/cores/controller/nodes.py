@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from harness.history import Became, Event, Fired, Lost, Reply, Request, Told
+from harness.history import Event, Info, Reply, Request, Response, SessionEvent, WatchFired
 from harness.worlds.cores.store.client import Call, Client
 from harness.worlds.cores.store.simulator import StoreSimulator
 from kraft_controller.core import store_requests as requests
@@ -69,13 +69,13 @@ class NodesClient(Client):
 
     def saw(self, event: Event) -> None:
         super().saw(event)
-        if isinstance(event, Told):
+        if isinstance(event, Response):
             self._askers.pop(event.call)(event.reply)
-        elif isinstance(event, Lost):
+        elif isinstance(event, Info):
             self._askers.pop(event.call)(None)
-        elif isinstance(event, Fired):
+        elif isinstance(event, WatchFired):
             self._fired(event.path)
-        elif isinstance(event, Became):
+        elif isinstance(event, SessionEvent):
             self._became_so(event.state)
 
     def die(self) -> None:

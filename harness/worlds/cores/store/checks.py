@@ -9,7 +9,7 @@ from harness.checkers.judge import Checker
 from harness.checkers.oracle_state import OracleState, ServerState, Violation
 from harness.checkers.recovery import MachineIsHistory
 from harness.checkers.store.silence import SILENT
-from harness.history import Became, Event
+from harness.history import Event, SessionEvent
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.ensemble import Ensemble
@@ -122,7 +122,7 @@ def told_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
             if txn.op == Op.CREATE_SESSION:
                 given[txn.session] = txn.body[0]
     for event in events:
-        if isinstance(event, Became) and event.state == "connected":
+        if isinstance(event, SessionEvent) and event.state == "connected":
             right = given.get(event.session, event.timeout_ms)
             if event.timeout_ms != right:
                 client = f"client {event.client}, session {event.session:#x}"

@@ -16,7 +16,7 @@ from attrs import frozen
 from harness.checkers.oracle_state import Violation
 from harness.checkers.store.order import REPLIES
 from harness.faults import Step
-from harness.history import Asked, Became, Event, Fired, Lost, Request, Told
+from harness.history import Event, Info, Invoke, Request, Response, SessionEvent, WatchFired
 from harness.history import Reply as Answer
 from harness.lists import credentials_of, user_name
 from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of, request_of
@@ -307,7 +307,7 @@ class Client:
         self._said_farewell = False
         self._out.clear()
         for call in self._sent:
-            self.saw(Lost(self.world.now, self.id, self.session, call.number))
+            self.saw(Info(self.world.now, self.id, self.session, call.number))
         self._sent.clear()
         if self.connected:
             self.connected = False
@@ -331,7 +331,7 @@ class Client:
             call = self.queue.popleft()
             call.request = asked_by(call.request, self._proved)
             self._sent.append(call)
-            self.saw(Asked(self.world.now, self.id, self.session, call.number, self.server, call.request))
+            self.saw(Invoke(self.world.now, self.id, self.session, call.number, self.server, call.request))
             self._xid += 1
             call.xid = self._xid
             self._say(encode_request(call.op, call.xid, call.fields))
@@ -393,12 +393,12 @@ class Client:
         self._seen = max(self._seen, zxid)
         if call.request.watch or call.request.op == "unwatch":
             self.book.answered(call.op, call.fields, error, self if call.request.watch else None)
-        self.saw(Told(self.world.now, self.id, self.session, call.number, call.reply(zxid, error, body)))
+        self.saw(Response(self.world.now, self.id, self.session, call.number, call.reply(zxid, error, body)))
 
     def _happened(self, event: int, path: str, zxid: int) -> None:
         self._seen_by_events = max(self._seen_by_events, zxid)
         self.book.happened(event, path, zxid)
-        self.saw(Fired(self.world.now, self.id, self.session, EVENTS[NodeEvent(event)], path, zxid))
+        self.saw(WatchFired(self.world.now, self.id, self.session, EVENTS[NodeEvent(event)], path, zxid))
 
     def notify(self, event: WatchEvent) -> None:
         """From the book: what is fired is in the history already."""
@@ -443,7 +443,7 @@ class Client:
             user = self._proved
             served = "read-only" if self._read_only else "local" if self.world.script.knobs.local_sessions else ""
         at = self.world.now
-        self.saw(Became(at, self.id, self.session, state, self.server, self._given_ms, user=user, served=served))
+        self.saw(SessionEvent(at, self.id, self.session, state, self.server, self._given_ms, user=user, served=served))
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.checkers.oracle_state import Violation
-from harness.history import Event, Lost, Request, Told
+from harness.history import Event, Info, Request, Response
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server
@@ -74,9 +74,9 @@ class Reader(Client):
 
     def saw(self, event: Event) -> None:
         super().saw(event)
-        if isinstance(event, Lost):
+        if isinstance(event, Info):
             self._want(self._open.pop(event.call))
-        elif isinstance(event, Told):
+        elif isinstance(event, Response):
             request = self._open.pop(event.call)
             for name in event.reply.children or ():
                 path = child_of(request.path, name)

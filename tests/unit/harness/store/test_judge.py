@@ -14,7 +14,7 @@ from harness.checkers.store import LINEARIZABLE, judge
 from harness.checkers.store.case import Case
 from harness.checkers.store.linearize import operations
 from harness.cli import main
-from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
+from harness.history import Change, History, Invoke, Reply, Request, Response, SessionEvent, Stat
 from harness.history_json import dumps, loads
 from tests.histories.ensemble import legal
 from tests.histories.spoil import wrong_data
@@ -44,16 +44,16 @@ def tale(seen: bytes, version: int) -> History:
     """Ann writes 1, then 2, and is told so. Bob syncs, and reads. No zxid of his is known."""
     return History(
         (
-            Became(1, 1, 11, "connected", 1, 4_000),
-            Became(2, 2, 22, "connected", 2, 4_000),
-            Asked(10, 1, 11, 1, 1, Request("create", "/x", b"1")),
-            Told(20, 1, 11, 1, Reply(zxid=3, path="/x")),
-            Asked(30, 1, 11, 2, 1, Request("set", "/x", b"2")),
-            Told(40, 1, 11, 2, Reply(zxid=4, stat=stat(3, 1, 4))),
-            Asked(50, 2, 22, 3, 2, Request("sync", "/x")),
-            Told(55, 2, 22, 3, Reply(path="/x")),
-            Asked(60, 2, 22, 4, 2, Request("get", "/x")),
-            Told(70, 2, 22, 4, Reply(data=seen, stat=stat(3, version, 3 + version))),
+            SessionEvent(1, 1, 11, "connected", 1, 4_000),
+            SessionEvent(2, 2, 22, "connected", 2, 4_000),
+            Invoke(10, 1, 11, 1, 1, Request("create", "/x", b"1")),
+            Response(20, 1, 11, 1, Reply(zxid=3, path="/x")),
+            Invoke(30, 1, 11, 2, 1, Request("set", "/x", b"2")),
+            Response(40, 1, 11, 2, Reply(zxid=4, stat=stat(3, 1, 4))),
+            Invoke(50, 2, 22, 3, 2, Request("sync", "/x")),
+            Response(55, 2, 22, 3, Reply(path="/x")),
+            Invoke(60, 2, 22, 4, 2, Request("get", "/x")),
+            Response(70, 2, 22, 4, Reply(data=seen, stat=stat(3, version, 3 + version))),
         ),
         (
             Change(1, 11, "open"),
@@ -79,16 +79,16 @@ def away(watches: tuple[tuple[str, str], ...] | None) -> History:
     """Ann watches /x, loses her connection, and is back when it has changed. She is told nothing of it."""
     return History(
         (
-            Became(1, 1, 11, "connected", 1, 4_000),
-            Became(2, 2, 22, "connected", 2, 4_000),
-            Asked(10, 1, 11, 1, 1, Request("exists", "/x", watch="once")),
-            Told(20, 1, 11, 1, Reply("NO_NODE", zxid=2)),
-            Became(30, 1, 11, "disconnected", 1, 4_000),
-            Asked(40, 2, 22, 2, 2, Request("create", "/x", b"1")),
-            Told(50, 2, 22, 2, Reply(zxid=3, path="/x")),
-            Became(60, 1, 11, "connected", 1, 4_000, watches),
-            Asked(70, 1, 11, 3, 1, Request("get", "/x")),
-            Told(80, 1, 11, 3, Reply(zxid=4, data=b"1", stat=stat(3, 0, 3))),
+            SessionEvent(1, 1, 11, "connected", 1, 4_000),
+            SessionEvent(2, 2, 22, "connected", 2, 4_000),
+            Invoke(10, 1, 11, 1, 1, Request("exists", "/x", watch="once")),
+            Response(20, 1, 11, 1, Reply("NO_NODE", zxid=2)),
+            SessionEvent(30, 1, 11, "disconnected", 1, 4_000),
+            Invoke(40, 2, 22, 2, 2, Request("create", "/x", b"1")),
+            Response(50, 2, 22, 2, Reply(zxid=3, path="/x")),
+            SessionEvent(60, 1, 11, "connected", 1, 4_000, watches),
+            Invoke(70, 1, 11, 3, 1, Request("get", "/x")),
+            Response(80, 1, 11, 3, Reply(zxid=4, data=b"1", stat=stat(3, 0, 3))),
         ),
         (Change(1, 11, "open"), Change(2, 22, "open"), Change(3, 22, "create", "/x", b"1"), Change(4, 11, "attach")),
         (),
@@ -137,7 +137,7 @@ def test_the_command_says_what_was_broken(tmp_path: Path, capsys: pytest.Capture
     assert main(["check", str(file), "--json"]) == 1
     made = json.loads(capsys.readouterr().out)
     assert made["invariant"] == "a read shows the state of its zxid"
-    assert made["broken"][0]["evidence"][0]["kind"] == "Asked"
+    assert made["broken"][0]["evidence"][0]["kind"] == "Invoke"
 
 
 def test_the_command_refuses_what_is_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from harness.checkers.store import check
-from harness.history import Asked, Became, Fired, Lost, Told
+from harness.history import Info, Invoke, Response, SessionEvent, WatchFired
 from tests.histories.ensemble import legal
 
 
@@ -24,14 +24,14 @@ def test_in_those_histories_everything_happens() -> None:
         seen["jump"] += len(history.jumps or ())
         for event in history.events:
             match event:
-                case Asked():
+                case Invoke():
                     seen[f"{event.request.op} {event.request.mode}{event.request.watch}"] += 1
-                case Told():
+                case Response():
                     seen[f"error {event.reply.error}"] += 1
-                case Fired():
+                case WatchFired():
                     seen[f"fired {event.event} {event.zxid > 0}"] += 1
-                case Became():
+                case SessionEvent():
                     seen[event.state] += 1
-                case Lost():
+                case Info():
                     seen["lost"] += 1
     assert len(seen) > 35

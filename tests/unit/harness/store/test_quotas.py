@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checkers.store import quotas
 from harness.checkers.store.case import Case
-from harness.history import Asked, Change, Event, History, Reply, Request, Told
+from harness.history import Change, Event, History, Invoke, Reply, Request, Response
 
 ME = 7
 LIMITS, STATS = "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats"
@@ -28,7 +28,7 @@ def said(
 ) -> list[str]:
     """`seen`: what the leader had applied; by default all."""
     changes = [*(begun() if begin is None else begin), *more]
-    events: tuple[Event, ...] = (Asked(10, 1, ME, 1, 1, request), Told(20, 1, ME, 1, reply))
+    events: tuple[Event, ...] = (Invoke(10, 1, ME, 1, 1, request), Response(20, 1, ME, 1, reply))
     last = changes[-1].zxid - (1 if more and more[-1].zxid == reply.zxid else 0)
     found = list(quotas.check(Case.of(History(events, tuple(changes))), {reply.zxid: last if seen is None else seen}))
     return [f"{each.invariant}: {each.what.partition(': ')[2]}" for each in found]
@@ -37,7 +37,7 @@ def said(
 def said_of_outside(request: Request, reply: Reply, *more: Change, begin: list[Change] | None = None) -> list[str]:
     """Where nobody sees what the leader had applied."""
     changes = [*(begun() if begin is None else begin), *more]
-    events: tuple[Event, ...] = (Asked(10, 1, ME, 1, 1, request), Told(20, 1, ME, 1, reply))
+    events: tuple[Event, ...] = (Invoke(10, 1, ME, 1, 1, request), Response(20, 1, ME, 1, reply))
     return [each.what.partition(": ")[2] for each in quotas.check(Case.of(History(events, tuple(changes))))]
 
 

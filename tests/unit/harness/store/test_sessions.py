@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checkers.store.case import Case
 from harness.checkers.store.sessions import LIVES, lives
-from harness.history import Asked, Became, Change, Event, History, Reply, Request, Told
+from harness.history import Change, Event, History, Invoke, Reply, Request, Response, SessionEvent
 
 OPENED, CLOSED = Change(1, 5, "open"), Change(9, 5, "close")
 
@@ -13,14 +13,14 @@ def broken(events: tuple[Event, ...], *changes: Change) -> list[str]:
     return [each.invariant for each in lives(Case.of(History(events, changes)))]
 
 
-def told_expired(at: int, server: int = 1, served: str = "") -> tuple[Became, Became]:
-    welcome = Became(10, 1, 5, "connected", 1, 1_000, served=served)
-    return welcome, Became(at, 1, 5, "expired", server, 1_000)
+def told_expired(at: int, server: int = 1, served: str = "") -> tuple[SessionEvent, SessionEvent]:
+    welcome = SessionEvent(10, 1, 5, "connected", 1, 1_000, served=served)
+    return welcome, SessionEvent(at, 1, 5, "expired", server, 1_000)
 
 
-def write(at: int, zxid: int) -> tuple[Asked, Told]:
+def write(at: int, zxid: int) -> tuple[Invoke, Response]:
     """A write of another session, which fails: its transaction changes nothing."""
-    return Asked(at, 2, 6, 1, 1, Request("delete", "/a")), Told(at + 5, 2, 6, 1, Reply("NO_NODE", zxid))
+    return Invoke(at, 2, 6, 1, 1, Request("delete", "/a")), Response(at + 5, 2, 6, 1, Reply("NO_NODE", zxid))
 
 
 def test_session_that_is_told_expired_before_its_close_is_noticed() -> None:
@@ -31,7 +31,7 @@ def test_session_that_is_told_expired_before_its_close_is_noticed() -> None:
 
 
 def test_local_session_is_unknown_at_other_servers_and_lives_on() -> None:
-    back = Became(200, 1, 5, "connected", 1, 1_000, served="local")
+    back = SessionEvent(200, 1, 5, "connected", 1, 1_000, served="local")
     assert broken((*told_expired(100, 2, "local"), back)) == []
     assert broken((*told_expired(100, 1, "local"), back)) == [LIVES]
     assert broken((*told_expired(100, 2, "local"), back), Change(9, 5, "open")) == []

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from harness.checkers.store.silence import SILENT, ended_early
-from harness.history import Asked, Became, Change, Event, History, Reply, Request, Told
+from harness.history import Change, Event, History, Invoke, Reply, Request, Response, SessionEvent
 
 MS = 1_000
 TIMEOUT_MS = 400
 
 
-def became(at_ms: int, state: str) -> Became:
-    return Became(at_ms * MS, 1, 7, state, 1, TIMEOUT_MS)
+def became(at_ms: int, state: str) -> SessionEvent:
+    return SessionEvent(at_ms * MS, 1, 7, state, 1, TIMEOUT_MS)
 
 
 def synced(asked_ms: int, told_ms: int, error: str = "", op: str = "sync") -> tuple[Event, Event]:
-    asked = Asked(asked_ms * MS, 1, 7, asked_ms, 1, Request(op, "/"))
-    return asked, Told(told_ms * MS, 1, 7, asked_ms, Reply(error, zxid=3))
+    asked = Invoke(asked_ms * MS, 1, 7, asked_ms, 1, Request(op, "/"))
+    return asked, Response(told_ms * MS, 1, 7, asked_ms, Reply(error, zxid=3))
 
 
 def written(asked_ms: int, zxid: int) -> tuple[Event, Event]:
     """By somebody else."""
-    asked = Asked(asked_ms * MS, 2, 8, -asked_ms, 1, Request("set", "/"))
-    return asked, Told((asked_ms + 5) * MS, 2, 8, -asked_ms, Reply(zxid=zxid))
+    asked = Invoke(asked_ms * MS, 2, 8, -asked_ms, 1, Request("set", "/"))
+    return asked, Response((asked_ms + 5) * MS, 2, 8, -asked_ms, Reply(zxid=zxid))
 
 
 def judged(*events: Event, scale: float = 1.0, closed: bool = True, witness: tuple[int, int] = (1_360, 8)) -> list[str]:
