@@ -37,7 +37,7 @@ EVENTS: Final = {
     EventType.DATA_CHANGED: "data",
     EventType.CHILDREN_CHANGED: "children",
 }
-"""The names of events in `Fired`."""
+"""The names of events in `WatchFired`."""
 
 _CREATES: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
 _ROLLED_BACK: Final = (ErrorCode.OK, ErrorCode.RUNTIME_INCONSISTENCY)

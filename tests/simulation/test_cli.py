@@ -117,7 +117,7 @@ def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys:
     assert said[1].startswith("see zab-harness ")
 
 
-def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_arguments_prints_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     told = capsys.readouterr().err
     assert "Usage:" in told

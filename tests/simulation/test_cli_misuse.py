@@ -37,7 +37,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.mark.parametrize("kind", NO_SCRIPTS)
 @pytest.mark.parametrize("command", ["replay", "shrink", "show"])
-def test_what_is_no_script(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_script_is_refused(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, why = NO_SCRIPTS[kind]
     path = tmp_path / "script"
     path.write_bytes(data)
@@ -64,7 +64,7 @@ def test_a_file_that_no_script_needs_is_not_read_to_its_end(
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b'{"history": 99}\n', b"\xff", b"[" * 100_000, b'{"history": 1, "events": 3}']
 )
-def test_what_is_no_history(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_history_is_refused(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history"
     path.write_bytes(data)
     assert str(path) in said(capsys, "check", str(path))
@@ -105,7 +105,7 @@ def test_every_command_has_help_and_refuses_what_it_does_not_know(
         (["mutants", "--seconds", "x"], "Invalid value for '--seconds': 'x': expected a number of seconds"),
     ],
 )
-def test_what_is_wrong_is_one_line(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_is_one_line(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == MISUSED
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_one_line(words: list[str], wrong: str, capsys: pytest.
         ["fuzz", "--runs", "1", "--diagram", "run.html"],
     ],
 )
-def test_what_nobody_has_recorded_is_not_drawn(
+def test_world_without_events_cannot_be_drawn(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nor is it run: all servers would stand there as if they were down."""

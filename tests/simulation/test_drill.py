@@ -16,9 +16,7 @@ from harness.worlds.cores.world import run
 
 
 @pytest.mark.parametrize("where", ["stack", "cores"])
-def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
-    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_drill_prints_and_draws_isolated_leader(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "drill.html"
     assert main(["drill", "--world", where, "--output", str(path)]) == 0
     told = capsys.readouterr().out
@@ -39,9 +37,7 @@ def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
 
 
 @pytest.mark.parametrize("words", [["drill", "--world", "cores"], ["show", "--seed", "1"]])
-def test_where_the_page_is_can_be_had_as_json(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_output_has_path_of_page(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--json", "--output", str(tmp_path / "a.html")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert Path(told["page"]).read_text().startswith("<!doctype html>")
@@ -49,7 +45,7 @@ def test_where_the_page_is_can_be_had_as_json(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
+def test_summary_is_the_same_for_all_seeds(seed: int) -> None:
     outcome = run(drill_script(seed), trace=True)
     assert outcome.valid
     assert outcome.trace is not None
@@ -58,6 +54,6 @@ def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
     assert re.search(r"truncates [1-9]\d* writes that the new leader does not have", told)
 
 
-def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_output_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "--output", str(tmp_path / "no" / "a.html")]) == 2
     assert "No such file" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_a_right_machine_holds() -> None:
         ({"keep": __file__}, ValueError, "this exists, but is not a folder"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name(given: dict[str, Any], kind: type[Exception], words: str) -> None:
+def test_invalid_argument_is_refused_by_name(given: dict[str, Any], kind: type[Exception], words: str) -> None:
     """Before a machine is made: a campaign without a run would hold, and one of no servers blame the machine."""
 
     def made() -> Bank:
@@ -190,9 +190,9 @@ def test_an_exception_in_apply() -> None:
     assert "raises ValueError('four')" in said(Falls)
 
 
-def test_a_machine_that_does_something_else_than_the_model() -> None:
+def test_machine_that_differs_from_the_model() -> None:
     words = said(Overdraws)
-    assert "the model 'no'" in words
+    assert "the model returns 'no'" in words
     assert "campaign(..., seed=" in words
 
 
@@ -451,7 +451,7 @@ def call(number: int, called: int, returned: int | None, first: object, zxid: in
     return Call(number, b"ann 1", 1, called, returned, first, None, Zxid(zxid), first, 1)
 
 
-def test_what_was_answered_before_another_was_asked_stands_before_it() -> None:
+def test_calls_are_committed_in_real_time_order() -> None:
     late, early = call(1, 50, 60, 1, 1), call(2, 10, 20, 2, 2)
     with pytest.raises(Violation, match="commits follow the order of real time"):
         judge([late, early], [late, early], Ledger())
@@ -466,7 +466,7 @@ def test_an_answer_that_belongs_to_another_request() -> None:
         judge([one], [one], Ledger())
 
 
-def test_a_refusal_needs_a_moment_at_which_it_was_right() -> None:
+def test_refusal_must_be_possible_during_the_call() -> None:
     done = Call(1, b"a", 1, 10, 20, 1, None, Zxid(1), 1, 1)
     early, late = Call(2, b"a", 1, 1, 5, refused="taken"), Call(3, b"a", 1, 30, 35, refused="taken")
     judge([done], [done, late], Names())
@@ -474,7 +474,7 @@ def test_a_refusal_needs_a_moment_at_which_it_was_right() -> None:
         judge([done], [done, early], Names())
 
 
-def test_misuse_is_said_before_anything_is_run() -> None:
+def test_misuse_is_refused_before_any_run() -> None:
     class NoMachine:
         pass
 

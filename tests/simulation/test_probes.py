@@ -106,7 +106,7 @@ def test_an_acknowledgement_that_comes_late(judge: Judge) -> None:
     assert hits(judge) == {"late acknowledgement"}
 
 
-def test_what_clients_see() -> None:
+def test_probes_in_history_of_clients() -> None:
     create = Request("create", "/a", b"1")
     multi = Request("multi", parts=(create, create))
     history = History(
@@ -157,7 +157,7 @@ def test_partitions_come_to_all_of_theirs() -> None:
     assert missed(counts, probes_of("partitions")) == []
 
 
-def test_nobody_has_said_what_must_occur_with_controllers() -> None:
+def test_controller_has_no_probes() -> None:
     assert probes_of("controller") == ()
 
 

@@ -99,7 +99,7 @@ def test_it_holds(seed: int) -> None:
     assert outcome.acknowledged
 
 
-def test_everybody_crashes_and_what_was_acknowledged_is_still_there() -> None:
+def test_acknowledged_writes_survive_crash_of_all_servers() -> None:
     script = Script(
         1,
         length_ms=1_500,
@@ -128,7 +128,7 @@ def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], invariant: str) -> No
     assert run(script_from_seed(0)).valid
 
 
-def test_what_it_cannot_do_is_left_out_and_named() -> None:
+def test_unsupported_items_are_left_out_and_named() -> None:
     write, isolate, crash = Write(1, 1, 1), Isolate(2, 5, 1), When(5)
     can = WORLD.playable(Script(1, ops=(write,), faults=(Flaky(3), isolate, crash, When(4, does="freeze clock"))))
     assert can.script == Script(1, ops=(write,), faults=(isolate, crash))
@@ -145,7 +145,7 @@ def test_every_kind_of_fault_that_it_can_do_strikes_and_the_runs_hold() -> None:
     assert {f"hit {kind.__name__}" for kind in wanted} - struck == set()
 
 
-def test_who_is_told_to_end_writes_what_it_was_handed_and_leaves_nothing_open() -> None:
+def test_shutdown_writes_pending_data_and_closes_everything() -> None:
     """Again and again, leaders among them, in the midst of their work: else the run is over with a complaint."""
     faults: list[Fault] = [Restart(at, 30, LEADER) for at in range(500, 2_000, 300)]
     faults.append(RollingRestart(2_100, 50, 150))
@@ -158,7 +158,7 @@ def test_who_is_told_to_end_writes_what_it_was_handed_and_leaves_nothing_open() 
     assert "crash" not in dict(outcome.counts)
 
 
-def test_who_hangs_when_it_is_told_to_end_is_noticed() -> None:
+def test_hanging_shutdown_is_reported() -> None:
     stays = Edit("zab.runtime.member_runtime:MemberRuntime._close_disk", "self._storage.close()", "raise SystemError")
     script = Script(3, length_ms=1_000, faults=(Restart(500, 30, 1),))
     with planted((stays,)):

@@ -51,7 +51,7 @@ def played(*, woken: bool = False) -> list[tuple[str, float]]:
     return done
 
 
-def test_who_stands_still_does_nothing_and_is_late_with_all_of_it() -> None:
+def test_suspended_process_does_nothing_and_is_late() -> None:
     done = played()
     assert [at for what, at in done if what == "one counts"] == [0.4, 0.8, 2.0, 2.4]
     assert [at for what, at in done if what == "other counts"] == [0.4, 0.8, 1.2, 1.6, 2.0, 2.4]
@@ -59,13 +59,13 @@ def test_who_stands_still_does_nothing_and_is_late_with_all_of_it() -> None:
     assert ("other heard nothing", 1.5) in done
 
 
-def test_what_came_while_it_stood_still_it_hears_when_it_goes_on() -> None:
+def test_suspended_process_receives_messages_on_resume() -> None:
     done = played(woken=True)
     assert ("other heard", 1.2) in done
     assert ("one heard", 2.0) in done
 
 
-def test_who_ends_while_it_stands_still_does_end() -> None:
+def test_suspended_process_can_be_ended() -> None:
     ended: list[float] = []
     still = StandStill()
 

@@ -73,7 +73,7 @@ def test_a_session_outlives_its_server_and_takes_its_watches_along(fault: Fault)
     assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["data"]
 
 
-def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
+def test_vanished_client_loses_session_and_ephemerals() -> None:
     history = seen(
         run(
             script(
@@ -89,7 +89,7 @@ def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
     assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["deleted"]
 
 
-def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_it_asks() -> None:
+def test_client_opens_new_session_after_close() -> None:
     history = seen(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
     assert states(history)[-1] == "connected"
     assert "closed" in states(history)
@@ -98,7 +98,7 @@ def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_i
     )
 
 
-def test_who_is_cancelled_in_the_midst_of_a_call_hears_no_more_of_it() -> None:
+def test_cancelled_call_gets_no_reply() -> None:
     asked = [ask(500 + 5 * number, Step("create", "/n", mode="sequential")) for number in range(60)]
     slow = Timing(fsync_us_min=30_000, fsync_us_max=60_000)
     outcome = run(evolve(script(Connect(300), *asked), timing=slow))
@@ -146,7 +146,7 @@ def limited() -> Script:
     )
 
 
-def test_what_is_limited_is_judged() -> None:
+def test_quotas_are_checked() -> None:
     history = seen(run(limited()))
     assert "QUOTA_EXCEEDED" in [event.reply.error for event in history.events if isinstance(event, Response)]
     with planted(BY_NAME["one-beyond-the-limit"].edits):

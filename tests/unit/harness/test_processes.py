@@ -192,7 +192,7 @@ def test_servers_are_told_of_groups_and_weights(tmp_path: Path) -> None:
         places.close()
 
 
-def test_what_it_can_do_depends_on_what_a_file_can_say() -> None:
+def test_supported_faults_depend_on_configuration_file() -> None:
     assert can(Crash(0))
     assert can(Setting(0, knob="tick_ms"))
     assert not can(Setting(0, knob="window_entries"))
@@ -311,12 +311,12 @@ def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
     assert outcome_of(ran).invariant == EQUAL
 
 
-def test_where_nothing_is_wrong_nothing_is_found(ran: World) -> None:
+def test_healthy_run_has_no_violation(ran: World) -> None:
     assert outcome_of(ran).valid
 
 
 @pytest.mark.parametrize(("there", "length"), [((1, 3), 3), ((1, 2), 1), ((2, 3), 1)])
-def test_what_a_quorum_of_groups_holds_is_committed(
+def test_transaction_on_quorum_of_groups_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[int, ...], length: int
 ) -> None:
     """It takes server 3, which is a group by itself, and server 1, which outweighs the other one of its group."""

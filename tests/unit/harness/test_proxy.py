@@ -92,7 +92,7 @@ async def test_a_blocked_direction_holds_everything_back_and_the_other_one_works
         assert await two.receive_some() == b"late"
 
 
-async def test_what_is_blocked_twice_is_open_when_both_are_over() -> None:
+async def test_link_blocked_twice_opens_after_both() -> None:
     async with linked() as link:
         one, two = await link.both()
         link.fabric.block([(ONE, TWO)])
@@ -128,7 +128,7 @@ async def test_a_new_connection_needs_both_directions(blocked: tuple[int, int]) 
         assert await two.receive_some() == b"hello"
 
 
-async def test_who_has_given_up_is_not_carried_to_the_other_end() -> None:
+async def test_closed_connection_is_not_forwarded() -> None:
     async with linked() as link:
         link.fabric.block([(ONE, TWO)])
         gone = await link.dial()
@@ -184,7 +184,7 @@ async def test_a_proxy_that_leads_elsewhere_breaks_what_led_here() -> None:
         assert await is_broken(await link.dial())
 
 
-async def test_nobody_there_is_a_connection_that_ends() -> None:
+async def test_connection_without_listener_ends() -> None:
     async with linked() as link:
         link.proxy.leads_to(TWO, ("127.0.0.1", 1))
         assert await is_broken(await link.dial())

@@ -129,11 +129,11 @@ UNSURE = {
         ({**GOOD, "totals": [{**GOOD["totals"][0], "error": 1}]}, True),
     ],
 )
-def test_what_counts_as_violated(changed: dict[str, Any], invalid: bool) -> None:
+def test_analysis_is_invalid_after_any_failure(changed: dict[str, Any], invalid: bool) -> None:
     assert analysis(**changed).invalid is invalid
 
 
-def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> None:
+def test_unknown_results_are_not_valid_and_are_listed(tmp_path: Path) -> None:
     made = analysis(**UNSURE)
     assert (made.unknown, made.valid, analysis(**GOOD).valid) == (3, False, True)
     shown = page(made, tmp_path)
@@ -151,7 +151,7 @@ def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> 
 # -- the page ------------------------------------------------------------------------------------------
 
 
-def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
+def test_page_is_self_contained_and_lists_failures(tmp_path: Path) -> None:
     (tmp_path / "diagrams").mkdir()
     (tmp_path / "diagrams/7.html").touch()
     shown = page(analysis(), tmp_path)
@@ -170,7 +170,7 @@ def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
     assert page(analysis(), tmp_path) == shown, "the same numbers are the same page"
 
 
-def test_a_page_of_nothing_and_of_all_that_held(tmp_path: Path) -> None:
+def test_pages_of_empty_and_of_valid_campaign(tmp_path: Path) -> None:
     assert '<h1 class="good">Valid: every invariant held in all 100 runs.</h1>' in page(analysis(**GOOD), tmp_path)
     empty: dict[str, list[dict[str, Any]]] = {name: [] for name in analysis().tables}
     shown = page(analysis(**empty), tmp_path)
@@ -244,7 +244,7 @@ def test_one_bug_under_other_seeds_is_still_there() -> None:
     assert len(broken_otherwise.new) == len(broken_otherwise.gone) == 1
 
 
-def test_how_often_everything_was_is_told() -> None:
+def test_comparison_has_numbers_of_runs() -> None:
     more = {"totals": [{**GOOD["totals"][0], "runs": 400, "valid": 399, "invalid": 1}]}
     more["clusters"] = [{**CLUSTER, "failures": 1}]
     said = text(compare(analysis(), analysis(**more, probes=[])))

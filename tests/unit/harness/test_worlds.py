@@ -29,7 +29,7 @@ def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixt
     assert [name for name, each in told.items() if "partitions" in each["machines"]] == list(WORLDS)
 
 
-def test_what_is_of_some_machines_only_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_worlds_lists_machines_of_each_item(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worlds", "--json"]) == 0
     told = {each["name"]: each["of_machine"] for each in json.loads(capsys.readouterr().out)["worlds"]}
     assert set(told["processes"]) == {"list", "store", "partitions"}
