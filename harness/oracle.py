@@ -225,8 +225,8 @@ def _without(servers: Sequence[int], server: int) -> tuple[int, ...]:
 class Oracle(Checker):
     """Compare a run with its segments: commits as they happen, and times without service at the end."""
 
-    invariant = "answers only where it can"
-    SERVES: Final = "serves where it must"
+    invariant = "decides only with a connected quorum"
+    SERVES: Final = "serves while a quorum is connected"
 
     def __init__(self, ghost: OracleState, segments: Sequence[Segment], now: Callable[[], int]) -> None:
         super().__init__(ghost)

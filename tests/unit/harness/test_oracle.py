@@ -135,7 +135,7 @@ def test_commit_within_must_not_segment_is_reported() -> None:
     told.proposes(110)
     with pytest.raises(Violation, match="commits 1/1, which was proposed after 100 ms") as caught:
         told.commits(190)
-    assert caught.value.invariant == "answers only where it can"
+    assert caught.value.invariant == "decides only with a connected quorum"
 
 
 def test_missing_service_longer_than_bound_is_reported() -> None:
@@ -144,7 +144,7 @@ def test_missing_service_longer_than_bound_is_reported() -> None:
     assert oracle.unserved([(100, 300), (400, 900)], 200) is None
     broken = oracle.unserved([(100, 301)], 200)
     assert broken is not None
-    assert broken.invariant == "serves where it must"
+    assert broken.invariant == "serves while a quorum is connected"
     assert "from 100 to 301 ms no server serves" in broken.what
 
 
@@ -163,7 +163,7 @@ def test_a_server_that_commits_alone_is_noticed() -> None:
     alone = mutant("alone", "", ("zab.core.leader.commit_accounting:CommitAccounting.reached", *edit))
     with planted(alone.edits):
         outcome = run(ALONE, checkers=[])
-    assert outcome.invariant == "answers only where it can"
+    assert outcome.invariant == "decides only with a connected quorum"
 
 
 CALM = Script(5, length_ms=20_000, faults=(Crash(2_000, 17_000, 3),))
@@ -177,4 +177,4 @@ def test_an_ensemble_that_does_not_come_back_is_noticed(name: str) -> None:
     stubborn = mutant(name, "", (where, "if not self._role.quorums.has(infos):", "if len(infos) < 2:"))
     with planted(stubborn.edits):
         outcome = run(CALM, checkers=[])
-    assert outcome.invariant == "serves where it must"
+    assert outcome.invariant == "serves while a quorum is connected"
