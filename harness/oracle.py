@@ -58,7 +58,7 @@ STARTS_MS: Final = 60
 """The time that a restarted server needs to be up, unless its disk is damaged."""
 
 SOMEBODY_MAX: Final = 3
-"""If voters have groups, the oracle abstains if more than this number of unidentified servers may be away."""
+"""The most unidentified servers that may be away if voters have groups. With more the oracle abstains."""
 
 
 class Service(Enum):

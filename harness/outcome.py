@@ -65,7 +65,7 @@ class Outcome:
     unknown: bool = False
     """True if the run exceeded its budget before its end, without a violation. `what` has the cost so far."""
     explanation: str = ""
-    """If a user's machine violated an invariant: the history of the clients and the verdict of the checker."""
+    """The history of the clients and the verdict of the checker, if a user's machine violated an invariant."""
     place: str | None = None
     """The folder of the logs and data of the run, if it is kept for inspection."""
 

@@ -22,7 +22,7 @@ class Failure:
     invariant: str
     what: str
     script: Script | None
-    """None if no fault is needed."""
+    """The script; None if no fault is needed."""
     seed: int | None
     """The first run that failed; None if its script was not generated from a seed here."""
     runs: int = 1

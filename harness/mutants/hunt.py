@@ -42,7 +42,7 @@ class Verdict:
     core_seconds: float
     script: Script | None
     others: tuple[str, ...] = ()
-    """In the world cores: the checkers that detect the bug in the same run if those before them are left out."""
+    """The checkers that detect the bug in the same run if those before them are left out, in the world cores."""
     shrunk: Script | None = None
 
     @property

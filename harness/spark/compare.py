@@ -51,7 +51,7 @@ class Difference:
     runs: dict[str, tuple[int, int]] = field(factory=dict)
     """The numbers of runs, and of each bad outcome, in both campaigns."""
     situations: dict[str, int] = field(factory=dict)
-    """For each situation of only one campaign, the number of its runs."""
+    """The number of runs with each situation that occurred in only one campaign."""
     unknown: tuple[int, int] = (0, 0)
     """The numbers of unknown runs and histories in both campaigns."""
 
