@@ -253,19 +253,30 @@ LIMITS: Final = (
     "count=3,bytes=40",
 )
 """Hard and soft limits. The last entry has only soft limits, which refuse no request."""
-_QUOTA: Final = "/zookeeper/quota/a"
-_NODES: Final = tuple(Step("create", f"{_QUOTA}{name}") for name in ("", "/zookeeper_limits", "/zookeeper_stats"))
+_LIMITS, _STATS = "zookeeper_limits", "zookeeper_stats"
 
 
-def _set_quota(draw: Draw) -> list[Step]:
+def _quota(path: str, name: str = "") -> str:
+    return f"/zookeeper/quota{path}" + (f"/{name}" if name else "")
+
+
+def _set_quota(draw: Draw, path: str) -> list[Step]:
     """Return the steps of the command `setquota`."""
-    return [evolve(step, limits=draw.among(LIMITS)) if "limits" in step.path else step for step in _NODES]
+    limits = Step("create", _quota(path, _LIMITS), limits=draw.among(LIMITS))
+    return [Step("create", _quota(path)), limits, Step("create", _quota(path, _STATS))]
+
+
+def _unset_quota(draw: Draw, path: str) -> list[Step]:
+    """Return both steps of the command `delquota`, or only one of them."""
+    gone = [Step("delete", _quota(path, name)) for name in (_STATS, _LIMITS)]
+    return gone if draw.chance(0.6) else [draw.among(gone)]
 
 
 def writes_below_quota(draw: Draw, length_ms: int) -> Sequence[Op]:
     clients = draw.upto(2, CLIENTS_MAX)
     ops = _connected(draw, clients)
-    ops += [_ask(280, 1, step) for step in _set_quota(draw)]
+    limited = ["/a", "/a/x"] if draw.chance(0.4) else ["/a"]
+    ops += [_ask(280, 1, step) for path in limited for step in _set_quota(draw, path)]
     for at in range(300, length_ms - 20, draw.upto(OFTEN_MS // 3, OFTEN_MS)):
         client, share = draw.upto(1, clients), draw.random.random()
         if share < 0.7:
@@ -273,16 +284,18 @@ def writes_below_quota(draw: Draw, length_ms: int) -> Sequence[Op]:
         elif share < 0.78:
             ops.append(_ask(at, client, *(_resize(draw) for _ in range(draw.upto(2, 3)))))
         elif share < 0.86:
-            ops.append(_ask(at, client, Step("get", _NODES[2].path)))
+            ops.append(_ask(at, client, Step("get", _quota(draw.among(limited), _STATS))))
         elif share < 0.9:
             ops += [Leave(at, client), _connect(draw, at + 10, client)]
         elif share < 0.94:
             ops.append(_connect(draw, at, client))
         elif share < 0.97:
-            ops.append(_ask(at, 1, Step("set", _NODES[1].path, limits=draw.among(LIMITS))))
+            ops.append(_ask(at, 1, Step("set", _quota(draw.among(limited), _LIMITS), limits=draw.among(LIMITS))))
+        elif share < 0.985:
+            path = draw.among(limited)
+            ops += [_ask(at, 1, step) for step in (*_unset_quota(draw, path), *_set_quota(draw, path))]
         else:
-            gone = [Step("delete", step.path) for step in _NODES[:0:-1]]
-            ops += [_ask(at, 1, step) for step in (*gone, *_set_quota(draw))]
+            ops += [_ask(at, 1, step) for step in _unset_quota(draw, draw.among(limited))]
     return ops
 
 

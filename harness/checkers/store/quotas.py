@@ -4,8 +4,9 @@ A leader holds a request against what it has applied, and what is outstanding is
 not in a history: `prepared` says it, by the zxid of each transaction, in worlds that can see it. In one that cannot, a
 request is refused wrongly if it would have been within all limits whatever the leader had applied.
 
-Nothing is said of a subtree within a limited one that is limited, too, nor while it is not certain what was counted:
-what came and went while there was no limit is not.
+A model computes the statistics. A change counts only at the nearest limited path from its own path up, so a limited
+subtree within a limited one counts apart from then on. Changes without a limit do not count. The model knows nothing
+about statistics that a client has written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Final
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Call, Case, by_call, parts_of
 from harness.checkers.store.model import SYSTEM, Moment, of_the_system, parent_of
-from harness.checkers.store.replay import Replay
 from harness.history import Change, Reply, Request
 
 LIMITED: Final = "a quota refuses only what would exceed a hard limit"
@@ -37,12 +37,12 @@ def numbers(data: bytes) -> dict[str, int]:
 class Quotas:
     """The limited subtrees and their contents at each zxid."""
 
-    def __init__(self, replay: Replay, changes: tuple[Change, ...]) -> None:
-        self._replay = replay
+    def __init__(self, changes: tuple[Change, ...]) -> None:
         self._made: dict[str, list[tuple[int, bytes | None]]] = {}
         """The writes below `BELOW`, by path; None: a deletion."""
         self.limited: dict[str, None] = {}
         """All subtrees that ever were limited."""
+        self._statistics = _statistics(changes)
         for change in changes:
             if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
                 continue
@@ -70,19 +70,13 @@ class Quotas:
         return None
 
     def used(self, path: str, zxid: int) -> tuple[int, int] | None:
-        """Return the number of nodes and of bytes that are counted there, or None if that is not certain."""
-        counted = self._lives(f"{BELOW}{path}/{STATS}", zxid)
-        limited = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
-        if len(counted) != 1 or not limited:
-            return None  # a client has written there, or nothing is limited
-        if limited[0][0] > counted[0][0] or any(each.startswith(f"{path}/") for each in self.limited):
-            return None
-        inside = f"{path}/"
-        nodes = [
-            self._replay.node(each, zxid) for each in self._replay.paths if each == path or each.startswith(inside)
-        ]
-        sizes = [len(node.data or b"") for node in nodes if node is not None]
-        return len(sizes), sum(sizes)
+        """Return the counted nodes and bytes at this zxid, or None if a client has written the statistics."""
+        found = None
+        for at, counted in self._statistics.get(path, ()):
+            if at > zxid:
+                break
+            found = counted
+        return found
 
     def exceeded(self, path: str, zxid: int, nodes: int, size: int) -> str | None:
         """Return the limit that a change would exceed there; "" if none, None if that is unknown."""
@@ -102,8 +96,61 @@ class Quotas:
         return ""
 
 
+Counted = tuple[int, int]
+
+
+def _statistics(changes: tuple[Change, ...]) -> dict[str, list[tuple[int, Counted | None]]]:
+    """Return the statistics of each path that ever had any, with the zxids at which they changed."""
+    sizes: dict[str, int] = {}
+    limited: set[str] = set()
+    counted: dict[str, Counted | None] = {}
+    made: dict[str, list[tuple[int, Counted | None]]] = {}
+
+    def note(zxid: int, path: str, now: Counted | None) -> None:
+        counted[path] = now
+        made.setdefault(path, []).append((zxid, now))
+
+    def count(zxid: int, path: str, nodes: int, size: int) -> None:
+        while path not in limited:
+            if path == parent_of(path):
+                return
+            path = parent_of(path)
+        if path != "/" and (before := counted.get(path)) is not None:
+            note(zxid, path, (before[0] + nodes, before[1] + size))
+
+    def change_quota(change: Change) -> None:
+        path, _, name = change.path.removeprefix(BELOW).rpartition("/")
+        if name == LIMITS and change.kind == "create":
+            limited.add(path)
+        elif name == LIMITS and change.kind == "delete":
+            limited.discard(path)
+        elif name == STATS and change.kind == "create":
+            inside = [size for each, size in sizes.items() if each == path or each.startswith(f"{path}/")]
+            note(change.zxid, path, (len(inside), sum(inside)))
+        elif name == STATS:
+            note(change.zxid, path, None)
+
+    for change in changes:
+        for gone in change.gone:
+            if gone in sizes:
+                count(change.zxid, gone, -1, -sizes.pop(gone))
+        if change.kind not in ("create", "set", "delete"):
+            continue
+        if change.path.startswith(f"{BELOW}/"):
+            change_quota(change)
+        elif change.kind == "delete":
+            count(change.zxid, change.path, -1, -sizes.pop(change.path, 0))
+        else:
+            size = len(change.data or b"")
+            created = change.kind == "create"
+            before = 0 if created else sizes.get(change.path, 0)
+            sizes[change.path] = size
+            count(change.zxid, change.path, int(created), size - before)
+    return made
+
+
 def check(case: Case, prepared: Mapping[int, int] | None = None) -> Iterator[Broken]:
-    quotas = Quotas(case.replay, case.history.changes)
+    quotas = Quotas(case.history.changes)
     for call in case.calls.all:
         if call.reply is None or not (quotas.limited or _refused(call.reply)):
             continue

@@ -413,15 +413,12 @@ def it_is_not_counted_any_more(t: Room, ann: Who, bad: bool) -> None:
 
 
 @told(LIMITED)
-def what_came_while_there_was_no_limit_may_not_be_counted(t: Room, ann: Who, bad: bool) -> None:
+def changes_without_a_limit_do_not_count(t: Room, ann: Who, bad: bool) -> None:
     t.limit("/a")
-    before = t.zxid
     t.goes(limits_of("/a"))
+    t.goes("/a/x")
     t.makes(limits_of("/a"), HARD)
-    for size in (3, 2):
-        request = create("/a/y", size)
-        t.fails(ann, request, seen=before if bad else None)
-        t.does(ann, request, seen=before if bad else None)
+    t.does(ann, create("/a/y", 3 if bad else 2))
 
 
 @told(LIMITED)
@@ -461,19 +458,45 @@ def a_client_has_written_where_it_is_counted(t: Room, ann: Who, bad: bool) -> No
 
 @told(LIMITED)
 def limits_within_limits(t: Room, ann: Who, bad: bool) -> None:
-    """The inner one holds, and of the outer one nobody says what it counts."""
     t.limit("/a")
     t.limit("/a/x", "byteHardLimit=3")
-    t.does(ann, create("/a/y", 9))
+    t.does(ann, create("/a/y", 2))
     t.does(ann, create("/a/x/z", 2 if bad else 1))
 
 
 @told(LIMITED)
-def a_limit_within_a_limit_that_nobody_counts_for(t: Room, ann: Who, bad: bool) -> None:
+def a_change_counts_at_the_nearest_limit_only(t: Room, ann: Who, bad: bool) -> None:
+    t.limit("/a")
+    t.limit("/a/x", "byteHardLimit=99")
+    t.makes("/a/x/z", "zzzz")
+    t.does(ann, create("/a/y", 3 if bad else 2))
+
+
+@told(LIMITED)
+def the_outer_limit_counts_again_without_the_inner_one(t: Room, ann: Who, bad: bool) -> None:
+    t.limit("/a")
+    t.limit("/a/x", "byteHardLimit=99")
+    if bad:
+        t.goes(limits_of("/a/x"))
+    t.makes("/a/x/z", "z")
+    t.does(ann, create("/a/y", 2))
+
+
+@told(LIMITED)
+def a_limit_without_statistics_covers_its_subtree(t: Room, ann: Who, bad: bool) -> None:
     t.limit("/a")
     if not bad:
         t.makes(limits_of("/a/x"))
-    t.does(ann, create("/a/y", 9))
+    t.does(ann, create("/a/x/z", 9))
+
+
+@told(LIMITED)
+def an_expired_session_takes_its_nodes_out_of_the_count(t: Room, ann: Who, bad: bool) -> None:
+    t.limit("/a")
+    t.makes("/a/e", "ee")
+    if not bad:
+        t.commit(None, Change(0, 0, "close", gone=("/a/e",)))
+    t.does(ann, create("/a/y", 2))
 
 
 @told(LIMITED)
@@ -535,10 +558,18 @@ def others_are_told_something_else(t: Room, ann: Who, bad: bool) -> None:
 
 
 @told(COUNTED)
-def where_it_is_not_certain_what_was_counted_anything_may_be_told(t: Room, ann: Who, bad: bool) -> None:
+def statistics_stay_without_a_limit(t: Room, ann: Who, bad: bool) -> None:
+    t.limit("/a")
+    t.goes(limits_of("/a"))
+    t.makes("/a/z", "zz")
+    looks(t, ann, stats_of("/a"), Reply(zxid=t.zxid, data=b"count=3,bytes=6" if bad else b"count=2,bytes=4"))
+
+
+@told(COUNTED)
+def statistics_that_a_client_wrote_are_not_judged(t: Room, ann: Who, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
-    t.goes(limits_of("/a"))
+    t.commit(ann, Change(0, 0, "set", stats_of("/a"), b"count=7,bytes=7", 1))
     looks(t, ann, stats_of("/a"), Reply(zxid=before if bad else t.zxid, data=b"count=7,bytes=7"))
     t.goes(stats_of("/a"))
     looks(t, ann, stats_of("/a"), Reply(zxid=t.zxid, data=b"count=7,bytes=7"))

@@ -85,7 +85,9 @@ def test_unknown_key_suggests_the_nearest_known_one(wrong: str, right: str) -> N
 def test_last_value_of_a_repeated_key_counts() -> None:
     made = plan("num.partitions=2", "num.partitions=3")
     assert made.config.partitions == 3
-    assert made.warnings == ("server.properties:4: num.partitions=3: also at server.properties:3, as '2'; the last one counts",)
+    assert made.warnings == (
+        "server.properties:4: num.partitions=3: also at server.properties:3, as '2'; the last one counts",
+    )
 
 
 def test_command_line_overrides_the_file() -> None:

@@ -109,10 +109,16 @@ def test_where_nothing_is_counted_nothing_is_limited() -> None:
     assert said(create(30), *done, begin=gone) == []
 
 
-def test_what_came_while_there_was_no_limit_may_not_be_counted() -> None:
-    again = [*begun(), Change(7, ME, "delete", LIMITS), Change(8, ME, "create", LIMITS, LIMITED.encode())]
-    assert said(create(3), Reply(zxid=9, path="/a/y"), made(3), begin=again) == []
-    assert said(create(2), *refused(), begin=again) == []
+def test_changes_without_a_limit_do_not_count() -> None:
+    again = [
+        *begun(),
+        Change(6, ME, "delete", LIMITS),
+        made(2, 7, "/a/z"),
+        Change(8, ME, "create", LIMITS, LIMITED.encode()),
+    ]
+    assert said(create(2), Reply(zxid=9, path="/a/y"), made(2), begin=again) == []
+    assert said(create(3), *refused(), begin=again) == []
+    assert len(said(create(2), *refused(), begin=again)) == 1
 
 
 def test_who_looks_is_told_what_is_there() -> None:
