@@ -20,8 +20,8 @@ NO_SCRIPTS = {
     "unknown key": (b'{"version": 2, "seed": 1, "sed": 2}', "sed"),
     "unknown fault": (b'{"version": 2, "seed": 1, "faults": [{"kind": "Meteor", "at": 1}]}', "Meteor"),
     "wrong type": (b'{"version": 2, "seed": "one"}', "seed"),
-    "no text": (b"\xff\xfe\x00", "byte 0 is no text"),
-    "deep": (b"[" * 100_000, "flat"),
+    "no text": (b"\xff\xfe\x00", "byte 0 is not UTF-8"),
+    "deep": (b"[" * 100_000, "nested too deeply"),
     "another language": (b"at 300 ms earthquake", "earthquake"),
 }
 
@@ -154,7 +154,7 @@ def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_history_that_cannot_be_stored_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     words = said(capsys, "run", "--seed", "1", "--history", "/nowhere/x")
-    assert "a list has no clients" in words
+    assert "the list has no clients" in words
     words = said(capsys, "run", "--seed", "1", "--machine", "store", "--history", "/nowhere/x")
     assert "there is no directory /nowhere" in words
 

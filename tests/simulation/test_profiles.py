@@ -109,4 +109,4 @@ def test_failure_of_profile_can_be_replayed(capsys: pytest.CaptureFixture[str]) 
     assert "a restart finds what was durable" in capsys.readouterr().out
     assert main([*fuzz, "--machine", "store"]) == 2
     said = capsys.readouterr().err
-    assert "the profile 'power-loss-after-truncation' is for --machine list, and not for store" in said
+    assert "the profile 'power-loss-after-truncation' is for --machine list, not for store" in said

@@ -57,4 +57,4 @@ def test_replay_shows_the_reply_that_overtook_an_event(capsys: pytest.CaptureFix
     assert "12 of 255 events that concern the verdict; --every-act shows the last of all events" in shown
     assert shown.index("call 86 reply") < shown.index("event data path /a zxid 1/43")
     assert main([*command, "--every-act"]) == 1
-    assert "acts that concern" not in capsys.readouterr().out
+    assert "events that concern" not in capsys.readouterr().out
