@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--minutes", type=float, help="no further round is begun that would end later than this")
     one.add_argument("--profile", type=Path, help="a folder for profiles of our servers, from one more round")
     one.add_argument("--picture", type=Path, help="draw it there, as SVG")
-    one = add("zookeeper-told", "tables and picture of a run of `zookeeper` that is over, from its JSON")
+    one = add("zookeeper-report", "tables and picture of a run of `zookeeper` that is over, from its JSON")
     one.add_argument("result", type=Path)
     one.add_argument("--picture", type=Path, help="draw it there, as SVG")
     return top
@@ -138,7 +138,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "million": lambda: million.run(arguments.nodes, data),
         "pipeline": lambda: _pipeline(arguments, data),
         "zookeeper": lambda: zookeeper.run(_zookeeper(arguments), data),
-        "zookeeper-told": lambda: zookeeper.tell(arguments.result, arguments.picture),
+        "zookeeper-report": lambda: zookeeper.tell(arguments.result, arguments.picture),
     }
     return works[arguments.name]() is not False
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bench.report import Result, publish, spread
-from harness.worlds.processes.kill_rounds import Rounds, fight
+from harness.worlds.processes.kill_rounds import Rounds, run_rounds
 
 
 def tell(words: str) -> None:
@@ -14,7 +14,7 @@ def tell(words: str) -> None:
 
 
 def run(rounds: int, seed: int, victims: tuple[str, ...], data: Path) -> bool:
-    found = fight(Rounds(rounds, seed, victims), data / "kill9", tell)
+    found = run_rounds(Rounds(rounds, seed, victims), data / "kill9", tell)
     print(file=sys.stderr)
     errors = sorted(found.errors)
     rows: list[dict[str, object]] = [

@@ -46,6 +46,7 @@ from harness.faults import (
     Step,
     StrikeWrite,
     Timing,
+    Transact,
     Vanish,
     When,
     Write,
@@ -53,7 +54,7 @@ from harness.faults import (
 )
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.faults import KINDS, LOSS
-from harness.script.names import OFFSETS, PARTS
+from harness.script.names import FATES, OFFSETS, PARTS, TRANSACTIONS
 from harness.script.script import INNER_BOUNDS
 from harness.script.values import Draw, Kind, apart, fields_of
 from harness.script.workload import (
@@ -435,6 +436,23 @@ def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
     return ops
 
 
+TRANSACTIONS_SHARE: Final = 0.25
+"""The share of scripts of partitions with transactions, of those without groups."""
+
+
+def _with_transactions(draw: Draw, script: Script) -> Script:
+    """Two to four producers have transactions; the first and the fourth share their id. Others write less."""
+    begin, length_ms = min(BUSY_FROM_MS, script.length_ms - 1), script.length_ms
+    ops: list[Op] = [CreateTopic(begin, TRANSACTIONS, 2, draw.upto(2, 3))]
+    ops += [Consume(begin + 150, partition + 1, TRANSACTIONS, partition) for partition in (0, 1)]
+    clients, every_ms = draw.upto(2, 4), draw.upto(130, 350)
+    for at in range(begin + 200, length_ms, every_ms):
+        fate = draw.among((FATES[0], *FATES))
+        ops.append(Transact(at, draw.upto(1, clients), TRANSACTIONS, 0, 1, draw.upto(1, 2), fate))
+    others = [op for op in script.ops if not isinstance(op, Produce) or draw.chance(0.3)]
+    return evolve(script, ops=_in_order([*others, *ops]))
+
+
 STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
 """The share of scripts with faults at a broker's writes to the store, by machine."""
 STRIKES_MAX: Final = 5
@@ -520,6 +538,57 @@ def _with_impolite_clients(draw: Draw, knobs: Knobs) -> Knobs:
     return evolve(knobs, impolite_percent=draw.upto(20, 80)) if draw.chance(share) else knobs
 
 
+LATE_SHARE: Final = 0.3
+"""The share of scripts in which messages of links that break may still arrive."""
+
+
+def _with_late_messages(seed: int, script: Script) -> Script:
+    draw = Draw(Random(f"late messages/{seed}/{script.voters}/{script.machine}"), script.voters, script.observers)
+    if not draw.chance(LATE_SHARE):
+        return script
+    return evolve(script, timing=evolve(script.timing, late_percent=draw.upto(20, 100)))
+
+
+LOOP_SHARE: Final = 0.02
+"""The share of scripts with a closed loop."""
+LOOP_MAX: Final = 64
+LOOP_FAULTS_MAX: Final = 4
+LOOP_LENGTH_MS: Final = 1_500
+"""The longest script with a closed loop, which has many times as many writes as others."""
+
+
+def _with_closed_loop(seed: int, script: Script) -> Script:
+    """Keep a leader busy for several times `sync_limit`, mostly while disks take so long that acknowledgements lag."""
+    draw = Draw(Random(f"closed loop/{seed}/{script.voters}"), script.voters, script.observers)
+    if script.machine != MACHINES[0] or not draw.chance(LOOP_SHARE):
+        return script
+    timing = script.timing
+    if draw.chance(0.8):
+        timing = evolve(timing, fsync_us_min=draw.upto(500, 10_000), fsync_us_max=draw.upto(15_000, 40_000))
+    length_ms = min(script.length_ms, LOOP_LENGTH_MS)
+    faults = [fault for fault in script.faults if fault.at < length_ms]
+    return evolve(
+        script,
+        length_ms=length_ms,
+        timing=timing,
+        knobs=evolve(script.knobs, closed_loop=draw.short(1, LOOP_MAX), tick_ms=50),
+        faults=tuple(faults[: draw.upto(0, LOOP_FAULTS_MAX)]),
+        ops=tuple(op for op in script.ops if not isinstance(op, Write) and op.at < length_ms),
+    )
+
+
+QUIET_SHARE: Final = 0.25
+"""The share of scripts with a quiet stage after the faults."""
+WITH_QUIET_STAGE: Final = ("list", "store")
+
+
+def _with_quiet_stage(seed: int, script: Script) -> Script:
+    random = Random(f"quiet stage/{seed}/{script.voters}/{script.machine}").random
+    if script.machine not in WITH_QUIET_STAGE or random() >= QUIET_SHARE:
+        return script
+    return evolve(script, knobs=evolve(script.knobs, quiet_stage=1 + int(random() * 2)))
+
+
 # -- the script ------------------------------------------------------------------------------------------
 
 _OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
@@ -573,10 +642,18 @@ def script_from_seed(
         ops=tuple(_together(asked, together)) if together > 1 else asked,
         faults=_in_order(_faults(draw, faults, length_ms)) if faults else (),
     )
+    script = _with_late_messages(seed, script)
+    if ops:
+        script = _with_closed_loop(seed, script)
+    script = _with_quiet_stage(seed, script)
     if machine == "partitions" and ops:
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
         if groups.chance(0.3):
             script = evolve(script, ops=_in_order([*script.ops, *_group_ops(groups, length_ms)]))
+        else:
+            transactions = Draw(Random(f"transactions/{seed}/{voters}"), voters, observers)
+            if transactions.chance(TRANSACTIONS_SHARE):
+                script = _with_transactions(transactions, script)
     if machine in WITH_BROKERS:
         strikes = Draw(Random(f"strikes/{seed}/{voters}/{machine}"), voters, observers)
         return _with_strikes(strikes, script) if ops else script

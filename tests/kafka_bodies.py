@@ -67,7 +67,7 @@ def response_values(api: ApiKey, version: int, data: bytes) -> tuple[int, dict[s
 def typed(handlers: Handlers) -> Handlers:
     """Return handlers for a port from handlers that take and return values."""
 
-    def one(handler: Handler) -> Handler:
+    def one(handler: Handler[Any, Any]) -> Handler[Any, Any]:
         async def handle(request: Request[Any]) -> Any:
             values = await handler(evolve(request, body=values_of(request.body)))
             return None if values is None else body_of(APIS[request.api].response, values)
@@ -80,7 +80,7 @@ def typed(handlers: Handlers) -> Handlers:
 def on_values(handlers: Handlers) -> Handlers:
     """Return handlers that take and return values from those of a port."""
 
-    def one(handler: Handler) -> Handler:
+    def one(handler: Handler[Any, Any]) -> Handler[Any, Any]:
         async def handle(request: Request[Any]) -> Any:
             body = await handler(evolve(request, body=body_of(APIS[request.api].request, request.body)))
             return None if body is None else values_of(body)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.report import Result, publish, spread
-from harness.worlds.processes.controllers.kill_rounds import DEATHS, fight
+from harness.worlds.processes.controllers.kill_rounds import DEATHS, run_rounds
 
 
 def run(rounds: int, seed: int, data: Path) -> bool:
-    found = fight(rounds, seed, data / "kill9", lambda words: print(words, flush=True))
+    found = run_rounds(rounds, seed, data / "kill9", lambda words: print(words, flush=True))
     settled, kills, wanted = found.settled_s, found.kills, found.wanted
     every = [took for some in settled.values() for took in some]
     moves = {"moves_refused": wanted.refused, "moves_stayed": wanted.stayed}

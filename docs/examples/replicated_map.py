@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="the directory of this server's log and snapshots")
     parser.add_argument("--client-port", type=int, required=True, help="the port of this little protocol")
     parser.add_argument("--client-host", default="127.0.0.1", help="the address of that port")
-    parser.add_argument("--tick-ms", type=int, default=zab.Settings().tick_ms, help="the unit of all timeouts")
+    parser.add_argument("--tick-ms", type=int, default=zab.Settings().tick_ms, help="the unit of timeouts in ticks")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     failures: list[str] = []

@@ -14,7 +14,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
 from zab.core.ready import Recovered, Write
-from zab.core.zxid import Epoch, ServerId, Zxid
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid
 
 
 class Checker:
@@ -51,8 +51,8 @@ class Checker:
         """Old files were deleted: the oldest snapshot is now at `oldest`, and the log begins after `begins`."""
 
     def stays(self, server: ServerState, newest: Zxid, needless: Sequence[str]) -> None:
-        """Old files were deleted: `newest` is the last snapshot, `needless` the files that no snapshot to be kept"
-        " needs."""
+        """Old files were deleted: `newest` is the last snapshot, `needless` the files that no snapshot to be kept
+        needs."""
 
     def counts_durable(self, server: ServerState, zxid: Zxid) -> None:
         """The disk has reported, and the server counts its history as durable up to `zxid`."""
@@ -60,6 +60,10 @@ class Checker:
     # messages
     def heard_notification(self, server: ServerState, source: ServerId, message: Notification) -> None: ...
     def heard_commit(self, server: ServerState, zxid: Zxid) -> None: ...
+    def heard_follower_info(self, server: ServerState, source: ServerId) -> None:
+        """The first message of a learner on a new link."""
+
+    def heard_ack(self, server: ServerState, source: ServerId, zxid: Zxid) -> None: ...
     def said_leader_info(self, server: ServerState, to: ServerId, message: LeaderInfo) -> None: ...
     def said_ack_epoch(self, server: ServerState, to: ServerId, message: AckEpoch) -> None: ...
     def said_new_leader(self, server: ServerState, to: ServerId, message: NewLeader) -> None: ...
@@ -69,8 +73,8 @@ class Checker:
 
     # commits, roles and state machines
     def committed(self, server: ServerState, zxid: Zxid, path: list[Zxid] | None) -> None:
-        """A leader commits `zxid`. `path` leads there from the end of the canon; None if `zxid` is on another"
-        " branch."""
+        """A leader commits `zxid`. `path` leads there from the end of the canon; None if `zxid` is on another
+        branch."""
 
     def believed(self, server: ServerState, zxid: Zxid) -> None:
         """A server that does not lead counts `zxid` as committed."""
@@ -102,6 +106,9 @@ class Checker:
     def failed(self, server: ServerState, doing: str, error: Exception) -> None: ...
     def contradicted(self, server: ServerState, what: str) -> None:
         """The server has found that its history and that of its leader, or of a learner, contradict each other."""
+
+    def dropped(self, server: ServerState, learner: ServerId, sync_ms: Millis) -> None:
+        """A leader closes its link to a learner; `sync_ms` is its sync_limit, or 0 if its clock was ever wrong."""
 
     def observed(self, server: ServerState, silent: Sequence[ServerId]) -> None:
         """Called periodically for a serving leader: it has received nothing from these voters for too long."""
@@ -139,6 +146,8 @@ class Judge:
         self.failed, self.contradicted, self.observed = (
             tell(Checker.failed), tell(Checker.contradicted), tell(Checker.observed),
         )  # fmt: skip
+        self.heard_follower_info, self.heard_ack = tell(Checker.heard_follower_info), tell(Checker.heard_ack)
+        self.dropped = tell(Checker.dropped)
         self.said: dict[type, Callable[[ServerId, ServerId, Any], None]] = {
             LeaderInfo: tell(Checker.said_leader_info),
             AckEpoch: tell(Checker.said_ack_epoch),

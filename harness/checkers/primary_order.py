@@ -80,8 +80,8 @@ class PrimaryIntegrity(Checker):
     def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._broadcasting: dict[Epoch, ServerId | None] = {}
-        """The primary of each epoch; None after its restart, because its later deliveries do not belong to the"
-        " epoch."""
+        """The primary of each epoch; None after its restart, because its later deliveries do not belong to the
+        epoch."""
 
     def started(self, server: ServerState, recovered: Recovered) -> None:
         for epoch, primary in self._broadcasting.items():

@@ -87,8 +87,8 @@ class RestartIsTheDisk(Checker):
         self.fail(f"server {server.id} finds {_show(found)} on its disk; expected {' or '.join(map(_show, possible))}")
 
     def _was_there(self, found: Found, server: ServerState) -> bool:
-        """Return whether the server had these epochs and a history with this end at some time, perhaps on another"
-        " branch."""
+        """Return whether the server had these epochs and a history with this end at some time, perhaps on another
+        branch."""
         accepted, current, last = found
         promised, adopted = self._most.get(server.id, (server.accepted, server.current))
         return accepted <= promised and current <= adopted and last in self.ghost.depth

@@ -144,8 +144,8 @@ def forget_promises(state: State, sid: ServerId) -> None:
 
 
 def establish(state: State, s: ServerState, epoch: Epoch) -> str | None:
-    """A leader is established: a quorum has promised, and everything that a quorum may have decided is in its"
-    " history."""
+    """A leader is established: a quorum has promised, and everything that a quorum may have decided is in its
+    history."""
     leadership = state.leadership(epoch)
     if leadership.leader is not None:
         return f"no server leads epoch {epoch}; server {leadership.leader} does"
@@ -261,8 +261,8 @@ def let_serve(state: State, s: ServerState, to: ServerId, zxid: Zxid) -> str | N
 
 
 def _begins(state: State, s: ServerState) -> str | None:
-    """The guard of all actions of an established leader: a quorum has adopted its epoch. It holds for good once it"
-    " holds."""
+    """The guard of all actions of an established leader: a quorum has adopted its epoch. It holds for good once it
+    holds."""
     leadership = state.leadership(s.epoch)
     if leadership.begun and leadership.leader == s.id:
         return None

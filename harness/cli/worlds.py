@@ -15,7 +15,7 @@ from harness.cli.statuses import INVALID, VALID
 from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
 from harness.run.comparison import compare
 from harness.scripts import describe
-from harness.worlds import ALIEN, WORLDS, World, world
+from harness.worlds import UNSUPPORTED, WORLDS, World, world
 from zab.cli.kit.failures import Misused
 from zab.cli.kit.verb_group import Arguments
 
@@ -78,7 +78,7 @@ def _table(arguments: Arguments) -> int:
 
 def _machines(kind: type) -> str:
     """Return the machines whose scripts may contain this kind of item. Others leave it out, in every world."""
-    names = [name for name in MACHINES if not issubclass(kind, ALIEN[name])]
+    names = [name for name in MACHINES if not issubclass(kind, UNSUPPORTED[name])]
     return "any" if len(names) == len(MACHINES) else ", ".join(names)
 
 

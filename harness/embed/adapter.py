@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from harness.checkers import Violation
 from harness.embed.state import States
-from harness.worlds.stack.machine import ToldMachine
+from harness.worlds.stack.checked_machine import CheckedMachine
 from zab.core.errors import Refused
 from zab.core.zxid import ServerId, Zxid
 from zab.service.replicated_machine import Machine, View
@@ -67,7 +67,7 @@ class Outstanding(Sequence[tuple[Zxid, bytes]]):
         return ((zxid, body_of(txn)) for zxid, txn in self._numbered)
 
 
-class UserMachine(ToldMachine):
+class UserMachine(CheckedMachine):
     def __init__(self, life: Life, machine: Machine, states: States, applied: Applied) -> None:
         super().__init__(life)
         self._states = states
@@ -112,13 +112,13 @@ class UserMachine(ToldMachine):
 
         The latter are read later, as by a real member, so that a snapshot of changing data is detected.
         """
-        held = self.holds.snapshot()
+        held = self.machine_state.snapshot()
         return chain([b"%d" % len(held)], held, self._machine.snapshot())
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         left = iter(chunks)
         count = int(next(left))
-        self.holds.restore(islice(left, count))
+        self.machine_state.restore(islice(left, count))
         self.last = None
         try:
             self._machine.restore(left)

@@ -402,7 +402,7 @@ class ServerStates:
         except OutOfScopeError:
             raise
         except Exception as error:
-            stage.fell(server, f"fails in {given[0]}", error)
+            stage.report_failure(server, f"fails in {given[0]}", error)
         outputs = [
             (kind, peer, dialled, self.messages.of(message))
             for kind, peer, dialled, message in stage.network.outputs

@@ -36,7 +36,7 @@ from harness.faults import (
 )
 from harness.profiles.profile import TICK, Profile, exactly
 from harness.script.brokers import BROKERS_MAX
-from harness.script.names import PARTS
+from harness.script.names import PARTS, TRANSACTIONS
 from harness.script.values import Draw, Upto
 
 # Brokers are 1 to 3, and most profiles have one partition, with a replica on each of them.
@@ -430,10 +430,6 @@ def slow_assignments(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
-TRANSACTIONS: Final = 8
-"""The number of the topic of transactions."""
-
-
 def transactions(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Return transactions of two transactional ids, some open when a leader, a coordinator or a replica fails."""
     ops: list[Op] = [Replication(0, "cache", "fetched", "leader", 2, draw.upto(200, 500))]
@@ -538,7 +534,7 @@ PROFILES: Final = (
     _profile("isr-request-delayed", "a replica crashes and restarts before the store receives the ISR that includes it",
              ops=isr_request_delayed, brokers=BROKERS_MAX),
     _profile("transactions",
-             "transactional producers commit, abort or just stop, while leaders and coordinators fail; in stack alone",
+             "transactional producers commit, abort or just stop, while leaders and coordinators fail",
              every_ms=(1_800, 1_800), ops=transactions),
 )
 # fmt: on

@@ -76,8 +76,11 @@ LEAST: Final[Mapping[str, int]] = {
 """The least values of numbers; the default is 0."""
 
 MOST: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("percent", "loss_percent", "double_percent", "spike_percent", "impolite_percent"), 100),
-    "count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX, "counter_max": COUNTER_MAX,
+    **dict.fromkeys((
+        "percent", "loss_percent", "double_percent", "late_percent", "spike_percent", "impolite_percent",
+    ), 100),
+    "closed_loop": 1_000, "count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX,
+    "counter_max": COUNTER_MAX,
 }  # fmt: skip
 
 _QUOTA: Final = re.compile(r"(\w+=-?\d+([,;=]+\w+=-?\d+)*)?")

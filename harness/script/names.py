@@ -91,6 +91,9 @@ name after a restart."""
 FATES: Final = ("commits", "aborts", "vanishes")
 """The ends of a transaction. vanishes: the producer stops sending, and returns when another one has its name."""
 
+TRANSACTIONS: Final = 8
+"""The topic that transactions write to."""
+
 OFFSETS: Final = 9
 """The number of the topic of committed offsets."""
 

@@ -33,6 +33,8 @@ class Timing:
     double_percent: int = 0
     break_ms_max: int = 300
     """The time after which a link with a blocked direction breaks at the latest."""
+    late_percent: int = 0
+    """The share of breaking links whose messages under way still arrive, before their receiver notices the end."""
 
 
 @frozen
@@ -74,6 +76,11 @@ class Knobs:
     """The limit of sessions in one report to the leader; 0: the product's limit."""
     impolite_percent: int = 0
     """The share of its connections in which a client presents a session that it had earlier."""
+    closed_loop: int = 0
+    """How many writes clients of the list keep outstanding at each server that believes it leads, until the healing."""
+    quiet_stage: int = 0
+    """After the faults, at first only a quorum is healed, and it must answer everything without a new write: 1, the
+    others are down; more, they are cut off; 0, all are healed at once."""
 
 
 INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")

@@ -1,4 +1,7 @@
-"""Where a script can be run. A world names what it cannot do of a script; the rest it does, and judges."""
+"""The worlds in which a script can run.
+
+A world skips the items of a script that it cannot carry out and names their kinds. It runs the rest and judges the run.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from harness import faults
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
 
-OF_CLIENTS: Final = (faults.Connect, faults.Ask, faults.Leave, faults.Vanish)
-ALIEN: Final = {
-    "list": (faults.Invoke, *OF_CLIENTS, *faults.BROKER_OPS, *faults.PARTITION_OPS),
+CLIENT_OPS: Final = (faults.Connect, faults.Ask, faults.Leave, faults.Vanish)
+UNSUPPORTED: Final = {
+    "list": (faults.Invoke, *CLIENT_OPS, *faults.BROKER_OPS, *faults.PARTITION_OPS),
     "store": (faults.Invoke, faults.Write, *faults.BROKER_OPS, *faults.PARTITION_OPS),
-    "controller": (faults.Invoke, faults.Write, *OF_CLIENTS, *faults.PARTITION_OPS),
-    "partitions": (faults.Invoke, faults.Write, *OF_CLIENTS),
+    "controller": (faults.Invoke, faults.Write, *CLIENT_OPS, *faults.PARTITION_OPS),
+    "partitions": (faults.Invoke, faults.Write, *CLIENT_OPS),
 }
-"""By the machine of a script: what can only be asked of another one."""
-ALIEN_TO_USERS: Final = (*OF_CLIENTS, *faults.BROKER_OPS, *faults.PARTITION_OPS)
-"""The same for a machine of the user's own."""
+"""The items that each system under test does not support, by the `machine` of the script."""
+UNSUPPORTED_BY_USER_MACHINES: Final = (*CLIENT_OPS, *faults.BROKER_OPS, *faults.PARTITION_OPS)
+"""The items that a state machine of the user does not support."""
 
 
 class Run(Protocol):
@@ -30,33 +33,33 @@ class Run(Protocol):
 
 @frozen
 class World:
-    """A world as the commands see it."""
+    """The interface of a world that the commands use."""
 
     name: str
     about: str
     can: Callable[[faults.Fault | faults.Op], bool]
     run: Run
     machines: tuple[str, ...] = faults.MACHINES
-    """What can be replicated there."""
+    """The systems under test that the world supports."""
     regroups: bool = True
-    """Whether members change where quorums are of groups."""
+    """True if the world can change the membership in a script with quorum groups."""
     recorded: bool = True
-    """Whether every act of a server is written down, so that a picture of it is true."""
+    """True if every act of a server is recorded, so that a diagram of the run is complete."""
 
     def machines_of(self, kind: type) -> tuple[str, ...]:
-        """In whose scripts it may stand here."""
-        return tuple(name for name in self.machines if not issubclass(kind, ALIEN[name]))
+        """Return the systems under test whose scripts may contain items of this type in this world."""
+        return tuple(name for name in self.machines if not issubclass(kind, UNSUPPORTED[name]))
 
     def playable(self, script: faults.Script) -> Playable:
         if script.machine not in self.machines:
-            where = f"the world of {self.name}"
-            raise ScriptError(f"script.machine: {where} has {', '.join(self.machines)}, and no {script.machine}")
-        alien: tuple[type, ...] = ALIEN.get(script.machine, ALIEN_TO_USERS)
+            supported = ", ".join(self.machines)
+            raise ScriptError(f"script.machine: the world {self.name} supports {supported}, not {script.machine}")
+        unsupported: tuple[type, ...] = UNSUPPORTED.get(script.machine, UNSUPPORTED_BY_USER_MACHINES)
         if script.groups and not self.regroups:
-            alien = (*alien, faults.Reconfigure)
+            unsupported = (*unsupported, faults.Reconfigure)
 
         def can(item: faults.Fault | faults.Op) -> bool:
-            return not isinstance(item, alien) and self.can(item)
+            return not isinstance(item, unsupported) and self.can(item)
 
         return Playable(
             evolve(
@@ -71,16 +74,16 @@ class World:
 @frozen
 class Playable:
     script: faults.Script
-    """Without what this world cannot do."""
+    """The script without the items that the world cannot carry out."""
     skipped: tuple[str, ...]
-    """The kinds that were taken out, by name."""
+    """The names of the kinds of the removed items, sorted."""
 
 
 WORLDS: Final = ("cores", "stack", "processes")
 
 
 def world(name: str) -> World:
-    """Loaded when asked for: the real runtime is not needed to turn the cores, nor Trio to read a script."""
+    """Import and return a world. The import is lazy: the world of cores needs no real runtime, and a script no Trio."""
     found: Any = import_module(f"harness.worlds.{name}.world").WORLD
     assert isinstance(found, World)
     return found

@@ -1,7 +1,7 @@
-"""The base of simulators of servers, whatever turns the servers: the heap of events, the judge, and the processes.
+"""The base of both simulators: the heap of events, the judge, the budget, and the starts and crashes of servers.
 
-Server code, faults, workloads and the oracle of liveness know a simulator as `Common` or as a class above it. What
-`Common` needs of them in turn is in the protocols below, so that no module imports one that is above it.
+Servers, faults, workloads and the liveness check refer to a simulator as `Common` or as one of its subclasses. The
+protocols below state what `Common` needs of them, so that no module imports one above it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
 from random import Random
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
 from harness.checkers import Checker, Judge, OracleState, Violation
+from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
 from harness.checkers.service import NoCrash
 from harness.exceptions import described
 from harness.faults import Fault, Knobs, Op, Script, Write
@@ -34,36 +35,38 @@ from zab.core.node import Node
 from zab.core.ready import Note, Settings
 from zab.core.zxid import Millis, ServerId, Zxid
 
-LOOK_EVERY: Final = 50_000
+CHECK_EVERY: Final = 50_000
 STUCK_US: Final = 20_000
-"""A run that advances has far fewer than `LOOK_EVERY` events in this time: about a thousand in a millisecond."""
+"""A run that advances has far fewer than `CHECK_EVERY` events in this time: about a thousand in a millisecond."""
 
 
-class TooLong(Exception):
+class BudgetExceeded(Exception):
     """The run exceeded its event budget."""
 
 
 class Budget:
-    """The event budget of a run. A loop without progress of time is a violation; a long run is only given up."""
+    """The event budget of a run. Many events without progress of time are a violation; a long run is only given up."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._looked_at = 0
-        self.until = min(LOOK_EVERY, most)
-        """The number of events at which `look` is due."""
+        self._checked_at = 0
+        self.until = min(CHECK_EVERY, most)
+        """The number of events at which `check` is due."""
 
-    def look(self, events: int, now: int) -> None:
-        if events >= LOOK_EVERY and now - self._looked_at < STUCK_US:
-            took_ms = (now - self._looked_at) / 1_000
-            raise Violation(NoCrash.invariant, f"{LOOK_EVERY} events within {took_ms:g} ms, and no end")
+    def check(self, events: int, now: int) -> None:
+        if events >= CHECK_EVERY and now - self._checked_at < STUCK_US:
+            took_ms = (now - self._checked_at) / 1_000
+            raise Violation(
+                NoCrash.invariant, f"the run does not advance: {CHECK_EVERY} events took {took_ms:g} ms of virtual time"
+            )
         if events >= self._most:
-            raise TooLong(f"{events} events in {now // 1_000} ms of virtual time are as many as a run may have")
-        self._looked_at = now
-        self.until = min(events + LOOK_EVERY, self._most)
+            raise BudgetExceeded(f"the run reached its budget of {self._most} events after {now // 1_000} ms")
+        self._checked_at = now
+        self.until = min(events + CHECK_EVERY, self._most)
 
 
 class Process(Protocol):
-    """A server, as far as a simulator must know it to start it and to crash it."""
+    """The parts of a server that a simulator needs to start and to crash it."""
 
     id: ServerId
     up: bool
@@ -78,9 +81,9 @@ class Process(Protocol):
 
 
 class FaultPort(Protocol):
-    """The nemesis, as far as simulators and servers know it."""
+    """The parts of the nemesis that simulators and servers call."""
 
-    def strike(self, fault: Fault, _: object, /) -> None: ...
+    def inject(self, fault: Fault, _: object, /) -> None: ...
     def starts(self, server: Any, /) -> None:
         """Prepare for a server that is about to read its disk."""
 
@@ -93,7 +96,7 @@ class FaultPort(Protocol):
 
     def disk_failed(self, server: Any, /) -> None: ...
     def act(self, server: Any, when: str, word: str, /) -> None:
-        """Let a fault that was aimed at this moment of a watched server happen."""
+        """Inject the fault that is aimed at this moment of a watched server, if there is one."""
 
     def can_spare(self, server: Any, wanted: Ensemble | None = None, /) -> bool: ...
     def rest(self) -> None:
@@ -105,7 +108,7 @@ class WorkloadPort(Protocol):
 
     def perform(self, op: Op, _: object, /) -> None: ...
     def write(self, op: Write, /) -> None: ...
-    def told(self, server: Any, zxid: Zxid, /) -> None:
+    def write_acknowledged(self, server: Any, zxid: Zxid, /) -> None:
         """Count an acknowledged write."""
 
 
@@ -138,15 +141,15 @@ def settings_of(knobs: Knobs) -> Settings:
     )
 
 
-def unexpected(error: BaseException) -> Violation:
-    """Return the violation of a run that an exception ended, of the product or of the harness."""
+def violation_of(error: BaseException) -> Violation:
+    """Return the violation to report for an exception, of the product or of the harness, that ended a run."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, Violation) else Violation(NoCrash.invariant, described(error))
 
 
 def founders_of(script: Script) -> Ensemble:
-    """The membership that a run begins with."""
+    """Return the membership that a run begins with."""
     sids = range(1, script.servers + 1)
     roles = [Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER for sid in sids]
     groups, weights = grouped(script)
@@ -156,10 +159,12 @@ def founders_of(script: Script) -> Ensemble:
 
 class Common(ABC, Generic[S]):
     servers: list[S]
-    """By id; no server has id 0."""
+    """The servers, indexed by id. Index 0 is a placeholder: no server has id 0."""
     nemesis: FaultPort
     workload: WorkloadPort
     liveness: LivenessPort
+    has_quiet_stage: ClassVar[bool] = False
+    """Whether only a quorum may be healed at first when the faults end: see `harness.worlds.cores.quiet_stage`."""
 
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         self.script = script
@@ -175,11 +180,17 @@ class Common(ABC, Generic[S]):
         self._probes = Probes(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
         self._acknowledged = Acknowledged(self.ghost, lambda: self.now)
-        onlookers = [lambda _: self._oracle, lambda _: self._probes, lambda _: self._acknowledged]
-        self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.update)
+        observers = [
+            lambda _: self._oracle,
+            lambda _: self._probes,
+            lambda _: self._acknowledged,
+            lambda ghost: DropsHaveACause(ghost, lambda: self.now_ms),
+            VotesBeginWithTheCandidate,
+        ]
+        self.judge = Judge(self.ghost, [*checkers, *observers], self.availability.update)
         self.violation: Violation | None = None
         self.unknown = ""
-        """Why the run was given up, if it was."""
+        """The reason why the run was given up; empty if it was not."""
         self.heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
         self.serial = count(1).__next__
 
@@ -188,7 +199,7 @@ class Common(ABC, Generic[S]):
     @property
     @abstractmethod
     def now(self) -> int:
-        """Microseconds of virtual time."""
+        """Return the virtual time in microseconds."""
 
     @property
     def now_ms(self) -> Millis:
@@ -211,7 +222,7 @@ class Common(ABC, Generic[S]):
         for op in script.ops:
             self.push(op.at * 1_000, self.workload.perform, op, None)
         for fault in script.faults:
-            self.push(fault.at * 1_000, self.nemesis.strike, fault, None)
+            self.push(fault.at * 1_000, self.nemesis.inject, fault, None)
         self.push(script.length_ms * 1_000, self._heal, None, None)
 
     def _heal(self, _: object, __: object) -> None:
@@ -229,7 +240,7 @@ class Common(ABC, Generic[S]):
             self.record(0, "violation", 0, str(violation))
         self.stop()
 
-    def gave_up(self, spent: TooLong) -> None:
+    def give_up(self, spent: BudgetExceeded) -> None:
         """End a run that exceeds its budget. Its verdict is unknown."""
         if self.violation is None and not self.over:
             self.unknown = str(spent)
@@ -237,7 +248,7 @@ class Common(ABC, Generic[S]):
         self.stop()
 
     def history(self) -> History | None:
-        """Return what the clients of the store saw."""
+        """Return the history of the clients of the store, if there are any."""
         return None
 
     def outcome(self) -> Outcome:
@@ -268,18 +279,18 @@ class Common(ABC, Generic[S]):
         )
 
     def _hits(self) -> list[Hit]:
-        """Return all faults that struck, in the order of their ends, which are not later than the healing."""
+        """Return all injected faults, sorted by their ends, which are not later than the healing."""
         healed = self.liveness.began or self.now
         hits = [Hit(kind, begin, min(end, healed)) for kind, begin, end in self.availability.hits]
         return sorted(hits, key=lambda hit: hit.end)
 
-    # -- who is there ----------------------------------------------------------------------------------
+    # -- servers ---------------------------------------------------------------------------------------
 
     def running(self) -> list[S]:
         return [server for server in self.servers if server.up]
 
     def leader(self) -> S | None:
-        """Return the leader: of several, one that serves, and of these the one of the newest epoch."""
+        """Return the leader. If several servers lead, prefer one that serves, and then the newest epoch."""
         leading = [server for server in self.servers if server.up and server.node.state is State.LEADING]
         return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
 
@@ -287,10 +298,10 @@ class Common(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, server: S, life: int) -> None:
-        """Start a server unless it runs, or has run since its life `life`."""
+        """Start a server, unless it runs or has started since its process number `life`."""
 
     def join(self, sid: ServerId, ensemble: Ensemble) -> None:
-        """Start a new server, to which its operator gave the members and itself as an observer."""
+        """Start a new server. Its configuration has the current members, and the server itself as an observer."""
         server = self.servers[sid]
         if not server.founded:
             ensemble_of_file = with_server(ensemble, member(sid, Role.OBSERVER))
@@ -310,23 +321,23 @@ class Common(ABC, Generic[S]):
 
     def crash_all(self, loss: str, down_ms: int) -> None:
         for server in self.servers[1:]:
-            # They do not come back at one moment: the order is left to chance.
+            # The downtimes are random, so that the order of the restarts varies.
             self.crash(server, loss, down_ms + int(server.random.random() * 50))
 
     def disk_failed(self, server: S, error: StorageError) -> None:
         """Stop a running server whose disk failed."""
         if not self.nemesis.excuses(server):
-            self.fell(server, "uses its disk", error)
+            self.report_failure(server, "uses its disk", error)
         self.record(server.id, "stops", 0, str(error))
         self.counted("disk failed")
         self.nemesis.disk_failed(server)
 
-    def fell(self, server: S, doing: str, error: Exception) -> None:
+    def report_failure(self, server: S, doing: str, error: Exception) -> None:
         if isinstance(error, Crashed | Violation):
             raise error
         self.judge.failed(server.id, doing, error)
 
-    # -- looking on ------------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------
 
     def noted(self, server: S, note: Note) -> None:
         if self.trace is not None:
@@ -339,17 +350,17 @@ class Common(ABC, Generic[S]):
             case "diverged":
                 self.judge.contradicted(
                     server.id,
-                    f"finds that server {fields['peer']}, which is to follow it, has another history than it,"
-                    f" although both of them have {fields['at']}",
+                    f"reports that its learner, server {fields['peer']}, has another history than it,"
+                    f" although both have {fields['at']}",
                 )
             case "vetoes":
-                what = f"vetoes its leader, though no majority lost its disks: {fields['why']}"
+                what = f"vetoes its leader, but no majority lost its disks: {fields['why']}"
                 self.judge.contradicted(server.id, what)
             case "history_distrusted" | "history_given_up":
-                self.judge.contradicted(server.id, f"finds that its history is not that of its leader: {fields['why']}")
+                self.judge.contradicted(server.id, f"reports a history that is not its leader's: {fields['why']}")
             case "protocol_error":
                 offence = RemoteProtocolError(str(fields["error"]))
-                self.judge.failed(server.id, f"heard {fields['message']} from {fields['source']}", offence)
+                self.judge.failed(server.id, f"received {fields['message']} from server {fields['source']}", offence)
             case _:
                 pass
 

@@ -1,4 +1,4 @@
-"""The disks of simulated servers and brokers: crashes, and what is left after a crash or a purge."""
+"""Crashes of the disks of simulated servers and brokers, and a check of the files that a purge leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zab.storage.snapshot_files import SNAPSHOT, listed
 from zab.storage.snapshot_files import name_of as snapshot_name
 
 SNAPSHOTS_KEPT: Final = 2
-"""The snapshots that each server keeps."""
+"""The number of snapshots that each server keeps."""
 
 
 class Process(Protocol):
@@ -26,17 +26,17 @@ class Process(Protocol):
 
 
 class Crashed(BaseException):
-    """Unwinds the turn of a server or a broker that a fault crashes at this point. The simulator does the rest.
+    """Raised by a fault to unwind the turn of the server or broker that it crashes at this point.
 
-    No code of the product may catch it, so it is no `Exception`.
+    The simulator catches it and crashes the server. It is no `Exception`, so that no code of the product catches it.
     """
 
-    def __init__(self, server: Process, loss: str, down_ms: int, everybody: bool = False) -> None:
+    def __init__(self, server: Process, loss: str, down_ms: int, all_servers: bool = False) -> None:
         super().__init__(f"server {server.id}")
         self.server: Any = server
         self.loss = loss
         self.down_ms = down_ms
-        self.everybody = everybody
+        self.all_servers = all_servers
 
 
 def log_disk() -> MemoryDisk:
@@ -56,9 +56,9 @@ def lose(disk: MemoryDisk, loss: str, choose: Choose) -> None:
 
 
 def judge_purge(judge: Judge, sid: ServerId, disk: MemoryDisk, spare: Zxid | None) -> None:
-    """Report to the judge what is left of a server's log and snapshots, read from the disk without the storage.
+    """Report the remaining log files and snapshots of a server to the judge, read from the disk without the storage.
 
-    `spare` is a snapshot beside those that are kept: it was stored because a learner was sent it.
+    `spare` is a snapshot beyond the number to keep: it was stored because a learner was sent it.
     """
     names = disk.names()
     snapshots, logs = listed(names, SNAPSHOT), listed(names, PREFIX)
@@ -70,14 +70,14 @@ def judge_purge(judge: Judge, sid: ServerId, disk: MemoryDisk, spare: Zxid | Non
         counted = [zxid for zxid in snapshots if zxid != spare]
         if counted:
             judge.stays(sid, counted[0], _needless(disk, counted, logs))
-    except DamagedError:  # by a fault: the next start will report it
+    except DamagedError:  # a fault damaged the file, and the next start reports it
         return
 
 
 def _needless(disk: MemoryDisk, snapshots: list[Zxid], logs: list[Zxid]) -> list[str]:
-    """Return the snapshots beyond those that are kept, and the log files that the oldest of these covers.
+    """Return the files to delete: snapshots beyond the number to keep, and log files that the oldest kept one covers.
 
-    Both lists begin with the newest.
+    `snapshots` and `logs` are sorted from the newest to the oldest.
     """
     if len(snapshots) < SNAPSHOTS_KEPT:
         return []

@@ -1,7 +1,7 @@
-"""Sessions of `zab.connect` as shipped, which record all that they ask and are told.
+"""Sessions of `zab.connect` as shipped that record their requests, replies, watch events and state changes.
 
-The record is made where replies are matched to requests, below everything that the library does for its callers: a
-request is invoked when it is put on the wire, and ok or failed when its reply comes off it.
+The recorder sits where replies are matched to requests, below everything that the library does for its callers. A
+request is invoked when it is put on the wire, and ok or failed when its reply arrives.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.sasl import DigestClient
 
 SETTINGS: Final = ClientSettings(connect_ms=1_000, pause_ms_min=20, pause_ms_max=200, tries_max=1, close_ms=1_000)
-"""A lost read is not repeated: the history says that it was lost."""
+"""The settings of recorded sessions. A lost read is not retried, so that the history shows the loss."""
 
 
 class Recorder:
-    """The events of a run, in the order in which its clients saw them."""
+    """Records the events of store clients, in the order in which the clients saw them."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.events: list[Event] = []
         self.calls = 0
         self.acknowledged = 0
-        self.unasked = 0
-        """Operations of clients that had no session."""
+        self.without_session = 0
+        """The number of operations that were skipped because their client had no session."""
         self.now_us = now_us
 
     def add(self, event: Event) -> None:
         self.events.append(event)
 
 
-class Recorded(Call):
-    """A request of the history in flight."""
+class RecordedCall(Call):
+    """A request in flight that the history contains."""
 
     __slots__ = ("number", "request")
 
@@ -62,35 +62,40 @@ class Recorded(Call):
         self.number = number
 
 
-class Owner(Protocol):
-    """The client of a session."""
+class SessionOwner(Protocol):
+    """The client that a session belongs to."""
 
     id: int
     server: int
-    """Where it is connected, was last, or is about to be."""
+    """The server that it is connected to, was connected to last, or is about to connect to."""
 
     @property
     def recorder(self) -> Recorder: ...
 
 
-class RecordingMachine(ClientProtocol):
-    """The client's end of the protocol, with a recorder."""
+class RecordingProtocol(ClientProtocol):
+    """The client protocol with a recorder."""
 
     def __init__(
-        self, client: Owner, owner: RecordedSession, book: WatchManager, settings: ClientSettings, timeout_ms: int
+        self,
+        client: SessionOwner,
+        owner: RecordedSession,
+        watch_manager: WatchManager,
+        settings: ClientSettings,
+        timeout_ms: int,
     ) -> None:
-        super().__init__(owner, book, settings, timeout_ms)
+        super().__init__(owner, watch_manager, settings, timeout_ms)
         self._client = client
         self._recorder = client.recorder
         self._zxids: deque[int] = deque()
-        self.says_goodbye = False
-        """It has sent closeSession: an end of the session after that is no expiry."""
-        self.said_goodbye = False
-        """A server has acknowledged closeSession."""
+        self.close_sent = False
+        """True after closeSession was sent. A session that ends after that is closed, not expired."""
+        self.close_acknowledged = False
+        """True after a server acknowledged closeSession."""
         self.user = ""
-        """The user that it authenticates as on each connection, before anything else."""
+        """The user that the session authenticates as on each connection, before anything else."""
 
-    def _became(self, state: str) -> None:
+    def _record_state(self, state: str) -> None:
         client = self._client
         at = self._recorder.now_us()
         watches = self.watches() if state == "connected" else None
@@ -101,44 +106,44 @@ class RecordingMachine(ClientProtocol):
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         self.granted.granted(response)
-        self._became("connected")
+        self._record_state("connected")
         super().connected(response, sasl)
 
-    def known(self, call: Call) -> tuple[int, Request] | None:
-        """Return its number and request, if the history has it."""
-        return (call.number, call.request) if isinstance(call, Recorded) else None
+    def recorded_call(self, call: Call) -> tuple[int, Request] | None:
+        """Return the number and the request of a call that the history contains; None for other calls."""
+        return (call.number, call.request) if isinstance(call, RecordedCall) else None
 
     def lost(self, why: str) -> None:
         was_open = self.open
         for call in self._in_flight:
             if call.done is not None:
-                self._lost(call)
+                self._record_info(call)
         super().lost(why)
         if was_open:
-            self._became("disconnected")
+            self._record_state("disconnected")
 
-    def _lost(self, call: Call) -> None:
-        known = self.known(call)
+    def _record_info(self, call: Call) -> None:
+        known = self.recorded_call(call)
         if known is not None:
             self._recorder.add(Info(self._recorder.now_us(), self._client.id, self.granted.id, known[0]))
 
     def cancel(self, call: Call) -> None:
-        """The caller does not wait any more, so the outcome is unknown."""
+        """Cancel a call. The caller stops waiting, so the outcome is unknown."""
         if call.xid and call.done is not None:
-            self._lost(call)
+            self._record_info(call)
         super().cancel(call)
 
     def ended(self, state: str) -> None:
-        self._became(state)
+        self._record_state(state)
 
     def authenticate_as(self, user: str) -> None:
-        """Authenticate as this user on each connection. Called before the first."""
+        """Authenticate as this user on each connection. Must be called before the first connection."""
         self.user = user
-        self.add_auth("digest", credentials_of(user), _unheard)
+        self.add_auth("digest", credentials_of(user), _ignore)
 
     def _send(self, call: Call) -> None:
-        known = self.known(call)
-        self.says_goodbye |= call.op == Op.CLOSE_SESSION
+        known = self.recorded_call(call)
+        self.close_sent |= call.op == Op.CLOSE_SESSION
         if known is not None:
             client = self._client
             at, request = self._recorder.now_us(), asked_by(known[1], self.user)
@@ -152,8 +157,8 @@ class RecordingMachine(ClientProtocol):
 
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         zxid = self._zxids.popleft()
-        self.said_goodbye |= call.op == Op.CLOSE_SESSION and not error_code
-        known = self.known(call)
+        self.close_acknowledged |= call.op == Op.CLOSE_SESSION and not error_code
+        known = self.recorded_call(call)
         if known is not None and call.done is not None:
             number, request = known
             if error_code:
@@ -172,33 +177,33 @@ class RecordingMachine(ClientProtocol):
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
-            if name is not None and self.hears(event, path):
+            if name is not None and self.is_recorded(event, path):
                 self._recorder.add(
                     WatchFired(self._recorder.now_us(), self._client.id, self.granted.id, name, path, zxid)
                 )
         super()._on_special(xid, zxid, error_code, body)
 
     def watches(self) -> tuple[tuple[str, str], ...] | None:
-        """Return the watches that it sets again on its next connection; None: all that the history knows."""
+        """Return the watches that the session sets again when it reconnects; None means all watches of the history."""
         return None
 
-    def hears(self, event: int, path: str) -> bool:
-        """Return whether an event concerns a watch that the history knows."""
+    def is_recorded(self, event: int, path: str) -> bool:
+        """Return whether an event concerns a watch that the history contains."""
         return True
 
 
-def _unheard(value: Any, error: Exception | None) -> None:
-    """A failed authentication shows in the end of the connection."""
+def _ignore(value: Any, error: Exception | None) -> None:
+    """Ignore the outcome: after a failed authentication the server closes the connection."""
 
 
 class RecordedSession(RemoteSession):
     """The session that `zab.connect` makes, with a recording protocol in it."""
 
-    machine_type: type[RecordingMachine] = RecordingMachine
+    protocol_type: type[RecordingProtocol] = RecordingProtocol
 
     def __init__(
         self,
-        client: Owner,
+        client: SessionOwner,
         host: str,
         timeout_ms: int,
         outside: Outside = OUTSIDE,
@@ -207,16 +212,16 @@ class RecordedSession(RemoteSession):
     ) -> None:
         hosts = parse_hosts(host)
         super().__init__(hosts, timeout_ms, settings=settings)
-        self._protocol = self.machine = self.machine_type(client, self, self._watch_manager, settings, timeout_ms)
+        self._protocol = self.protocol = self.protocol_type(client, self, self._watch_manager, settings, timeout_ms)
         if user:
-            self.machine.authenticate_as(user)
+            self.protocol.authenticate_as(user)
         self.connector = Connector(
             self, self._protocol, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
         )
 
     def expired(self, why: str) -> None:
         super().expired(why)
-        self.machine.ended("closed" if self.machine.says_goodbye else "expired")
+        self.protocol.ended("closed" if self.protocol.close_sent else "expired")
 
     @property
     def watch_manager(self) -> WatchManager:
@@ -231,8 +236,8 @@ class RecordedSession(RemoteSession):
         return self.over is None
 
 
-class Ignored:
-    """A watcher that does nothing: the recorder has the event."""
+class IgnoringWatcher:
+    """A watcher that does nothing: the recorder records the event."""
 
     over = False
 

@@ -18,6 +18,7 @@ from kraft_controller.runtime.admin.entity_configs import (
     Entity,
     NoSuchEntity,
     alter_config,
+    check_exists,
     entities,
     read_config,
     read_configs,
@@ -116,7 +117,7 @@ async def _describe(session: zab.Session, arguments: Arguments) -> int:
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="A key and its value. May be repeated.")
 @click.option("--unset", multiple=True, metavar="KEY", help=_unset)
 async def _alter(session: zab.Session, arguments: Arguments) -> int:
-    put = dict(pair(text) for text in arguments.set)
+    put = dict(pair("--set", text) for text in arguments.set)
     if not put and not arguments.unset:
         raise Misused("nothing to do: use --set KEY=VALUE or --unset KEY")
     both = sorted(set(put) & set(arguments.unset))
@@ -135,6 +136,7 @@ async def _delete(session: zab.Session, arguments: Arguments) -> int:
 async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str], remove: Sequence[str]) -> int:
     entity = _named(arguments)
     try:
+        await check_exists(session, entity)
         for key in (key_of(entity.kind, name) for name in put):
             if key.idle:
                 progress(f"note: {key.name} has no effect in this broker: {key.idle}")
@@ -146,9 +148,9 @@ async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str
         after = await alter_config(session, entity, _kept(entity, put), remove)
     except (ConfigError, NoSuchEntity, DamagedNode) as error:
         raise Failed(str(error)) from None
-    told = {key: _shown(key, value) for key, value in after.items()}
-    text = " ".join(f"{key}={value}" for key, value in told.items()) or "nothing"
-    say(arguments.json, f"{entity.path}: {text}", entity=entity.path, config=told)
+    shown = {key: _shown(key, value) for key, value in after.items()}
+    text = " ".join(f"{key}={value}" for key, value in shown.items()) or "nothing"
+    say(arguments.json, f"{entity.path}: {text}", entity=entity.path, config=shown)
     return DONE
 
 

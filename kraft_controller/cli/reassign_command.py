@@ -66,7 +66,7 @@ async def _generate(session: zab.Session, arguments: Arguments) -> int:
     try:
         names = sorted(cluster.topics)
         if arguments.topics_file is not None:
-            names = admin.topics_from_json(_text(arguments.topics_file))
+            names = _topics(arguments.topics_file)
         elif arguments.topics is not None:
             names = arguments.topics.split(",")
         brokers = list(cluster.brokers) if arguments.brokers is None else _brokers(arguments.brokers)
@@ -108,8 +108,8 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
         await waited(arguments, _Arriving(session, plan))
         cluster = await describe_cluster(session)
         await admin.unthrottle(session, cluster, {where.topic for where in plan})
-    told = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
-    say(arguments.json, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
+    outcome = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
+    say(arguments.json, f"{counted(len(plan), 'partition')}: {outcome}", partitions=len(plan), done=arguments.wait)
     return DONE
 
 
@@ -164,8 +164,8 @@ async def _cancel(session: zab.Session, arguments: Arguments) -> int:
             await waited(arguments, _Arriving(session, back))
     if not arguments.preserve_throttles:
         await admin.unthrottle(session, await describe_cluster(session), {where.topic for where in named}, back)
-    said = f"{counted(len(back), 'partition')}: {'restored' if arguments.wait else 'being restored'}"
-    line = said if back else "nothing moves"
+    outcome = f"{counted(len(back), 'partition')}: {'restored' if arguments.wait else 'being restored'}"
+    line = outcome if back else "nothing moves"
     say(arguments.json, line, cancelled=[str(where) for where in back])
     return DONE
 
@@ -220,7 +220,14 @@ def _plan(path: Path) -> dict[TopicPartition, tuple[BrokerId, ...]]:
     try:
         return admin.from_json(_text(path))
     except MoveError as error:
-        raise Failed(str(error)) from None
+        raise Failed(f"{path}: {error}") from None
+
+
+def _topics(path: Path) -> list[str]:
+    try:
+        return admin.topics_from_json(_text(path))
+    except MoveError as error:
+        raise Failed(f"{path}: {error}") from None
 
 
 def _text(path: Path) -> str:

@@ -91,7 +91,7 @@ async def _create(session: zab.Session, arguments: Arguments) -> int:
                 secrets.randbelow,
                 Policy(arguments.policy or Policy.SPREAD),
             )
-        configs = dict(pair(text) for text in arguments.config)
+        configs = dict(pair("--config", text) for text in arguments.config)
         ident = await create_topic(session, name, assignment, configs, secrets.token_bytes)
     except (TopicError, AssignmentError, ConfigError) as error:
         raise Failed(str(error)) from None
@@ -189,10 +189,12 @@ def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
     return [tuple(BrokerId(int(broker)) for broker in one.split(":")) for one in text.split(",")]
 
 
-def pair(text: str) -> tuple[str, str]:
+def pair(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Misused("expected KEY=VALUE")
+        # Repeat only what looks like the name of a key: other texts may contain a password.
+        shown = f" {text}" if re.fullmatch(r"[a-z.]+", text) else ""
+        raise Misused(f"{option}{shown}: expected KEY=VALUE")
     return key.strip(), value
 
 

@@ -1,1 +1,1 @@
-"""The controller's decisions, and those of brokers toward it, as pure state machines and procedures."""
+"""The decisions of the controller, and of brokers that deal with it, as pure state machines and procedures."""

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from attrs import evolve, frozen
 
 from kraft_controller.core.names import (
-    NOBODY,
+    NO_LEADER,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -98,8 +98,8 @@ class Numbered:
 
     number: int
     command: Command
-    to: BrokerId = NOBODY
-    """The id of the broker that receives the command. That broker rejects any id but its own and `NOBODY`."""
+    to: BrokerId = NO_LEADER
+    """The id of the broker that receives the command. That broker rejects any id but its own and `NO_LEADER`."""
 
 
 @frozen

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, TopicPartition
+from kraft_controller.core.names import NO_LEADER, BrokerId, ControllerEpoch, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, PartitionState, Topic
 from kraft_controller.core.transitions import PARTITION_FROM, REPLICA_FROM, PartitionPhase, ReplicaPhase, may
 
@@ -166,7 +166,7 @@ class ControllerContext:
             self._led.get(before.leader, {}).pop(tp, None)
         self.states[tp] = state
         self.unreadable.discard(tp)
-        if state.leader != NOBODY:
+        if state.leader != NO_LEADER:
             self._led.setdefault(state.leader, {})[tp] = None
 
     def remove_topic(self, name: str) -> None:

@@ -37,8 +37,8 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
     """Return the broker id in the directories, for a broker without a configured id; None if they have none."""
     found = {identity.broker: where for where, identity in _readable(directories) if identity.broker is not None}
     if len(found) > 1:
-        told = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
-        raise WrongIdentity(f"log directories of different brokers: {told}")
+        listed = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
+        raise WrongIdentity(f"log directories of different brokers: {listed}")
     return next(iter(found), None)
 
 
@@ -88,7 +88,7 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
 
 
 def former_sessions(directory: Path) -> tuple[int, ...]:
-    """Return the session ids that `remember_session` saved. Without them a restart is only slower."""
+    """Return the session ids that `remember_session` saved. They only speed up a restart."""
     try:
         words = (directory / SESSION).read_text("utf-8").split()
         return tuple(int(word, 16) for word in words[-SESSIONS_MAX:])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
+from typing import TypedDict
 
 import trio
 
@@ -24,7 +25,21 @@ from zab.host.logs import Log
 from zab.host.pace import beside_the_loop
 
 Source = Callable[[], Iterable[MetricSample]]
-Look = Callable[[], dict[str, object]]
+
+
+class HealthReport(TypedDict):
+    healthy: bool
+    """Decides the status code."""
+    worries: list[str]
+
+
+class ControllerHealth(HealthReport):
+    active: bool
+    controller: int | None
+    epoch: int | None
+
+
+Look = Callable[[], HealthReport]
 
 
 class OperatorPort:
@@ -42,7 +57,7 @@ class OperatorPort:
         self._settings = settings
         self._sources = sources
         self._look = look
-        """Returns the health report; its key `healthy` decides the status code."""
+        """Returns the health report."""
         self._pages = pages or {}
         """Further pages, by path."""
         self._names = names
@@ -68,7 +83,7 @@ class OperatorPort:
         raise HttpError(HTTPStatus.NOT_FOUND, f"no such page; the pages are {known}")
 
     async def _metrics(self) -> bytes:
-        """Return the metrics. There may be some for each partition, so let other tasks run in between."""
+        """Return the metrics. Let other tasks run in between, since each partition may have metrics."""
         found: list[MetricSample] = []
         for source in self._sources:
             found += source()
@@ -88,7 +103,7 @@ def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], L
     return [source], lambda: controller_health(find())
 
 
-def controller_health(controller: Controller | None) -> dict[str, object]:
+def controller_health(controller: Controller | None) -> ControllerHealth:
     """Report the health of a candidacy. It is healthy if it knows the controller and no loop hangs.
 
     `worries` begins with hanging and recently stalled loops. The other worries concern the cluster: restarting this

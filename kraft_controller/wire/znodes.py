@@ -111,7 +111,7 @@ class _Reader:
             if "\\u" in text:  # a lone surrogate could not be encoded for clients
                 json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
-            raise DamagedNode(f"{path}: not JSON: {error}; the node contains {(data or b'')[:60]!r}") from None
+            raise DamagedNode(f"{path}: not JSON: {error}; the data begins with {(data or b'')[:60]!r}") from None
         if not isinstance(value, dict):
             raise DamagedNode(f"{path}: expected an object, not {type(value).__name__}")
         self._value: dict[str, Any] = value

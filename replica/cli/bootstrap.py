@@ -107,18 +107,27 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
             return await handler(client, arguments)
 
     return run_in_trio(
-        main, expected=(KafkaError, WireError, Unreachable), describe=lambda error: f"{error}{_hint(error, identity)}"
+        main,
+        expected=(KafkaError, WireError, Unreachable),
+        describe=lambda error: f"{error}{_hint(error, arguments, tls=tls is not None, login=identity is not None)}",
     )
 
 
-def _hint(error: BaseException, identity: Identity | None) -> str:
-    """Return a hint if TLS or authentication may be missing; else an empty text. A broker that closes a connection for
-    this reason does not give it."""
+def _hint(error: BaseException, arguments: Arguments, *, tls: bool, login: bool) -> str:
+    """Return a hint if TLS or authentication may be missing or superfluous; else an empty text. A broker that closes a
+    connection for this reason does not name the reason."""
     if CERTIFICATE_REQUIRED in str(error):
         return ": use --cert, or ssl.keystore.location in the file of --command-config"
-    if CLOSED_BY_BROKER in str(error) and identity is None:
-        return "; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
-    return ""
+    if CLOSED_BY_BROKER not in str(error):
+        return ""
+    file = arguments.command_config is not None
+    given = {"--tls": tls, "--cert": arguments.cert is not None or (file and tls), "--login": login}
+    missing = [option for option, is_given in given.items() if not is_given]
+    hint = f"; if it requires TLS or authentication: {', '.join(missing)}" if missing else ""
+    if missing and not file:
+        hint += ", or --command-config"
+    used = [name for name, is_used in (("TLS", tls), ("SASL", login)) if is_used]
+    return f"{hint}; {'or' if hint else 'perhaps'} the listener does not use {' or '.join(used)}" if used else hint
 
 
 def _tls(arguments: Arguments) -> ssl.SSLContext | None:

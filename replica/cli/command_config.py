@@ -1,11 +1,12 @@
 """`--command-config FILE`: TLS and SASL settings of a command, in the file format of Kafka's tools.
 
-Only keys about the connection are read; others belong to other programs. An unknown key about security is an error,
-because ignoring it would not be safe.
+Only keys about the connection are read; others belong to other programs, so a warning names them. An unknown key about
+security is an error, because ignoring it would not be safe.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from replica.runtime.authentication.sasl_authenticator import MECHANISMS
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.network.broker_client import Address, parse_bootstrap
 from zab.cli.kit.failures import Misused
+from zab.cli.kit.output import progress
 from zab.config.config_source import BadConfig, ConfigSource
 from zab.config.key_table import KeyTable, read
 from zab.config.properties_file import decode
@@ -30,6 +32,9 @@ _MECHANISM: Final = "sasl.mechanism"
 _OF_BROKERS: Final = frozenset({"ssl.client.auth", "ssl.principal.mapping.rules"})
 _KNOWN: Final = (TLS - _OF_BROKERS) | HARMLESS | {_PROTOCOL, _MECHANISM, JAAS}
 _TABLE: Final = KeyTable((("", tuple(read(key, "", any_text, "") for key in sorted({*_KNOWN, _SERVERS}))),))
+
+NAMED_MAX: Final = 5
+"""The maximum number of ignored keys that the warning names."""
 
 
 @frozen
@@ -53,6 +58,12 @@ def read_command_config(path: Path) -> CommandConfig:
         made = _read(source)
         if source.problems:
             raise BadConfig(source.problems)
+        unknown = [key for key in source.entries if key not in _KNOWN and key != _SERVERS]
+        if unknown:
+            # Repeat only what looks like the name of a key: a line of another file may be a secret.
+            named = [key for key in unknown if re.fullmatch(r"[a-z]+(\.[a-z]+)*", key)][:NAMED_MAX]
+            shown = f": {', '.join(named)}" if named else ""
+            progress(f"warning: --command-config {path}: ignored keys: {len(unknown)}{shown}")
     except BadConfig as error:
         raise Misused("\n  ".join(["the login is incomplete:", *error.problems])) from None
     return made

@@ -57,6 +57,7 @@ class Position:
         return self.end is not None and self.offset >= self.end
 
 
+NUMBER: Final = click.IntRange(0)
 Found = tuple[Position, Record, int]
 """A record, and the offset after it."""
 
@@ -65,9 +66,9 @@ Found = tuple[Position, Record, int]
 @click.option("--partition", type=int, multiple=True, metavar="N", help="Only this partition. May be repeated.")
 @click.option("--group", metavar="NAME", help="Join this consumer group: read and commit its offsets.")
 @click.option("--from-beginning", is_flag=True, help="Start at the first record.")
-@click.option("--offset", type=int, metavar="N", help="Start at this offset in each partition.")
-@click.option("--since", type=int, metavar="MS", help="Start at the first record since this Unix time.")
-@click.option("--count", type=int, metavar="N", help="Print at most N records.")
+@click.option("--offset", type=NUMBER, metavar="N", help="Start at this offset in each partition.")
+@click.option("--since", type=NUMBER, metavar="MS", help="Start at the first record since this Unix time.")
+@click.option("--count", type=NUMBER, metavar="N", help="Print at most N records.")
 @click.option(
     "--until-end", is_flag=True, help="Stop at the offsets at which the partitions ended when the command started."
 )

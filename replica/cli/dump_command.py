@@ -37,9 +37,11 @@ _OFFSETS: Final = (
 @click.command()
 @click.argument("file", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--records", is_flag=True, help="Also print the records of each batch.")
-@click.option("--from", "first", metavar="OFFSET", type=int, default=0, help="Omit batches before this offset.")
+@click.option(
+    "--from", "first", metavar="OFFSET", type=click.IntRange(0), default=0, help="Omit batches before this offset."
+)
 @click.option("--json", is_flag=True, help="Print a JSON object for each line, for programs.")
-@click.option("--count", metavar="N", type=int, help="Print at most N batches.")
+@click.option("--count", metavar="N", type=click.IntRange(0), help="Print at most N batches.")
 def dump(**values: object) -> int:
     """Print the contents of files in a log directory. Nothing is changed, and a broker may be running.
 

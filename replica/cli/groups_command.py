@@ -161,8 +161,8 @@ async def _reset(client: Client, arguments: Arguments) -> int:
     group = arguments.group
     described = await group_admin.describe(client, group)
     if described.members or described.state not in (GroupState.EMPTY.value, GroupState.DEAD.value):
-        who = ", ".join(member.id for member in described.members) or "members that are joining"
-        raise Failed(f"group {group} is {described.state}; stop its members first: {who}")
+        members = ", ".join(member.id for member in described.members) or "members that are joining"
+        raise Failed(f"group {group} is {described.state}; stop its members first: {members}")
     before = {part.where: part.committed for part in described.progress if part.committed is not None}
     if arguments.all_topics:
         wheres = sorted(before)

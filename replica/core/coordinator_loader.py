@@ -4,8 +4,8 @@ A new coordinator reads the partition once, from the log start to the log end at
 records. Some of them may exist only on this broker and still be lost. So the load ends only when all of them are
 committed: clients must not see state that is lost later.
 
-    while (pause_ms := loader.advance(storage.held(where))) is not None:    on an error: loader.restart()
-        wait for pause_ms
+    while (pause_ms := loader.advance(storage.log_and_high_watermark(where))) is not None:
+        wait for pause_ms    on an error: loader.restart()
     coordinator.loaded(load, now)
 """
 

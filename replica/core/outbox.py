@@ -3,6 +3,8 @@ effects with `ReplicaManager.ready`."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from attrs import define, field
 
 from kraft_controller.core.names import BrokerId, TopicPartition
@@ -28,8 +30,8 @@ class Outbox:
     notes: list[Note] = field(factory=list)
     """Messages for the broker's log."""
 
-    def note(self, event: str, **fields: object) -> None:
-        self.notes.append(Note(event, tuple(fields.items())))
+    def note(self, event: str, *, raised: Exception | None = None, key: Hashable = None, **fields: object) -> None:
+        self.notes.append(Note(event, tuple(fields.items()), raised, key))
 
     def take(self) -> Ready:
         """Return all effects except flushes, and clear them."""

@@ -173,7 +173,11 @@ class ReplicaManager:
             except KafkaError as error:
                 errors[role.where] = int(error.code)
                 self._outbox.note(
-                    "role_refused", partition=str(role.where), epoch=role.state.leader_epoch, why=str(error)
+                    "role_refused",
+                    key=role.where,
+                    partition=str(role.where),
+                    epoch=role.state.leader_epoch,
+                    why=str(error),
                 )
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     partition = self.partitions.get(role.where)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from attrs import field, frozen
 
-from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from kraft_controller.core.names import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.errors import ErrorCode
 from replica.core.partitions.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, EpochEndOffset, PartitionLog
@@ -81,7 +81,7 @@ class Fetched:
     diverging: EpochEndOffset | None = None
     """The end of the follower's last epoch, or of the greatest earlier one, in the leader's log: the follower must
     truncate its log. None if the logs agree."""
-    preferred: BrokerId = NOBODY
+    preferred: BrokerId = NO_LEADER
     """The replica to fetch from instead; -1 if none."""
     leader: tuple[BrokerId, LeaderEpoch] | None = None
     """The current leader and leader epoch, if the client's metadata is stale."""
@@ -181,10 +181,16 @@ class RoleTaken:
 
 @frozen
 class Note:
-    """A message for the broker's log. `event` is one of a few fixed words."""
+    """A message for the broker's log. `event` is one of a few fixed words.
+
+    raised   the exception to log, if there is one
+    key      distinguishes notes that are rate-limited: each key has a limit of its own
+    """
 
     event: str
     fields: tuple[tuple[str, object], ...]
+    raised: Exception | None = None
+    key: Hashable = None
 
 
 @frozen

@@ -135,7 +135,7 @@ class Broker:
         commands = CommandServer(
             ControllerCommandHandler(
                 parts.membership.accepts_from,
-                parts.control_plane.obey,
+                parts.control_plane.apply,
                 me=me,
                 report_misaddressed=partial(report_misaddressed, me),
             ),

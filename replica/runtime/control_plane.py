@@ -43,7 +43,7 @@ class ControlPlane:
         self._transaction_coordinator = transaction_coordinator
         self._watchdog = watchdog
 
-    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply(self, command: Command) -> Mapping[TopicPartition, int]:
         """Execute a command; return its errors by partition.
 
         An exception stops the broker, because the command may be half executed. Only a restart makes the controller
@@ -51,7 +51,7 @@ class ControlPlane:
         """
         with self._watchdog.turn(lambda: type(command).__name__):
             # Replicas first: a broker must lead a partition before clients learn it from the metadata.
-            errors: Mapping[TopicPartition, int] = self._replica_manager.obey(command)
+            errors: Mapping[TopicPartition, int] = self._replica_manager.apply(command)
             if isinstance(command, UpdateMetadata):
                 self._update_metadata(command)
             return errors

@@ -27,8 +27,9 @@ from replica.runtime.handlers import transaction_requests as transaction_handler
 from replica.runtime.handlers.client_throttling import metered
 from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.logs import Log
-from replica.runtime.requests import ApiKey, Handlers, joined
+from replica.runtime.requests import ApiKey, Handlers, handler_table, handles, joined
 from replica.runtime.store.internal_topic_size import InternalTopicSize
+from replica.wire.schemas.data_schemas import FETCH
 from zab.host.clocks import wall_ms
 
 
@@ -82,7 +83,7 @@ def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log
     if parts.access.authorizer is not None:
         handlers = guard_handlers(handlers, parts.access.authorizer, cache, auto_create=config.auto_create)
     fetch = in_sessions(handlers[ApiKey.FETCH], parts.fetch_sessions, replica_manager.now, inter_broker)
-    return {**handlers, ApiKey.FETCH: fetch}
+    return {**handlers, **handler_table(handles(FETCH, fetch))}
 
 
 def _coordinator_topic(

@@ -1,6 +1,6 @@
 """The interface between connections and handlers: a handler takes a decoded request, and returns a response body.
 
-    handlers = {ApiKey.METADATA: answer_metadata, ...}
+    handlers = handler_table(handles(METADATA, answer_metadata), ...)
 
     async def answer_metadata(request: Request[MetadataRequest]) -> MetadataResponse: ...
 
@@ -17,6 +17,7 @@ import trio
 from attrs import frozen
 
 from replica.wire.api import ApiKey as ApiKey
+from replica.wire.fields import Api
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -24,7 +25,7 @@ Q = TypeVar("Q")
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 
-def unheard() -> None:
+def ignore() -> None:
     """Do nothing: the default of `Request.placed`, if no request waits until the records have offsets."""
 
 
@@ -48,11 +49,11 @@ class Request(Generic[Q]):
     listener: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     host: str = "127.0.0.1"
-    placed: Callable[[], None] = unheard
+    placed: Callable[[], None] = ignore
     connection: str = ""
 
 
-Handler: TypeAlias = Callable[[Request[Any]], Awaitable[Any]]
+Handler: TypeAlias = Callable[[Request[Q]], Awaitable[T]]
 """Returns the body of the response, or None for a request without a response: a Produce with acks=0.
 
 A connection executes its requests one at a time and sends responses in their order, so a handler that waits blocks only
@@ -60,7 +61,19 @@ its own connection, until it calls `Request.placed`. The end of the connection c
 the connection, even a `KafkaError`: errors of topics and groups belong in the response.
 """
 
-Handlers: TypeAlias = Mapping[ApiKey, Handler]
+Handlers: TypeAlias = Mapping[ApiKey, Handler[Any, Any]]
+"""Handlers by API key. With `handles`, mypy checks the types of each."""
+
+
+def handles(api: Api[Q, T], handler: Callable[[Request[Q]], Awaitable[T | None]]) -> tuple[ApiKey, Handler[Any, Any]]:
+    """Return the key of the API with its handler, which must take requests of that API and return its responses."""
+    return api.key, handler
+
+
+def handler_table(*entries: tuple[ApiKey, Handler[Any, Any]]) -> Handlers:
+    table = dict(entries)
+    assert len(table) == len(entries), "an API has two handlers"
+    return table
 
 
 def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:

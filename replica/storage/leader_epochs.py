@@ -85,8 +85,8 @@ class LeaderEpochFileCache:
     def truncate_from_start(self, offset: int) -> None:
         """Remove epochs that ended before this offset. The last one that started before it keeps its start.
 
-        A replica with records of a removed epoch must be told that the epoch ended before this log starts. If the
-        answer were this offset itself, the replica's records up to here would seem to be the same history.
+        A replica with records of a removed epoch must receive the answer that the epoch ended before this log starts.
+        If the answer were this offset itself, the replica's records up to here would seem to be the same history.
         """
         before = bisect_left(self._starts, offset) - 1
         if before > 0:

@@ -69,7 +69,7 @@ def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KE
     try:
         with log.lock:
             closed = [each for each in log.segments[:-1] if each.end <= found.end_offset]
-            segments = [_for_itself(handles, each) for each in closed]
+            segments = [_private_copy(handles, each) for each in closed]
             aborted = log.aborted_between(log.start_offset, found.end_offset)
         compaction = Compaction(now_ms, log.config.delete_retention_ms)
         work = _Round(log, segments, found, aborted, compaction)
@@ -90,7 +90,7 @@ def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KE
         handles.close()
 
 
-def _for_itself(handles: Handles, segment: LogSegment) -> LogSegment:
+def _private_copy(handles: Handles, segment: LogSegment) -> LogSegment:
     """Return a copy of the segment with its own files and indexes, for the cleaner's thread."""
     found = LogSegment(handles, segment.folder, segment.base, segment.size, segment.end)
     found.has_aborted = segment.has_aborted

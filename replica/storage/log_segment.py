@@ -201,7 +201,7 @@ class LogSegment:
             self.handles.get(self.path(TIMES)).truncate(times.size)
 
     def hold_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
-        """Do as `truncate_indexes`, but keep this and later changes in memory until `write_held_indexes`."""
+        """Truncate the indexes in memory. `write_held_indexes` writes this and later changes."""
         self._holding = True
         self._drop_entries_from(position, end, index, times)
 

@@ -139,7 +139,7 @@ class ProducerStateManager:
         known = self._by_id.get(header.producer_id)
         if known is None:
             return None
-        who = f"producer {header.producer_id}"
+        producer = f"producer {header.producer_id}"
         _check_epoch(known, header)
         if header.producer_epoch == known.epoch:
             for written in known.batches:
@@ -148,19 +148,20 @@ class ProducerStateManager:
         if known.txn_start >= 0 and not header.transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"{who} has had a transaction open since offset {known.txn_start}, but this batch is not transactional",
+                f"{producer} has had a transaction open since offset {known.txn_start}, "
+                "but this batch is not transactional",
             )
         if header.producer_epoch > known.epoch:
             if header.base_sequence != 0 and known.epoch >= 0:
                 raise _out_of_order(
-                    f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, not with 0"
+                    f"{producer} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, not with 0"
                 )
             return None
         if not known.batches:
             return None  # this epoch has only transaction markers so far
         expected = (known.last_sequence + 1) % SEQUENCE_RANGE
         if header.base_sequence != expected:
-            raise _out_of_order(f"{who} sent sequence {header.base_sequence}, but {expected} is expected")
+            raise _out_of_order(f"{producer} sent sequence {header.base_sequence}, but {expected} is expected")
         return None
 
     def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:

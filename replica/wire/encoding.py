@@ -95,7 +95,7 @@ def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
     ]
 
     def step(value: Any, out: Out) -> None:
-        said: list[bytes] = []
+        tags: list[bytes] = []
         for tag, get, usual, write in places:
             given = get(value)
             if given in usual:
@@ -103,8 +103,8 @@ def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
             pieces: list[bytes] = []
             write(given, pieces.append)
             body = b"".join(pieces)
-            said.append(uvarint(tag) + uvarint(len(body)) + body)
-        out(uvarint(len(said)) + b"".join(said) if said else _NO_TAGS)
+            tags.append(uvarint(tag) + uvarint(len(body)) + body)
+        out(uvarint(len(tags)) + b"".join(tags) if tags else _NO_TAGS)
 
     return step
 

@@ -1,4 +1,4 @@
-"""Real servers under a script: what is promised is judged from what clients saw and what the disks hold."""
+"""Real servers under a script: invariants are checked in the clients' histories and on the disks."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ pytestmark = pytest.mark.slow
 
 
 def silent(words: str) -> None:
-    """Nobody watches."""
+    """Ignore the progress messages."""
 
 
-def test_a_leader_that_stands_still_and_one_that_dies_cost_no_acknowledged_write() -> None:
+def test_acknowledged_writes_survive_a_paused_and_a_killed_leader() -> None:
     script = Script(
         1,
         length_ms=2_500,
@@ -89,21 +89,21 @@ def test_store_clients_are_judged_by_their_history() -> None:
     assert sum(isinstance(event, Response) for event in history.events) > 20
 
 
-def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_running(tmp_path: Path) -> None:
-    """The harness notices what the servers never do: here somebody else kills one."""
+def test_server_that_ends_by_itself_is_a_violation_and_no_process_is_left(tmp_path: Path) -> None:
+    """The test kills a server behind the back of the harness, as no server ends by itself."""
     places = Loopback()
     script = Script(3, voters=1, length_ms=1_000)
     world = World(script, tmp_path, places)
     pids: list[int] = []
 
-    async def murder() -> None:
+    async def kill() -> None:
         await world.until(lambda: world.servers[1].serves)
         pids.append(world.servers[1].pid)
         os.kill(pids[0], 9)
 
     async def both() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(murder)
+            nursery.start_soon(kill)
             await world.main()
 
     try:
@@ -130,7 +130,7 @@ def test_ensemble_replaces_a_leader_with_dropped_packets() -> None:
     assert outcome.elections >= 2
 
 
-def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
+def test_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
     places = Loopback()
     world = World(Script(4, length_ms=60_000), tmp_path, places)
 
@@ -152,10 +152,11 @@ def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
             os.kill(pid, 0)
 
 
-def test_a_known_bug_in_real_servers_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Cut off from the others, a leader commits all by itself, and tells its clients.
+def test_planted_bug_in_real_servers_is_detected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An isolated leader commits without a quorum and acknowledges writes.
 
-    Back among the others it vetoes, since it knows transactions that it committed: then it does not heal either.
+    After the isolation it may veto the new leader, which lacks transactions that it committed: then the run does not
+    recover, either.
     """
     script = Script(
         5,

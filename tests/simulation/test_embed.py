@@ -300,7 +300,7 @@ def test_a_run_that_is_given_up_has_not_held(monkeypatch: pytest.MonkeyPatch) ->
     assert (report.runs, report.failure, report.valid) == (2, None, False)
     assert [each.seed for each in report.unknown] == [5, 6]
     assert str(report).startswith("Bank UNKNOWN in 2 of 2 runs")
-    assert "UNKNOWN with seed 6: 100 events in " in str(report)
+    assert "UNKNOWN with seed 6: the run reached its budget of 100 events" in str(report)
     with pytest.raises(AssertionError, match="campaign\\(..., seed=5, runs=1\\)"):
         report.check()
 

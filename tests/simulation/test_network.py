@@ -312,3 +312,37 @@ def test_there_is_never_a_gap(seed: int) -> None:
                 assert due[source, not dialled_there] == number
                 due[source, not dialled_there] = number + 1
     assert arrived > 50
+
+
+def test_what_is_under_way_may_arrive_before_the_end_of_a_broken_link() -> None:
+    net = Net(late_percent=100, delay_us_min=3_000, delay_us_max=9_000).linked()
+    for number in range(20):
+        net.say(1, 2, number)
+        net.say(2, 1, number)
+    net.network.cut(net.server(1))
+    net.say(1, 2, 99)
+    net.clock.run()
+    assert net.talkers[2].numbers(1) == list(range(20)), "what was sent after the break is lost"
+    assert net.talkers[1].numbers(2) == list(range(20))
+    assert net.talkers[2].words(1)[-1] == LinkDown(dialled=False)
+    assert net.talkers[1].words(2)[-1] == LinkDown(dialled=True)
+
+
+def test_a_successor_ends_the_late_messages_of_a_broken_link() -> None:
+    """Of 30 messages some arrive before the successor, and none after it has been accepted."""
+    cases = set()
+    for seed in range(40):
+        net = Net(seed=str(seed), late_percent=100, delay_us_min=100, delay_us_max=9_000).linked()
+        for number in range(30):
+            net.say(1, 2, number)
+        net.network.cut(net.server(1))
+        net.clock.run(net.clock.now + 2_000)
+        net.dial(1, 2)
+        net.clock.run()
+        words = net.talkers[2].words(1)[1:]
+        up = words.index(LinkUp(dialled=False))
+        assert net.talkers[2].numbers(1) == list(range(len(net.talkers[2].numbers(1))))
+        assert all(not isinstance(word, Commit) for word in words[up:])
+        cases.add((LinkDown(dialled=False) in words[:up], any(isinstance(word, Commit) for word in words[:up])))
+    assert (False, True) in cases, "the successor comes before the end of the link is noticed"
+    assert (True, True) in cases, "or behind it"

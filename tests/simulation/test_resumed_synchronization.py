@@ -8,7 +8,7 @@ import pytest
 
 from harness.faults import LoseDisk, Script, Write
 from harness.worlds.stack.members import World
-from harness.worlds.stack.node import ToldNode
+from harness.worlds.stack.node import ReportingNode
 from zab.core.ensemble import Ensemble
 from zab.core.leader.leader import Leader
 from zab.core.learner.learner import Learner
@@ -113,7 +113,7 @@ class EarlierLearner(Learner):
             self.phase.resumes = False
 
 
-class EarlierNode(ToldNode):
+class EarlierNode(ReportingNode):
     leader_class = EarlierLeader
     learner_class = EarlierLearner
     log_state_class = EarlierLogState
@@ -123,8 +123,8 @@ class EarlierNode(ToldNode):
 def test_snapshot_begins_anew_if_one_of_both_is_of_an_earlier_version(
     earlier: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def node(life: Any, me: ServerId, *others: Any) -> ToldNode:
-        return (EarlierNode if me == earlier else ToldNode)(life, me, *others)
+    def node(life: Any, me: ServerId, *others: Any) -> ReportingNode:
+        return (EarlierNode if me == earlier else ReportingNode)(life, me, *others)
 
-    monkeypatch.setattr("harness.worlds.stack.server.ToldNode", node)
+    monkeypatch.setattr("harness.worlds.stack.server.ReportingNode", node)
     assert counting(3_500).begun == ["SnapBegin", "SnapBegin"]

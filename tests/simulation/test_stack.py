@@ -1,4 +1,4 @@
-"""The world of real drivers: the same script gives the same run, the runs hold, and broken drivers are noticed."""
+"""The simulated runtime: the same script gives the same run, runs are valid, and broken drivers are detected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from harness.faults import (
 from harness.mutants.edit import Edit, planted
 from harness.mutants.table import BY_NAME
 from harness.worlds.stack import scheduler
-from harness.worlds.stack.machine import ONCE, ORDER, Requests
+from harness.worlds.stack.checked_machine import ONCE, ORDER, RequestCheck
 from harness.worlds.stack.world import CAN, WORLD, run
 from tests.simulation.elsewhere import printed
 from tests.simulation.test_determinism import every_kind
@@ -56,7 +56,7 @@ SAVED_AT_ONCE = Edit(
 )
 
 
-def test_equal_in_another_process_under_another_hash_seed() -> None:
+def test_runs_are_equal_in_another_process_with_another_hash_seed() -> None:
     here = []
     for seed, machine in DRAWN:
         trace = run(script_from_seed(seed, machine=machine, length_ms=1_000), trace=True).trace
@@ -66,7 +66,7 @@ def test_equal_in_another_process_under_another_hash_seed() -> None:
     assert printed(PROGRAM.format(drawn=DRAWN), "4242" if os.environ.get("PYTHONHASHSEED") != "4242" else "1") == here
 
 
-def test_the_seed_decides_the_order_of_tasks() -> None:
+def test_seed_determines_the_order_of_tasks() -> None:
     async def order() -> str:
         said: list[str] = []
 
@@ -86,20 +86,20 @@ def test_the_seed_decides_the_order_of_tasks() -> None:
     assert len({under(str(seed)) for seed in range(5)}) > 1
 
 
-def test_another_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_version_of_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("trio._core._run._r")
-    with pytest.raises(scheduler.StrangeTrio, match="_r"), scheduler.ordered_by("1"):
+    with pytest.raises(scheduler.UnsupportedTrio, match="_r"), scheduler.ordered_by("1"):
         pass
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_it_holds(seed: int) -> None:
+def test_drawn_run_is_valid(seed: int) -> None:
     outcome = run(script_from_seed(seed, voters=3 + 2 * (seed % 2)))
     assert (outcome.invariant, outcome.what) == (None, "")
     assert outcome.acknowledged
 
 
-def test_acknowledged_writes_survive_crash_of_all_servers() -> None:
+def test_acknowledged_writes_survive_a_crash_of_all_servers() -> None:
     script = Script(
         1,
         length_ms=1_500,
@@ -122,20 +122,20 @@ def test_acknowledged_writes_survive_crash_of_all_servers() -> None:
         pytest.param(BY_NAME["M27"].edits, "applied only when committed and durable", id="apply-before-durable"),
     ],
 )
-def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], invariant: str) -> None:
+def test_planted_bug_is_detected(edits: tuple[Edit, ...], invariant: str) -> None:
     with planted(edits):
         assert run(script_from_seed(0)).invariant == invariant
     assert run(script_from_seed(0)).valid
 
 
-def test_unsupported_items_are_left_out_and_named() -> None:
+def test_unsupported_items_are_skipped_and_named() -> None:
     write, isolate, crash = Write(1, 1, 1), Isolate(2, 5, 1), When(5)
     can = WORLD.playable(Script(1, ops=(write,), faults=(Flaky(3), isolate, crash, When(4, does="freeze clock"))))
     assert can.script == Script(1, ops=(write,), faults=(isolate, crash))
     assert can.skipped == ("Flaky", "When")
 
 
-def test_every_kind_of_fault_that_it_can_do_strikes_and_the_runs_hold() -> None:
+def test_every_supported_fault_is_injected_and_the_runs_are_valid() -> None:
     struck = set()
     for script in (*every_kind(), Script(1, length_ms=1_500, faults=(Split(500), OneWay(1_000)))):
         outcome = run(script)
@@ -145,8 +145,8 @@ def test_every_kind_of_fault_that_it_can_do_strikes_and_the_runs_hold() -> None:
     assert {f"hit {kind.__name__}" for kind in wanted} - struck == set()
 
 
-def test_shutdown_writes_pending_data_and_closes_everything() -> None:
-    """Again and again, leaders among them, in the midst of their work: else the run is over with a complaint."""
+def test_stopped_server_finishes_its_writes_and_closes_its_streams() -> None:
+    """Servers, including leaders, are stopped repeatedly under load. A leftover stream or task is a violation."""
     faults: list[Fault] = [Restart(at, 30, LEADER) for at in range(500, 2_000, 300)]
     faults.append(RollingRestart(2_100, 50, 150))
     script = Script(
@@ -158,7 +158,7 @@ def test_shutdown_writes_pending_data_and_closes_everything() -> None:
     assert "crash" not in dict(outcome.counts)
 
 
-def test_hanging_shutdown_is_reported() -> None:
+def test_server_that_hangs_when_stopped_is_detected() -> None:
     stays = Edit("zab.runtime.member_runtime:MemberRuntime._close_disk", "self._storage.close()", "raise SystemError")
     script = Script(3, length_ms=1_000, faults=(Restart(500, 30, 1),))
     with planted((stays,)):
@@ -167,7 +167,7 @@ def test_hanging_shutdown_is_reported() -> None:
 
 
 @pytest.mark.parametrize("moment", ["before sending Propose", "after writing Append", "quorum acked"])
-def test_an_aimed_fault_comes_at_its_moment(moment: str) -> None:
+def test_aimed_fault_strikes_at_its_moment(moment: str) -> None:
     ops = tuple(Write(at, 1, 10) for at in range(300, 1_400, 50))
     outcome = run(Script(1, length_ms=1_500, ops=ops, faults=(When(600, 100, moment=moment),)), trace=True)
     assert (outcome.invariant, outcome.what) == (None, "")
@@ -182,7 +182,7 @@ def test_an_aimed_fault_comes_at_its_moment(moment: str) -> None:
     assert not {"saves", "applies", "hears"} & set(between)
 
 
-def test_the_command_says_which_world(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_the_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--world", "stack", "--seed", "2", "--json", "--hash"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["world"] == "stack"
@@ -191,30 +191,30 @@ def test_the_command_says_which_world(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(told["hash"]) == 32
 
 
-# -- what members promise to those who submit --------------------------------------------------------
+# -- order of requests -------------------------------------------------------------------------------
 
 
 def payload(origin: bytes, number: int) -> bytes:
     return origin * ORIGIN_BYTES + bytes(COUNTER_BYTES) + b"%d/1..." % number
 
 
-def test_requests_of_several_members_in_their_orders() -> None:
-    requests = Requests()
+def test_requests_of_several_members_in_order_are_valid() -> None:
+    requests = RequestCheck()
     for zxid, origin, number in ((1, b"a", 1), (2, b"b", 7), (3, b"a", 2), (4, b"b", 8), (3, b"a", 2)):
         requests.applied(Zxid(zxid), payload(origin, number))
 
 
 @pytest.mark.parametrize(("number", "invariant"), [(3, ONCE), (2, ORDER)])
-def test_twice_and_out_of_order_are_noticed(number: int, invariant: str) -> None:
-    requests = Requests()
+def test_repeated_and_reordered_requests_are_detected(number: int, invariant: str) -> None:
+    requests = RequestCheck()
     requests.applied(Zxid(1), payload(b"a", 1))
     requests.applied(Zxid(2), payload(b"a", 3))
     with pytest.raises(Violation, match=invariant):
         requests.applied(Zxid(3), payload(b"a", number))
 
 
-def test_a_server_without_a_history_is_asked_for_a_snapshot() -> None:
-    """It says no, and goes on waiting for the leader. Once it fell over."""
+def test_server_without_a_history_refuses_a_snapshot() -> None:
+    """It refuses, and continues to wait for the leader. An earlier version ended with an exception."""
     script = Script(
         3,
         voters=5,

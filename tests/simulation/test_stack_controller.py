@@ -1,4 +1,4 @@
-"""The controller in the world of real drivers: sessions, registration, candidacy and links as they are shipped."""
+"""The controller in the simulated runtime: sessions, registration, candidacy and links as shipped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def healthy(outcome: Outcome) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", [3, 6])
-def test_drawn(seed: int) -> None:
+def test_drawn_run_is_valid(seed: int) -> None:
     healthy(run(script_from_seed(seed, machine="controller", faults=seed % 2 * 5)))
 
 
@@ -45,7 +45,7 @@ def test_drawn(seed: int) -> None:
     [KillBroker(800), BounceBroker(800), PauseBroker(800, 1_500), LoseStore(800, 1_500), Resign(800)],
     ids=lambda fault: type(fault).__name__,
 )
-def test_another_controller_takes_over(fault: Op) -> None:
+def test_another_controller_takes_over_after_a_fault(fault: Op) -> None:
     counts = healthy(run(script(CreateTopic(400, 1, partitions=3, factor=3), fault, length_ms=3_000)))
     assert counts["controller elected"] >= 2
     assert counts[f"hit {type(fault).__name__}"] == 1
@@ -78,12 +78,12 @@ def test_broker_leads_nothing_after_controlled_shutdown() -> None:
             state = znodes.read_partition_state(TopicPartition("t1", 0), change.data, Version(0))
             leaders[change.path] = state.leader
     else:
-        raise AssertionError("it did not go")
+        raise AssertionError("broker 2 did not shut down")
     assert len(leaders) == 3
     assert 2 not in leaders.values()
 
 
-def test_unheard_command_is_sent_again() -> None:
+def test_lost_command_is_sent_again() -> None:
     outcome = run(
         script(
             *(LoseController(500, 900, broker) for broker in (1, 2, 3)), CreateTopic(600, 1, 2, 3), DeleteTopic(900, 1)
@@ -100,7 +100,7 @@ for seed in (2, 5):
 """
 
 
-def test_equal_in_another_process_under_another_hash_seed() -> None:
+def test_runs_are_equal_in_another_process_with_another_hash_seed() -> None:
     here = []
     for seed in (2, 5):
         trace = run(script_from_seed(seed, machine="controller"), trace=True).trace

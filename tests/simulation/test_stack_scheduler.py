@@ -1,21 +1,21 @@
-"""Processes that stand still in the world of real drivers: their tasks, on Trio's one clock."""
+"""Frozen tasks of paused processes in the simulated runtime, on Trio's shared clock."""
 
 from __future__ import annotations
 
 import trio
 import trio.testing
 
-from harness.worlds.stack.scheduler import WHOSE, StandStill, ordered_by
+from harness.worlds.stack.scheduler import OWNER, TaskFreezer, ordered_by
 
 
 def played(*, woken: bool = False) -> list[tuple[str, float]]:
-    """One process stands still from 1.0 to 2.0, another one never. Who does something when."""
+    """Freeze one of two processes from 1.0 to 2.0. Return the actions of both with their times."""
     done: list[tuple[str, float]] = []
-    still = StandStill()
+    freezer = TaskFreezer()
 
     async def works(name: str) -> None:
-        WHOSE.set(name)
-        async with trio.open_nursery() as nursery:  # whose tasks are of the same process
+        OWNER.set(name)
+        async with trio.open_nursery() as nursery:  # its tasks belong to the same process
             nursery.start_soon(counts, name, 0.4)
             nursery.start_soon(waits, name)
 
@@ -36,12 +36,12 @@ def played(*, woken: bool = False) -> list[tuple[str, float]]:
             nursery.start_soon(works, "one")
             nursery.start_soon(works, "other")
             await trio.sleep(1)
-            still.stop("one")
+            freezer.freeze("one")
             await trio.sleep(0.2)
             if woken:
                 bell.set()
             await trio.sleep(0.8)
-            still.go_on("one")
+            freezer.thaw("one")
             await trio.sleep(0.5)
             nursery.cancel_scope.cancel()
 
@@ -51,7 +51,7 @@ def played(*, woken: bool = False) -> list[tuple[str, float]]:
     return done
 
 
-def test_suspended_process_does_nothing_and_is_late() -> None:
+def test_timers_of_a_frozen_process_fire_when_it_resumes() -> None:
     done = played()
     assert [at for what, at in done if what == "one counts"] == [0.4, 0.8, 2.0, 2.4]
     assert [at for what, at in done if what == "other counts"] == [0.4, 0.8, 1.2, 1.6, 2.0, 2.4]
@@ -59,18 +59,18 @@ def test_suspended_process_does_nothing_and_is_late() -> None:
     assert ("other heard nothing", 1.5) in done
 
 
-def test_suspended_process_receives_messages_on_resume() -> None:
+def test_frozen_process_receives_an_event_when_it_resumes() -> None:
     done = played(woken=True)
     assert ("other heard", 1.2) in done
     assert ("one heard", 2.0) in done
 
 
-def test_suspended_process_can_be_ended() -> None:
+def test_frozen_process_that_is_cancelled_ends_when_it_resumes() -> None:
     ended: list[float] = []
-    still = StandStill()
+    freezer = TaskFreezer()
 
     async def works() -> None:
-        WHOSE.set("one")
+        OWNER.set("one")
         try:
             await trio.sleep_forever()
         finally:
@@ -80,12 +80,12 @@ def test_suspended_process_can_be_ended() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(works)
             await trio.sleep(1)
-            still.stop("one")
+            freezer.freeze("one")
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
                 await trio.sleep(1)
             assert not ended
-            still.all_go_on()
+            freezer.thaw_all()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert ended == [2.0]

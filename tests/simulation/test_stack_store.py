@@ -1,4 +1,4 @@
-"""The store in the world of real drivers: real servers, sessions of `zab.connect`, and the judges of every world."""
+"""The store in the simulated runtime: real servers, sessions of `zab.connect`, and the checkers of all worlds."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def states(history: History, client: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_holds(seed: int) -> None:
+def test_drawn_run_is_valid(seed: int) -> None:
     history = seen(run(script_from_seed(seed, machine="store", voters=3 + 2 * (seed % 2))))
     assert any(isinstance(event, Response) for event in history.events)
 
 
 @pytest.mark.parametrize("fault", [Crash(500, server=3, down_ms=2_000), Restart(500, server=3, down_ms=2_000)])
-def test_a_session_outlives_its_server_and_takes_its_watches_along(fault: Fault) -> None:
+def test_session_moves_with_its_watches_when_its_server_stops(fault: Fault) -> None:
     history = seen(
         run(
             script(
@@ -73,7 +73,7 @@ def test_a_session_outlives_its_server_and_takes_its_watches_along(fault: Fault)
     assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["data"]
 
 
-def test_vanished_client_loses_session_and_ephemerals() -> None:
+def test_session_and_ephemerals_of_a_vanished_client_expire() -> None:
     history = seen(
         run(
             script(
@@ -89,7 +89,7 @@ def test_vanished_client_loses_session_and_ephemerals() -> None:
     assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["deleted"]
 
 
-def test_client_opens_new_session_after_close() -> None:
+def test_client_that_closed_its_session_begins_another_for_its_next_request() -> None:
     history = seen(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
     assert states(history)[-1] == "connected"
     assert "closed" in states(history)
@@ -98,7 +98,7 @@ def test_client_opens_new_session_after_close() -> None:
     )
 
 
-def test_cancelled_call_gets_no_reply() -> None:
+def test_cancelled_call_has_an_unknown_outcome_and_no_reply() -> None:
     asked = [ask(500 + 5 * number, Step("create", "/n", mode="sequential")) for number in range(60)]
     slow = Timing(fsync_us_min=30_000, fsync_us_max=60_000)
     outcome = run(evolve(script(Connect(300), *asked), timing=slow))
@@ -112,8 +112,8 @@ def test_cancelled_call_gets_no_reply() -> None:
     assert len(made) == 60, "cancelling does not take a request back"
 
 
-def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None:
-    """Its look at the sessions is overdue when it goes on, and what their clients said meanwhile is not yet read."""
+def test_leader_does_not_expire_sessions_for_the_time_of_its_pause() -> None:
+    """When it resumes, its check of sessions is overdue, and requests from the time of the pause are not read yet."""
     connects = [Connect(300 + client, client, client, 200) for client in (1, 2, 3)]
     asks = [ask(at, Step("sync", "/"), client=client) for client in (1, 2, 3) for at in range(400, 1_400, 30)]
     played = evolve(script(*connects, *asks, faults=(Pause(700, 240, LEADER),)), knobs=Knobs(tick_ms=100))
@@ -122,14 +122,14 @@ def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None
     with planted(BY_NAME["ends-what-it-slept-through"].edits):
         outcome = run(played)
     assert outcome.invariant == "a silent session expires after its timeout"
-    assert "stood still for 240 ms" in outcome.what
+    assert "paused for 240 ms" in outcome.what
 
 
 LIMITS = "count=-1,bytes=-1=;countHardLimit=2"
 
 
 def limited() -> Script:
-    """Below /a are two nodes, and a third one is asked for; of the two one goes with its session."""
+    """Create two nodes below /a, one of them ephemeral, and exceed the quota by a third."""
     quota = "/zookeeper/quota/a"
     stats = f"{quota}/zookeeper_stats"
     return script(
@@ -146,7 +146,7 @@ def limited() -> Script:
     )
 
 
-def test_quotas_are_checked() -> None:
+def test_quota_violations_are_detected() -> None:
     history = seen(run(limited()))
     assert "QUOTA_EXCEEDED" in [event.reply.error for event in history.events if isinstance(event, Response)]
     with planted(BY_NAME["one-beyond-the-limit"].edits):
@@ -155,16 +155,16 @@ def test_quotas_are_checked() -> None:
         assert run(limited()).invariant == COUNTED
 
 
-def test_reader_of_many_nodes_over_a_slow_network_is_in_time() -> None:
+def test_last_reader_of_many_nodes_finishes_in_time_on_a_slow_network() -> None:
     asked = [ask(400 + 3 * number, Step("create", "/n", mode="sequential")) for number in range(200)]
     seen(run(evolve(script(Connect(300), *asked), timing=Timing(delay_us_min=20_000, delay_us_max=30_000))))
 
 
-def test_membership_changes_while_clients_ask() -> None:
-    """A member asks for the changes: clients of the simulated cores cannot reach these servers."""
+def test_membership_changes_under_load() -> None:
+    """A member requests the changes, as clients of the simulated cores cannot connect to these servers."""
     changes = [Reconfigure(at, "add" if at % 800 else "remove", 4) for at in range(400, 2_800, 400)]
     asks = [ask(at, Step("set", "/a")) for at in range(350, 2_800, 200)]
     outcome = run(script(Connect(200, 1), ask(300, Step("create", "/a")), *asks, *changes, length_ms=3_000))
     history = seen(outcome)
     assert sum(isinstance(event, Response) for event in history.events) > len(asks) // 2
-    assert dict(outcome.counts)["membership"] > 12, "each server notes each membership in force"
+    assert dict(outcome.counts)["membership"] > 12, "each server logs each active membership"

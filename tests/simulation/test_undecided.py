@@ -24,7 +24,7 @@ from harness.run.replay_line import LINE_MAX, replay_line
 from harness.run.runner import campaign
 from harness.scripts import ScriptError, dumps, loads
 from harness.spark.rows import run_row
-from harness.worlds.common import LOOK_EVERY, STUCK_US, Budget, TooLong
+from harness.worlds.common import CHECK_EVERY, STUCK_US, Budget, BudgetExceeded
 from harness.worlds.cores import simulator
 from harness.worlds.cores import world as cores
 from harness.worlds.cores.store.simulator import with_cause
@@ -43,7 +43,7 @@ def test_a_run_that_takes_too_many_events_is_undecided(
     assert outcome.unknown
     assert not outcome.valid
     assert outcome.invariant is None
-    assert "500 events in " in outcome.what
+    assert "budget of 500 events" in outcome.what
     assert run_row(outcome, world="cores", core_seconds=0.0)["outcome"] == "unknown"
     assert main(["run", "--seed", "42"]) == 1
     assert "UNKNOWN after " in capsys.readouterr().out
@@ -51,25 +51,25 @@ def test_a_run_that_takes_too_many_events_is_undecided(
     assert main(["fuzz", "--runs", "2", "--jobs", "1", *ONE_KIND]) == 1
     said = capsys.readouterr().out
     assert "0 failed" in said
-    assert said.count("UNKNOWN 500 events") == 2
+    assert said.count("UNKNOWN the run reached its budget of 500 events") == 2
 
 
 def test_so_it_is_with_real_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.worlds.stack.simulation.STEPS_MAX", 100)
     outcome = stack.run(Script(1, length_ms=400))
     assert outcome.unknown
-    assert "100 events in " in outcome.what
+    assert "budget of 100 events" in outcome.what
 
 
 def test_a_loop_in_which_no_time_goes_on_is_a_mistake() -> None:
-    budget = Budget(10 * LOOK_EVERY)
-    assert budget.until == LOOK_EVERY
-    budget.look(LOOK_EVERY, STUCK_US)
-    assert budget.until == 2 * LOOK_EVERY
-    with pytest.raises(Violation, match="within 1 ms, and no end"):
-        budget.look(2 * LOOK_EVERY, STUCK_US + 1_000)
-    with pytest.raises(TooLong, match="500000 events in 9000 ms"):
-        Budget(10 * LOOK_EVERY).look(10 * LOOK_EVERY, 9_000_000)
+    budget = Budget(10 * CHECK_EVERY)
+    assert budget.until == CHECK_EVERY
+    budget.check(CHECK_EVERY, STUCK_US)
+    assert budget.until == 2 * CHECK_EVERY
+    with pytest.raises(Violation, match="does not advance: 50000 events took 1 ms of virtual time"):
+        budget.check(2 * CHECK_EVERY, STUCK_US + 1_000)
+    with pytest.raises(BudgetExceeded, match="budget of 500000 events after 9000 ms"):
+        Budget(10 * CHECK_EVERY).check(10 * CHECK_EVERY, 9_000_000)
 
 
 def test_a_budget_bounds_the_cheap_way_too() -> None:
@@ -212,7 +212,7 @@ def test_unexpected_exception_is_a_failure_of_its_run(
     def fail(self: Any, *_: object) -> None:
         if not in_task:
             raise KeyError("lost")
-        self.world.beside(fail_later)
+        self.world.spawn(fail_later)
 
     monkeypatch.setattr(Workload, "perform", fail)
     kind = ["--machine", "list", "--world", where, "--profile", "usual"]

@@ -16,7 +16,7 @@ from attrs import evolve
 from harness.checkers.broken import Broken
 from harness.checkers.controller.case import ANY, STATE, TOPIC, Case
 from harness.history import Invoke, Request
-from kraft_controller.core.names import NOBODY, TopicPartition, Version
+from kraft_controller.core.names import NO_LEADER, TopicPartition, Version
 from kraft_controller.core.state import Recovery, Topic
 from kraft_controller.wire import znodes
 
@@ -34,7 +34,7 @@ def leaders(case: Case) -> Iterator[Broken]:
             continue  # its topic was taken away by hand
         if not state.isr:
             yield Broken(IN_SYNC, f"{where}: nobody is in sync")
-        if state.leader != NOBODY and state.leader not in state.isr:
+        if state.leader != NO_LEADER and state.leader not in state.isr:
             yield Broken(IN_SYNC, f"{where}: led by {state.leader}, and {list(state.isr)} are in sync")
         held = write.topic.partitions.get(where.partition)
         if held is None or not set(state.isr) <= set(held.replicas):
@@ -43,9 +43,9 @@ def leaders(case: Case) -> Iterator[Broken]:
         if before is not None:
             if state.leader_epoch < before.leader_epoch:
                 yield Broken(UPWARDS, f"{where}: from leader epoch {before.leader_epoch} to {state.leader_epoch}")
-            if state.leader not in (NOBODY, before.leader, *before.isr) and not write.free:
+            if state.leader not in (NO_LEADER, before.leader, *before.isr) and not write.free:
                 yield Broken(CLEAN, f"{where}: {state.leader} was elected, and {list(before.isr)} were in sync")
-        if state.leader != NOBODY:
+        if state.leader != NO_LEADER:
             key = (write.topic.id, where.partition, state.leader_epoch)
             if led.setdefault(key, state.leader) != state.leader:
                 yield Broken(

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from harness.checkers.controller.case import ANY, STATE, TOPIC
 from kraft_controller.core.commands import Role
-from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
+from kraft_controller.core.names import NO_LEADER, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState, Topic
 from kraft_controller.wire import znodes
 
@@ -47,7 +47,7 @@ def unfinished(data: Data) -> str | None:
             if node is None:
                 return f"{where} has no state"
             state = znodes.read_partition_state(where, node, ANY)
-            if state.leader == NOBODY:
+            if state.leader == NO_LEADER:
                 return f"nobody leads {where}: {state}"
             if set(state.isr) != set(held.replicas):
                 return f"{where}: {list(state.isr)} are in sync, and {list(held.replicas)} hold it"

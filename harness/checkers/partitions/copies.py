@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 from attrs import define, field, frozen
@@ -12,6 +13,9 @@ from replica.core.partitions.partition_log import PartitionLog
 from replica.wire.batch import walk
 from replica.wire.records import read_records
 
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+
 
 class Record(NamedTuple):
     epoch: int
@@ -21,12 +25,24 @@ class Record(NamedTuple):
     sequence: int
     key: bytes = b""
     time: int = -1
+    producer_epoch: int = 0
+    attributes: int = 0
+    """Those of its batch."""
+
+    @property
+    def control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
 
 
 Ident: TypeAlias = bytes
 """The id of a topic: a new topic of the same name has another one."""
 
 
+@cache
 def ident_of(topic_id: TopicId) -> Ident:
     """Return the sixteen bytes that `partition.metadata` wants, of an id that the harness made."""
     return int(topic_id[1:]).to_bytes(16, "big")
@@ -60,15 +76,12 @@ class Copy:
     records: list[Record] = field(factory=list)
     start: int = 0
     let_go: int = 0
-    sequences: dict[int, int] = field(factory=dict)
-    """The last sequence number of each producer."""
+    sequences: dict[tuple[int, int], int] = field(factory=dict)
+    """The last sequence number of each producer in each of its epochs."""
     high_watermark: int = 0
     cuts: int = 0
     epoch: int = -1
     leads: bool = False
-
-    def seen(self) -> tuple[int, int, int, int, int, bool]:
-        return len(self.records), self.start, self.cuts, self.high_watermark, self.epoch, self.leads
 
     def has_of(self, records: list[Record]) -> int:
         """Return how many of these records it has, or has deleted."""
@@ -115,7 +128,7 @@ def records_of(data: bytes) -> list[tuple[int, Record]]:
     found = []
     for at, header in walk(data):
         for place, record in enumerate(read_records(data, at)):
-            sequence = header.base_sequence + place if header.producer_id >= 0 else -1
+            sequence = header.base_sequence + place if header.base_sequence >= 0 else -1
             made = Record(
                 header.leader_epoch,
                 record.value or b"",
@@ -123,6 +136,8 @@ def records_of(data: bytes) -> list[tuple[int, Record]]:
                 sequence,
                 record.key or b"",
                 record.timestamp,
+                max(header.producer_epoch, 0),
+                header.attributes & (TRANSACTIONAL | CONTROL),
             )
             found.append((record.offset, made))
     return found

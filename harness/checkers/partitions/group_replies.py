@@ -142,7 +142,7 @@ class GroupReplies:
         group = None if name is None else self._group(name)
         if name is None or group is None:
             return
-        who = ask.who if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
+        who = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
         group.static |= who is not None and who.instance is not None
         refused, granted = None, False
         if who is not None and not group.static and who.member:
@@ -154,16 +154,16 @@ class GroupReplies:
             case Join():
                 group.disturbed = True
                 group.joining[ticket] = ask, now
-                if ask.who.member or not ask.id_first:  # else it is told an id first
-                    group.has_asked.add(ask.who.member)
-                self._begins(group, ask.who)
+                if ask.identity.member or not ask.id_first:  # else it is told an id first
+                    group.has_asked.add(ask.identity.member)
+                self._begins(group, ask.identity)
             case Sync():
-                self._begins(group, ask.who)
-                is_from_leader = ask.who.member == group.leader and ask.who.generation == group.generation
+                self._begins(group, ask.identity)
+                is_from_leader = ask.identity.member == group.leader and ask.identity.generation == group.generation
                 if is_from_leader and group.assignments is None:
                     group.assignments = dict(ask.assignments)
             case Heartbeat() | Commit():
-                if (member := group.members.get(ask.who.member)) is not None:
+                if (member := group.members.get(ask.identity.member)) is not None:
                     member.renewed_max = now
             case Leave():
                 group.disturbed = True
@@ -196,9 +196,9 @@ class GroupReplies:
         match asked.ask, reply:
             case Join() as join, Joined():
                 group.joining.pop(ticket, None)
-                self._ends(group, join.who, now, reply.error is E.NONE)
-                self._judge(asked, group, join.who, reply.error)
-                if asked.granted and join.who.member == asked.leader and reply.generation == asked.generation:
+                self._ends(group, join.identity, now, reply.error is E.NONE)
+                self._judge(asked, group, join.identity, reply.error)
+                if asked.granted and join.identity.member == asked.leader and reply.generation == asked.generation:
                     self._violated(
                         LEADER, asked.group, f"{asked.leader} is answered with generation {asked.generation}"
                     )
@@ -214,7 +214,7 @@ class GroupReplies:
                 if (
                     error is E.NONE
                     and not group.static
-                    and any(j.who.instance is None for j, _ in group.joining.values())
+                    and any(j.identity.instance is None for j, _ in group.joining.values())
                 ):
                     self._violated(REBALANCE, asked.group, f"{who.member} gets no error, and others wait to join")
                 if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and who.member in group.members:
@@ -269,8 +269,8 @@ class GroupReplies:
                 self.judged[word] = self.judged.get(word, 0) + 1
 
     def _joined(self, name: str, group: _Group, ask: Join, reply: Joined, now: int) -> None:
-        if ask.who.member not in ("", reply.member):
-            self._violated(JOINED, name, f"{ask.who.member} is told that it is {reply.member}")
+        if ask.identity.member not in ("", reply.member):
+            self._violated(JOINED, name, f"{ask.identity.member} is told that it is {reply.member}")
         if reply.generation < group.generation:
             self._violated(GENERATION, name, f"generation {reply.generation} follows {group.generation}")
         if reply.generation > group.generation:
@@ -321,7 +321,9 @@ class GroupReplies:
         longest = max((join.rebalance_timeout_ms for join, _ in group.joining.values()), default=0)
         for join, since in group.joining.values():
             if now - since > 2 * longest + SLACK_MS and not group.static:
-                self._violated(IN_TIME, name, f"{join.who.member or join.client_id} has waited for {now - since} ms")
+                self._violated(
+                    IN_TIME, name, f"{join.identity.member or join.client_id} has waited for {now - since} ms"
+                )
 
     def _violated(self, invariant: str, group: str, what: str) -> None:
         raise Violation(invariant, f"broker {self._broker} answers for group {group}: {what}")

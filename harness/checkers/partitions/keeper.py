@@ -10,6 +10,7 @@ from harness.checkers.partitions.positions import Positions
 from harness.checkers.partitions.producers import Producers
 from harness.checkers.partitions.replicas import Replicas
 from harness.checkers.partitions.shares import Shares
+from harness.checkers.partitions.stability import Stability
 from kraft_controller.core.commands import Command
 
 
@@ -20,7 +21,8 @@ class Keeper:
         self.replicas = Replicas(world)
         self.producers = Producers()
         self.commitment = Commitment(self.replicas, self.producers)
-        self.logs = Logs(self.replicas, self.commitment)
+        self.stability = Stability(self.replicas)
+        self.logs = Logs(self.replicas, self.commitment, self.stability)
         self.disks = Disks(self.replicas, self.logs)
         self.positions = Positions(self.replicas)
         self.shares = Shares()

@@ -9,6 +9,7 @@ from harness.checkers.partitions.commitment import Commitment
 from harness.checkers.partitions.copies import COMPACTED, GONE, Copy, Key, Record, Truth, common, read_all
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.replicas import Replicas, log_of
+from harness.checkers.partitions.stability import Stability
 from kraft_controller.core.names import TopicPartition
 from replica.core.partitions.leader_role import LeaderRole
 from replica.core.partitions.partition import Partition
@@ -29,9 +30,10 @@ for committed, and shows long afterwards, if ever."""
 
 
 class Logs:
-    def __init__(self, replicas: Replicas, commitment: Commitment) -> None:
+    def __init__(self, replicas: Replicas, commitment: Commitment, stability: Stability) -> None:
         self._replicas = replicas
         self._commitment = commitment
+        self._stability = stability
 
     def changed(self, broker: Broker) -> None:
         """Check the logs of a broker that may have changed."""
@@ -40,16 +42,15 @@ class Logs:
         copies = replicas.copies.setdefault(broker.id, {})
         for where, partition in broker.core.partitions.items():
             copy = copies.get(where)
-            leads = isinstance(partition.role, LeaderRole)
-            now = (
-                partition.log.end_offset,
-                partition.log.start_offset,
-                partition.cuts,
-                partition.high_watermark,
-                int(partition.leader_epoch),
-                leads,
-            )
-            if copy is not None and copy.seen() == now and broker.ident(partition) == copy.key.ident:
+            leads, log = isinstance(partition.role, LeaderRole), partition.log
+            if (
+                copy is not None
+                and copy.high_watermark == partition.high_watermark
+                and len(copy.records) == log.end_offset
+                and copy.start == log.start_offset
+                and (copy.cuts, copy.epoch, copy.leads) == (partition.cuts, partition.leader_epoch, leads)
+                and copy.key.ident == broker.ident(partition)
+            ):
                 continue
             with broker.disk.files.aside():
                 self._compare(broker, partition, leads)
@@ -92,6 +93,7 @@ class Logs:
             return
         if watermark > before or (leads and watermark > len(truth.committed)):
             self._commitment.advanced(broker.id, copy, truth, leads, watermark)
+        self._stability.look(broker, partition, copy, truth)
         if copy.start > begins and copy.start > len(truth.committed):
             raise Violation(
                 RETIRED, f"{key}: broker {broker.id} begins at {copy.start}, and {len(truth.committed)} are committed"
@@ -113,15 +115,16 @@ class Logs:
                 raise Violation(
                     SAME, f"{copy.key}: broker {broker} has {record} at offset {offset}, another has {known}"
                 )
-            if record.producer >= 0:
-                last = copy.sequences.get(record.producer, -1)
+            if record.sequence >= 0:
+                who = record.producer, record.producer_epoch
+                last = copy.sequences.get(who, -1)
                 if written and last < 0:
                     truth.unknown.add(place)
                 elif record.sequence <= last and place not in truth.unknown:
                     raise Violation(
                         ONCE, f"{copy.key}: {record} at offset {offset} of broker {broker}, behind sequence {last}"
                     )
-                copy.sequences[record.producer] = record.sequence
+                copy.sequences[who] = record.sequence
             copy.records.append(record)
         damaged = self._replicas.damage.get((broker, copy.key))
         all_of_it = len(truth.committed)
@@ -176,9 +179,11 @@ class Logs:
         truth.begun = copy.start
 
     def cleaned(self, broker: Broker, where: TopicPartition) -> None:
-        """Check a log that was compacted."""
+        """Check a log that was compacted, unless its disk has failed in the same step."""
         copy, log = self._replicas.copy(broker.id, where), log_of(broker, where)
         if copy is None or log is None or log.closed or log.end_offset != len(copy.records):
+            return
+        if broker.disk.files.errors.failed is not None:
             return
         truth = self._replicas.truths[copy.key]
         with broker.disk.files.aside():

@@ -72,14 +72,15 @@ class Positions:
 
     def replaced(self, broker: Broker, late: Commit) -> None:
         """The member that requests this was replaced as a static member, by a reply of this coordinator."""
-        reign = self._reign(broker, late.who.group)
+        reign = self._reign(broker, late.identity.group)
         if reign is not None:
             self._replaced.append((late, *reign))
 
     def _bears(self, broker: Broker, ask: Commit) -> None:
-        reign = self._reign(broker, ask.who.group)
+        reign = self._reign(broker, ask.identity.group)
         if reign is not None and any(late is ask and (one, epoch) == reign for late, one, epoch in self._replaced):
-            what = f"takes a commit of {ask.who.member} in {ask.who.group}, which was replaced as {ask.who.instance}"
+            late_member = ask.identity
+            what = f"takes a commit of {late_member.member} in {late_member.group}, replaced as {late_member.instance}"
             raise Violation(BEARER, f"broker {broker.id} {what}")
 
     def _reign(self, broker: Broker, group: str) -> tuple[object, int] | None:

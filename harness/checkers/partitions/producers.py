@@ -29,7 +29,6 @@ BATCHES: Final = 5
 """The number of a producer's last batches that a leader recognizes when they are sent again."""
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _CONTROL: Final = 0x20
-_TRANSACTIONAL: Final = 0x10
 _PREFIX: Final = 12
 """The bytes before those that a batch's length counts."""
 Judge: TypeAlias = Callable[[list[Produced]], None]
@@ -155,7 +154,7 @@ class Producers:
         if partition is None or not isinstance(partition.role, LeaderRole):
             return None
         [sent] = headers(data)
-        if sent.producer < 0 or sent.attributes & _TRANSACTIONAL:
+        if sent.producer < 0:
             return None
         log, place = log_of(broker, where), (broker.id, where)
         if log is None or log.closed or broker.disk.files.errors.failed is not None:
@@ -207,7 +206,7 @@ class Producers:
         """
         values = self._values.setdefault(key, {})
         for offset, record in enumerate(committed[since:], start=since):
-            if record.producer < 0:
+            if record.sequence < 0:
                 continue
             at = values.get(record.value, offset)
             values[record.value] = offset

@@ -17,7 +17,7 @@ from harness.checkers.partitions.lives import Lives
 from harness.checkers.partitions.observed import Broker, World
 from harness.history import Change
 from harness.probes import counted_as
-from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
+from kraft_controller.core.names import NO_LEADER, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from replica.storage.unified_log import UnifiedLog
 
@@ -77,7 +77,7 @@ class Replicas:
         truth.counted()
         if before is None:
             return
-        if state.leader not in (NOBODY, before.leader) and state.leader not in before.isr:
+        if state.leader not in (NO_LEADER, before.leader) and state.leader not in before.isr:
             truth.unclean.append(state.leader_epoch)
             self.came_to("elected unclean")
         else:

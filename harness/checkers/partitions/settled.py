@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from harness.checkers.controller.settled import Data, absent, told
 from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.observed import Broker
-from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.leader_role import LeaderRole
@@ -69,6 +69,11 @@ def unequal(keeper: Keeper) -> str | None:
             committer.forget()
         if not committer.settled:
             return f"{committer.number} in {committer.group} has not been told what became of what it committed"
+    for transactor in world.workload.transactors.values():
+        if not transactor.settled and not replicas.exists(TopicPartition(TRANSACTIONS_TOPIC, 0)):
+            transactor.forget()
+        if not transactor.settled:
+            return f"transactor {transactor.number} has not ended all its transactions"
     if (missing := keeper.positions.unsettled()) is not None:
         return missing
     for broker in world.brokers.values():
@@ -89,6 +94,6 @@ def unequal(keeper: Keeper) -> str | None:
                 return f"broker {broker.id} has {where} up to {partition.high_watermark}, not {len(copy.records)}"
     for consumer in world.workload.consumers.values():
         where = consumer.where
-        if replicas.exists(where) and consumer.offset < len(replicas.truth(where).committed):
+        if replicas.exists(where) and consumer.offset < keeper.stability.readable(where, committed=consumer.committed):
             return f"consumer {consumer.number} of {where} has come to {consumer.offset} only"
     return None

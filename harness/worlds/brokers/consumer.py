@@ -1,4 +1,4 @@
-"""A consumer of one partition, the only member of its group: it reads on, commits its position, and looks it up."""
+"""A consumer of one partition, the only member of its group: it polls, commits its position, and looks it up."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from harness.worlds.brokers.requests import (
     EARLIEST,
     LATEST,
     PAUSE_S,
-    WRONG,
+    REQUEST_ERRORS,
     fetch,
-    insist,
     leader_of,
     offset_of,
     position_of,
     records_in,
+    until_success,
 )
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
@@ -45,10 +45,10 @@ from replica.wire.schemas.group_schemas import (
 )
 
 BYTES_MAX: Final = 1_000
-"""Of one poll: little, so that there are many."""
+"""The maximum size of one poll. It is small, so that a run has many polls."""
 COMMIT_EVERY: Final = 3
-LOOK_EVERY: Final = 2
-"""Polls that return records between two commits, and commits between two looks."""
+LOOK_UP_EVERY: Final = 2
+"""The number of polls with records between two commits, and of commits between two lookups of the position."""
 
 
 class Consumer:
@@ -71,20 +71,20 @@ class Consumer:
                 continue
             polls += 1
             if polls % COMMIT_EVERY == 0:
-                if commits % LOOK_EVERY:
-                    await self.look()  # at a commit of a while ago: the coordinator may be another broker by now
+                if commits % LOOK_UP_EVERY:
+                    await self.look_up()  # some time after the last commit: the coordinator may have changed
                 await self._commit()
                 commits += 1
 
     async def poll(self, bytes_max: int = BYTES_MAX) -> bool:
-        """Return whether there was anything. A poll that fails is repeated at the same position by the next one."""
+        """Poll once; return whether the position advanced. The poll after a failed one asks at the same position."""
         recorder, where = self._recorder, str(self.where)
         asked = recorder.now_us()
         try:
             if self._leader is None:
                 self._leader = await leader_of(self._client, self.where)
             answer = await fetch(self._client, self._leader, self.where, self.position, bytes_max)
-        except WRONG as error:
+        except REQUEST_ERRORS as error:
             self._leader = None
             if isinstance(error, KafkaError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._seek_to_beginning()
@@ -99,10 +99,10 @@ class Consumer:
         return True
 
     async def _seek_to_beginning(self) -> None:
-        """Go to the start of the log if that is behind the position. A log that ends before the position will grow."""
+        """Move to the start of the log if that is after the position. A log that ends before the position will grow."""
         try:
             begin = await offset_of(self._client, self.where, EARLIEST)
-        except WRONG:
+        except REQUEST_ERRORS:
             return
         if begin > self.position:
             self.position = begin
@@ -119,18 +119,18 @@ class Consumer:
         body = OffsetCommitRequest(group_id=self.group, generation_id=-1, member_id="", topics=topics)
         try:
             await self._client.ask_coordinator(self.group, OFFSET_COMMIT, body, _error_of_commit)
-        except WRONG as error:
+        except REQUEST_ERRORS as error:
             recorder.add(Unknown(recorder.now_us(), self._number, call, str(error)))
         else:
             recorder.add(Committed(recorder.now_us(), self._number, call))
 
-    async def look(self) -> bool:
+    async def look_up(self) -> bool:
         """Look up the committed position; return whether that succeeded."""
         recorder, call, where = self._recorder, self._recorder.call(), str(self.where)
         recorder.add(Looking(recorder.now_us(), self._number, call, self.group, (where,)))
         try:
             offset = await self._client.patiently(lambda: position_of(self._client, self.group, self.where))
-        except WRONG as error:
+        except REQUEST_ERRORS as error:
             recorder.add(Unknown(recorder.now_us(), self._number, call, str(error)))
             return False
         recorder.add(Found(recorder.now_us(), self._number, call, (Place(where, offset),)))
@@ -141,7 +141,7 @@ def _error_of_commit(reply: OffsetCommitResponse) -> int:
     return reply.topics[0].partitions[0].error_code
 
 
-# -- when all is healed --------------------------------------------------------------------------------------
+# -- after healing -------------------------------------------------------------------------------------------
 
 
 async def read_all(
@@ -149,13 +149,13 @@ async def read_all(
 ) -> dict[TopicPartition, int]:
     """Read every partition from beginning to end, and return the ends. The readers are numbered from `first` on.
 
-    Then no record that was not seen by now is still to come.
+    The history is complete then: a record that no consumer has seen is lost.
     """
     ends = {}
     for number, where in enumerate(sorted(partitions), start=first):
-        waits_for[0] = f"a reader of {where} to come to its end"
+        waits_for[0] = f"the reader of {where} to reach the end"
         consumer = Consumer(recorder, client, number, where)
-        end = await insist(lambda where=where: offset_of(client, where, LATEST))  # type: ignore[misc]
+        end = await until_success(lambda where=where: offset_of(client, where, LATEST))  # type: ignore[misc]
         while consumer.position < end:
             if not await consumer.poll(1 << 20):
                 await trio.sleep(PAUSE_S)
@@ -164,8 +164,8 @@ async def read_all(
     return ends
 
 
-async def look_at_all(consumers: Iterable[Consumer], waits_for: list[str]) -> None:
+async def look_up_positions(consumers: Iterable[Consumer], waits_for: list[str]) -> None:
     for consumer in consumers:
         waits_for[0] = f"the position of {consumer.group}"
-        while not await consumer.look():  # noqa: ASYNC110 - it asks a broker, which sends no event
+        while not await consumer.look_up():  # noqa: ASYNC110 - the broker that is asked sends no event
             await trio.sleep(PAUSE_S)

@@ -1,7 +1,7 @@
 """A producer of one partition: one batch in flight at a time, sent again while its outcome is unknown.
 
-With acks=all it is idempotent, and a batch bears the same sequence however often it is sent. If the outcome of a batch
-stays unknown, the producer begins anew under another id: what it sends then has no order with what may still arrive.
+With acks=all it is idempotent: a batch keeps its sequence however often it is sent. If the outcome of a batch stays
+unknown, the producer continues with a new producer id. Batches with different ids have no order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replica.wire.schemas.data_schemas import INIT_PRODUCER_ID, InitProducerIdRe
 
 BATCH_MAX: Final = 3
 IN_DOUBT: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""Errors after which the batch may have been written all the same."""
+"""The errors after which the batch may have been written nevertheless."""
 
 
 @frozen
@@ -33,25 +33,25 @@ class Identity:
     id: int = -1
     epoch: int = -1
     number: int = 0
-    """As in the history."""
+    """The number of the producer in the history; 0 without idempotence."""
 
 
 @frozen
 class Failure:
     why: str
     certain: bool
-    """Nothing was written."""
+    """True if the batch was certainly not written."""
 
 
 class Producer:
-    """`patience_s`: for one batch; then its outcome is unknown."""
+    """A producer of one partition. The outcome of a batch is unknown if it takes longer than `patience_s`."""
 
     def __init__(
         self, recorder: Recorder, client: Client, number: int, where: TopicPartition, acks: int, patience_s: float
     ) -> None:
         self.where = where
         self.open = 0
-        """Values whose outcome is still to come."""
+        """The number of values without an outcome so far."""
         self._recorder = recorder
         self._client = client
         self._number = number
@@ -64,14 +64,14 @@ class Producer:
         self._sequence = 0
         self._leader: int | None = None
 
-    def give(self, count: int) -> None:
-        """Send so many more values."""
+    def enqueue(self, count: int) -> None:
+        """Queue `count` more values to send."""
         self._waiting.append(count)
         self.open += count
         self._arrived.set()
 
-    async def answered(self) -> None:
-        """Wait until nothing is open."""
+    async def wait_answered(self) -> None:
+        """Wait until all queued values have an outcome."""
         while self.open:
             await self._progress.wait()
 
@@ -90,13 +90,13 @@ class Producer:
                 self._progress = trio.Event()
 
     async def _send(self, size: int) -> None:
-        identity = await self._identified()
+        identity = await self._identify()
         recorder, now = self._recorder, self._recorder.now_us
         calls = [recorder.call() for _ in range(size)]
         values = [f"v{call}" for call in calls]
         for call, value in zip(calls, values, strict=True):
             recorder.add(Sent(now(), self._number, call, str(self.where), value, self._acks, identity.number))
-        failure, offset = await self._written(self._batch(values, identity))
+        failure, offset = await self._send_batch(self._batch(values, identity))
         for place, call in enumerate(calls):
             if failure is None:
                 recorder.add(Acked(now(), self._number, call, offset + place if offset >= 0 else -1))
@@ -109,13 +109,13 @@ class Producer:
             self._identity = None
 
     def _batch(self, values: list[str], identity: Identity) -> bytes:
-        # Stamped now: brokers forget the sequences of a producer whose newest record is a day old.
+        # Stamp with the current time: brokers forget the sequences of a producer whose newest record is a day old.
         stamp = time.time_ns() // 1_000_000
         records = [Record(place, stamp, None, value.encode()) for place, value in enumerate(values)]
         sequence = self._sequence if identity.id >= 0 else -1
         return build(records, producer_id=identity.id, producer_epoch=identity.epoch, base_sequence=sequence)
 
-    async def _identified(self) -> Identity:
+    async def _identify(self) -> Identity:
         if self._acks != ALL:
             return Identity()
         pause = PAUSE_S
@@ -131,8 +131,8 @@ class Producer:
                 self._sequence = 0
         return self._identity
 
-    async def _written(self, batch: bytes) -> tuple[Failure | None, int]:
-        """Return the offset of the batch, or why it failed in the end."""
+    async def _send_batch(self, batch: bytes) -> tuple[Failure | None, int]:
+        """Send a batch until it succeeds or fails for good; return the failure, if any, and the offset of the batch."""
         until = trio.current_time() + self._patience_s
         pause, in_doubt = PAUSE_S, False
         while True:

@@ -1,4 +1,4 @@
-"""The events of a run, in the order in which its clients saw them."""
+"""Records the events of broker clients, in the order in which the clients saw them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Recorder:
         self.calls = 0
         self.producers = 0
         self.complete = False
-        """Everything was read back at the end."""
+        """True after all partitions were read back at the end."""
         self._settled: int | None = None
         self.now_us = now_us
 
@@ -25,12 +25,12 @@ class Recorder:
         self.events.append(event)
 
     def settled(self) -> None:
-        """Nothing is lost from now on."""
+        """Note the time from which on no record may be lost."""
         if self._settled is None:
             self._settled = self.now_us()
 
     def settled_us(self) -> int:
-        """Return the time of `settled`, or of the last event if the run did not come to it."""
+        """Return the time of `settled`, or of the last event if the run did not reach it."""
         if self._settled is not None:
             return self._settled
         return max((event.at for event in self.events), default=0)
@@ -55,5 +55,5 @@ class Recorder:
         return [event.at for event in self.events if isinstance(event, Acked) and event.call in all_in_sync]
 
     def history(self) -> History:
-        """Return the events by their times: a client in its own process reports late, though in its own order."""
+        """Return the events sorted by time. A client in a process of its own reports late, but in its own order."""
         return History(tuple(sorted(self.events, key=lambda event: event.at)), self.complete)

@@ -1,4 +1,4 @@
-"""The requests that clients of brokers send, one function each, and what their replies hold."""
+"""The requests that clients of brokers send, one function each, and the decoding of their replies."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from replica.wire.schemas.group_schemas import (
     OffsetFetchRequestTopic,
 )
 
-WRONG: Final = (KafkaError, Unreachable, WireError)
-"""What a request fails with if a broker refuses it, cannot be reached, or replies with nonsense."""
+REQUEST_ERRORS: Final = (KafkaError, Unreachable, WireError)
+"""The exceptions of requests: a broker refuses the request, cannot be reached, or sends a malformed reply."""
 PAUSE_S: Final = 0.05
 PAUSE_MAX_S: Final = 0.5
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""The end of what is committed."""
+"""Timestamps of ListOffsets for the start of the log, and for the end of its committed part."""
 UNCOMMITTED: Final = 0
 COMMITTED_ONLY: Final = 1
 OFFSETS_VERSION: Final = 7
@@ -57,26 +57,26 @@ FETCH_WAIT_MS: Final = 100
 T = TypeVar("T")
 
 
-async def insist(act: Callable[[], Awaitable[T]], pause_s: float = PAUSE_S) -> T:
+async def until_success(act: Callable[[], Awaitable[T]], pause_s: float = PAUSE_S) -> T:
     """Repeat the request until it succeeds."""
     while True:
         try:
             return await act()
-        except WRONG:
+        except REQUEST_ERRORS:
             await trio.sleep(pause_s)
 
 
 async def leader_of(client: Client, where: TopicPartition) -> int:
     leaders = await client.leaders([where.topic])
     if where not in leaders:
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}")
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where} has no leader")
     return leaders[where]
 
 
 async def produce(
     client: Client, leader: int, where: TopicPartition, batch: bytes, acks: int, name: str | None = None
 ) -> PartitionProduceResponse:
-    """`name` is the transactional id."""
+    """Send a batch to the leader of a partition. `name` is the transactional id, if any."""
     body = ProduceRequest(
         transactional_id=name,
         acks=acks,
@@ -105,10 +105,10 @@ async def fetch(
 
 
 def records_in(data: bytes, position: int, aborted: Iterable[AbortedTransaction] = ()) -> tuple[list[Seen], int]:
-    """Return the records from `position` on, and where to go on. The first batch may begin before `position`.
+    """Return the records from `position` on, and the next position. The first batch may begin before `position`.
 
-    Records of aborted transactions are left out as clients do: of a producer from the first offset of an aborted
-    transaction to its next control record.
+    Records of aborted transactions are skipped as clients do: all records of a producer from the first offset of an
+    aborted transaction to the next control record.
     """
     waiting = deque(sorted((each.first_offset, each.producer_id) for each in aborted))
     out: set[int] = set()
@@ -130,7 +130,7 @@ def records_in(data: bytes, position: int, aborted: Iterable[AbortedTransaction]
 
 
 async def offset_of(client: Client, where: TopicPartition, which: int, isolation: int = UNCOMMITTED) -> int:
-    """`which` is EARLIEST or LATEST."""
+    """Return the start or the end of a partition. `which` is EARLIEST or LATEST."""
     leader = await leader_of(client, where)
     part = ListOffsetsPartition(partition_index=where.partition, timestamp=which)
     body = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(where.topic, [part])])
@@ -152,7 +152,7 @@ async def position_of(client: Client, group: str, where: TopicPartition, *, stab
 
 
 async def delete_records(client: Client, where: TopicPartition, upto: int) -> int:
-    """Return the error code of the reply."""
+    """Delete the records below `upto`; return the error code of the reply."""
     leader = await leader_of(client, where)
     parts = [DeleteRecordsPartition(partition_index=where.partition, offset=upto)]
     body = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=where.topic, partitions=parts)], timeout_ms=1_000)

@@ -1,7 +1,7 @@
 """Transactional producers, and readers of committed records only.
 
 A producer initializes its transactional id, writes to two partitions, commits a position of a group, and ends the
-transaction; or it falls silent in its midst, and comes back when another producer has taken over its id.
+transaction. Or it abandons the transaction, and continues it after the id was initialized again: that must be refused.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from harness.worlds.brokers.requests import (
     LATEST,
     PAUSE_MAX_S,
     PAUSE_S,
+    REQUEST_ERRORS,
     UNCOMMITTED,
-    WRONG,
     fetch,
-    insist,
     leader_of,
     offset_of,
     position_of,
     produce,
     records_in,
+    until_success,
 )
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
@@ -58,17 +58,17 @@ from replica.wire.schemas.transaction_schemas import (
 
 TRANSACTION_COORDINATOR: Final = 1
 TIMEOUT_MS: Final = 1_500
-"""A transaction may be open for so long."""
+"""The timeout of transactions."""
 T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
-Who = tuple[str, int, int]
+ProducerFields = tuple[str, int, int]
 """The transactional id, producer id and epoch that each request begins with."""
 
 
 @frozen
-class Bearer:
-    """One initialization of a transactional id."""
+class Incarnation:
+    """One initialization of a transactional id: the producer id and epoch that it returned."""
 
     id: int
     epoch: int
@@ -88,54 +88,54 @@ class Position:
     def name(self) -> str:
         return f"{self.group} in {self.where}"
 
-    async def commit(self, made: Transaction, who: Who, offset: int) -> None:
-        """Commit it in the transaction, to which the group was added before."""
+    async def commit(self, made: Transaction, fields: ProducerFields, offset: int) -> None:
+        """Commit the position in a transaction to which the group was added before."""
         made.positions[self.name] = offset
         part = TxnOffsetCommitRequestPartition(
             partition_index=self.where.partition, committed_offset=offset, committed_metadata=None
         )
         topics = [TxnOffsetCommitRequestTopic(name=self.where.topic, partitions=[part])]
-        name, producer, epoch = who
+        name, producer, epoch = fields
         body = TxnOffsetCommitRequest(name, self.group, producer, epoch, topics=topics)
         reply = await self.client.ask_broker(await self.client.coordinator(self.group), TXN_OFFSET_COMMIT, body)
         raise_for(reply.topics[0].partitions[0].error_code, self.name)
 
-    async def look(self, *, stable: bool) -> None:
-        """Look it up. `stable`: fail if an open transaction may change it."""
+    async def look_up(self, *, stable: bool) -> None:
+        """Look up the position. `stable`: fail if an open transaction may change it."""
         asked = self.journal.moment()
         offset = await position_of(self.client, self.group, self.where, stable=stable)
         self.journal.looks.append(Look(self.name, offset, stable, asked, self.journal.moment()))
 
-    async def try_to_look(self, *, stable: bool) -> None:
+    async def try_to_look_up(self, *, stable: bool) -> None:
         try:
-            await self.look(stable=stable)
-        except WRONG:
+            await self.look_up(stable=stable)
+        except REQUEST_ERRORS:
             return
 
 
 class Transactor:
-    """`patience_s`: for one answer; then it begins anew."""
+    """A transactional producer. After a request that fails for `patience_s`, it initializes its id again."""
 
     def __init__(self, journal: Journal, client: Client, number: int, patience_s: float) -> None:
         self.name = f"name-{number}"
         self.open = 0
-        """Transactions that it has yet to begin, or to end."""
+        """The number of transactions that are queued or in progress."""
         self.position: Position | None = None
         self._journal = journal
         self._client = client
         self._patience_s = patience_s
         self._waiting: deque[tuple[tuple[TopicPartition, ...], int, str]] = deque()
         self._arrived = trio.Event()
-        self._rests = trio.Event()
-        self._bearer: Bearer | None = None
-        self._bearers = 0
+        self._progress = trio.Event()
+        self._incarnation: Incarnation | None = None
+        self._incarnations = 0
         self._values = 0
         self._sequences: dict[TopicPartition, int] = {}
         self._coordinator: int | None = None
-        self._silent: list[tuple[Bearer, TopicPartition, int]] = []
-        """Bearers that fell silent, where each has written, and the next sequence there."""
+        self._abandoned: list[tuple[Incarnation, TopicPartition, int]] = []
+        """Incarnations that abandoned a transaction, each with a partition that it wrote to and its next sequence."""
 
-    def give(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
+    def enqueue(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
         self._waiting.append((partitions, count, fate))
         self.open += 1
         self._arrived.set()
@@ -147,91 +147,94 @@ class Transactor:
                 await self._arrived.wait()
             try:
                 await self._transaction(*self._waiting.popleft())
-            except WRONG:
-                self._bearer = None  # the next bearer of the id ends what is open
+            except REQUEST_ERRORS:
+                self._incarnation = None  # the next initialization of the id aborts the open transaction
             self.open -= 1
-            self._rests.set()
-            self._rests = trio.Event()
+            self._progress.set()
+            self._progress = trio.Event()
 
     async def finish(self) -> None:
-        """Wait until it has done all that it was given, and end what is open by taking over the id."""
+        """Wait for all queued transactions, and abort an open one by initializing the id again."""
         while self.open:
-            await self._rests.wait()
-        self._bearer = None
-        while self._bearer is None:
+            await self._progress.wait()
+        self._incarnation = None
+        while self._incarnation is None:
             try:
-                await self._initialized()
-            except WRONG:
+                await self._initialize()
+            except REQUEST_ERRORS:
                 await trio.sleep(PAUSE_S)
 
     # -- one transaction -------------------------------------------------------------------------------------
 
     async def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
-        bearer = await self._initialized()
-        made = self._journal.begins(bearer.number)
+        incarnation = await self._initialize()
+        made = self._journal.begins(incarnation.number)
         topic = AddPartitionsToTxnTopic(name=partitions[0].topic, partitions=[where.partition for where in partitions])
-        body = AddPartitionsToTxnRequest(*self._who(bearer), topics=[topic])
+        body = AddPartitionsToTxnRequest(*self._fields(incarnation), topics=[topic])
         await self._patiently(lambda: self._ask(ADD_PARTITIONS_TO_TXN, body, _error_of_partitions))
         for where in partitions:
             for _ in range(count):
-                await self._write(made, bearer, where)
-        await self._move(made, bearer, partitions[0])
+                await self._write(made, incarnation, where)
+        await self._commit_position(made, incarnation, partitions[0])
         if fate == "vanishes":
             where = partitions[0]
-            self._silent.append((bearer, where, self._sequences[where]))
-            self._bearer = None
+            self._abandoned.append((incarnation, where, self._sequences[where]))
+            self._incarnation = None
             return
         commits = fate == "commits"
         if commits:
             self._journal.asks(made)
-        await self._patiently(lambda: self._end(bearer, commits))
+        await self._patiently(lambda: self._end(incarnation, commits))
         self._journal.told(made, End.COUNTS if commits else End.ABORTED)
-        await self._position_in(partitions[0]).try_to_look(stable=True)
+        await self._position_in(partitions[0]).try_to_look_up(stable=True)
 
-    async def _initialized(self) -> Bearer:
-        if self._bearer is None:
+    async def _initialize(self) -> Incarnation:
+        if self._incarnation is None:
             body = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
             reply = await self._patiently(lambda: self._ask(INIT_PRODUCER_ID, body, _error_of))
-            self._bearers += 1
-            self._bearer = Bearer(reply.producer_id, reply.producer_epoch, self._bearers)
+            self._incarnations += 1
+            self._incarnation = Incarnation(reply.producer_id, reply.producer_epoch, self._incarnations)
             self._sequences = {}
-            silent, self._silent = self._silent, []
-            for each in silent:
-                await self._come_back(*each)
-        return self._bearer
+            abandoned, self._abandoned = self._abandoned, []
+            for each in abandoned:
+                await self._retry_fenced(*each)
+        return self._incarnation
 
-    async def _come_back(self, bearer: Bearer, where: TopicPartition, sequence: int) -> None:
-        """Let a fenced bearer write, commit a position and end its transaction once more. All must be refused."""
+    async def _retry_fenced(self, incarnation: Incarnation, where: TopicPartition, sequence: int) -> None:
+        """Let a fenced incarnation write, commit a position and end its transaction once more. All must be refused."""
         position = self.position
         acts: list[tuple[str, Callable[[], Awaitable[None]]]] = [
-            (f"writes to {where}", lambda: self._send(bearer, where, sequence, "of one who was fenced"))
+            (f"writes to {where}", lambda: self._send(incarnation, where, sequence, "written after it was fenced"))
         ]
         if position is not None:
             at = position
             acts.append(
-                ("commits a position", lambda: at.commit(Transaction(bearer.number), self._who(bearer), self._next()))
+                (
+                    "commits a position",
+                    lambda: at.commit(Transaction(incarnation.number), self._fields(incarnation), self._next()),
+                )
             )
-        acts.append(("ends its transaction", lambda: self._end(bearer, True)))
+        acts.append(("ends its transaction", lambda: self._end(incarnation, True)))
         for what, act in acts:
             try:
                 await act()
-            except WRONG:
+            except REQUEST_ERRORS:
                 continue
-            self._journal.fenced.append(f"bearer {bearer.number} of {self.name} {what}")
+            self._journal.fenced.append(f"incarnation {incarnation.number} of {self.name} {what} after it was fenced")
 
-    async def _write(self, made: Transaction, bearer: Bearer, where: TopicPartition) -> None:
+    async def _write(self, made: Transaction, incarnation: Incarnation, where: TopicPartition) -> None:
         value, sequence = f"{self.name}.{self._next()}", self._sequences.get(where, 0)
         made.values[value] = str(where)
-        await self._patiently(lambda: self._send(bearer, where, sequence, value))
+        await self._patiently(lambda: self._send(incarnation, where, sequence, value))
         self._sequences[where] = sequence + 1
 
-    async def _move(self, made: Transaction, bearer: Bearer, where: TopicPartition) -> None:
-        """Commit a position, and look it up: the new one must not be seen before the end of the transaction."""
+    async def _commit_position(self, made: Transaction, incarnation: Incarnation, where: TopicPartition) -> None:
+        """Commit a position, and look it up: the new one must not be visible before the end of the transaction."""
         at, offset = self._position_in(where), self._next()
-        body = AddOffsetsToTxnRequest(*self._who(bearer), group_id=at.group)
+        body = AddOffsetsToTxnRequest(*self._fields(incarnation), group_id=at.group)
         await self._patiently(lambda: self._ask(ADD_OFFSETS_TO_TXN, body, _error_of))
-        await self._patiently(lambda: at.commit(made, self._who(bearer), offset))
-        await at.try_to_look(stable=False)
+        await self._patiently(lambda: at.commit(made, self._fields(incarnation), offset))
+        await at.try_to_look_up(stable=False)
 
     def _position_in(self, where: TopicPartition) -> Position:
         if self.position is None:
@@ -242,19 +245,19 @@ class Transactor:
         self._values += 1
         return self._values
 
-    async def _end(self, bearer: Bearer, commits: bool) -> None:
-        await self._ask(END_TXN, EndTxnRequest(*self._who(bearer), committed=commits), _error_of)
+    async def _end(self, incarnation: Incarnation, commits: bool) -> None:
+        await self._ask(END_TXN, EndTxnRequest(*self._fields(incarnation), committed=commits), _error_of)
 
-    def _who(self, bearer: Bearer) -> Who:
-        return self.name, bearer.id, bearer.epoch
+    def _fields(self, incarnation: Incarnation) -> ProducerFields:
+        return self.name, incarnation.id, incarnation.epoch
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    async def _send(self, bearer: Bearer, where: TopicPartition, sequence: int, value: str) -> None:
+    async def _send(self, incarnation: Incarnation, where: TopicPartition, sequence: int, value: str) -> None:
         batch = build(
             [Record(0, time.time_ns() // 1_000_000, None, value.encode())],
-            producer_id=bearer.id,
-            producer_epoch=bearer.epoch,
+            producer_id=incarnation.id,
+            producer_epoch=incarnation.epoch,
             base_sequence=sequence,
             flags=TRANSACTIONAL,
         )
@@ -272,7 +275,7 @@ class Transactor:
                 self._coordinator = found.node_id
             reply = await self._client.ask_broker(self._coordinator, api, body)
             raise_for(error_of(reply), f"{self.name}: {api.key.name}")
-        except WRONG:
+        except REQUEST_ERRORS:
             self._coordinator = None
             raise
         return reply
@@ -282,7 +285,7 @@ class Transactor:
         while True:
             try:
                 return await act()
-            except WRONG as error:
+            except REQUEST_ERRORS as error:
                 if (isinstance(error, KafkaError) and not error.code.retriable) or trio.current_time() > until:
                     raise
             await trio.sleep(pause)
@@ -316,11 +319,11 @@ class CommittedReader:
                 await trio.sleep(PAUSE_S)
 
     async def poll(self) -> bool:
-        """Return whether there was anything."""
+        """Poll once; return whether the position advanced."""
         client, where = self._client, self.where
         try:
             answer = await fetch(client, await leader_of(client, where), where, self.position, 1_000, COMMITTED_ONLY)
-        except WRONG:
+        except REQUEST_ERRORS:
             return False
         seen, following = records_in(answer.records or b"", self.position, answer.aborted_transactions or ())
         if following == self.position:
@@ -334,11 +337,11 @@ class CommittedReader:
         stable = await offset_of(self._client, self.where, LATEST, COMMITTED_ONLY)
         watermark = await offset_of(self._client, self.where, LATEST, UNCOMMITTED)
         if stable != watermark:
-            raise Unreachable(f"{self.where} may be read up to {stable}, and is committed up to {watermark}")
+            raise Unreachable(f"{self.where} has the last stable offset {stable} and the high watermark {watermark}")
         return stable
 
     async def run_to_end(self) -> None:
-        end = await insist(self.end)
+        end = await until_success(self.end)
         while self.position < end:
             if not await self.poll():
                 await trio.sleep(PAUSE_S)

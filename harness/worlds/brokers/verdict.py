@@ -1,4 +1,4 @@
-"""The outcome of a run with what clients of brokers saw in it, and the partitions of which nothing can be demanded."""
+"""The verdict on the history of broker clients, added to an outcome, and the partitions that may lose records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from harness.checkers.records.history import NOBODY, Undone
 from harness.history import History
 from harness.outcome import Outcome
 from harness.worlds.brokers.recorder import Recorder
-from kraft_controller.core.names import NOBODY as NO_LEADER
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import NO_LEADER, TopicPartition
 from kraft_controller.core.state import PartitionState
 
 LIVENESS: Final = "liveness"
 
 
 def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcome:
-    """Judge transactions. No partition may have lost records, see `undone`."""
+    """Judge transactions of a run in which no partition may have lost records, see `partitions_with_losses`."""
     if not journal.transactions:
         return outcome
     ends = Counter(f"transactions {each.end.name.lower()}" for each in journal.transactions)
@@ -35,12 +34,13 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
     return evolve(made, invariant=broken.invariant, what=broken.what, unknown=False)
 
 
-def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicPartition] = ()) -> Outcome:
-    """Judge records. A violation during the run takes precedence; a liveness violation may have its cause in here.
+def with_records(outcome: Outcome, recorder: Recorder, lossy: Iterable[TopicPartition] = ()) -> Outcome:
+    """Judge records. A violation during the run takes precedence, unless it is one of liveness: its cause may be here.
 
-    `gone`: partitions that may have lost records, see `undone`. What was seen of them before all was settled is void.
+    `lossy`: the partitions that may have lost records, see `partitions_with_losses`. Their events before the time of
+    `Recorder.settled` are void.
     """
-    for where in gone:
+    for where in lossy:
         recorder.add_late(Undone(recorder.settled_us(), NOBODY, str(where)))
     history = recorder.history()
     verdict = judge(history)
@@ -59,18 +59,18 @@ def with_records(outcome: Outcome, recorder: Recorder, gone: Iterable[TopicParti
 
 @frozen
 class Loss:
-    """The disk of a broker was lost when the store had come to this zxid."""
+    """The loss of a broker's disk, and the zxid that the store had reached at that time."""
 
     zxid: int
     broker: int
 
 
-def undone(history: History, losses: Sequence[Loss]) -> list[TopicPartition]:
-    """Return the partitions that were led by a replica which lacked committed records, by the history of the store.
+def partitions_with_losses(history: History, losses: Sequence[Loss]) -> list[TopicPartition]:
+    """Return the partitions that may have had a leader without all committed records, by the history of the store.
 
     Two cases are allowed. An unclean election chooses a replica out of sync if the topic permits it. A replica whose
     disk was lost stays in the ISR until the controller notices, and may be elected before that. A replica that has
-    left the ISR since then is as good as any other: it comes back only with everything.
+    left the ISR since then does not count: it rejoins only with all committed records.
     """
     known: dict[TopicPartition, PartitionState] = {}
     lacking: dict[TopicPartition, set[int]] = {}

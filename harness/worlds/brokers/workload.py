@@ -1,6 +1,6 @@
-"""The clients of brokers that a script asks for: producers, consumers, transactional producers, and administration.
+"""The broker clients of a script: producers, consumers, transactional producers, and administrators.
 
-A world gives them connections and lets them run: see `Network`.
+A world provides their connections and runs them: see `Network`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.faults import AllowUnclean, Consume, CreateTopic, DeleteRecords, Op
 from harness.worlds.brokers.consumer import Consumer
 from harness.worlds.brokers.producer import Producer
 from harness.worlds.brokers.recorder import Recorder
-from harness.worlds.brokers.requests import LATEST, WRONG, delete_records, insist, offset_of
+from harness.worlds.brokers.requests import LATEST, REQUEST_ERRORS, delete_records, offset_of, until_success
 from harness.worlds.brokers.transactions import CommittedReader, Transactor
 from harness.worlds.controller.administration import in_turn, name_of, where_of
 from kraft_controller.core.names import TopicPartition
@@ -36,39 +36,39 @@ from replica.wire.schemas.topic_schemas import (
 )
 
 LEADER: Final = 1
-"""The other value of acks."""
+"""The value of acks that asks for an acknowledgement by the leader alone."""
 CONSUMERS: Final = 10_000
 TRIMMERS: Final = 40_000
 LAST: Final = 9_000
-"""Where the numbers of clients begin, by what they do: producers of the script are below. LAST: when all is healed."""
+"""The first client numbers, by kind. Producers of the script have lower numbers; LAST is for writes after healing."""
 PAUSE_S: Final = 0.1
 TOPIC: Final = 2
 SET: Final = 0
-"""The kind of a resource with configurations, and what is done with one of these."""
+"""The resource type and the operation of IncrementalAlterConfigs requests."""
 
 
 class Network(Protocol):
     def new_client(self) -> Client: ...
 
     def start(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Run it at the same time as all else, to the end of the run."""
+        """Run `act` in a task of its own, to the end of the run."""
         ...
 
 
 class BrokerClients:
-    """`patience_s`: for one batch of a producer, or one answer in a transaction."""
+    """The broker clients of a run. `patience_s` limits the time for a batch, or for a request in a transaction."""
 
     def __init__(self, network: Network, recorder: Recorder, script: Script, patience_s: float) -> None:
         self.journal = Journal()
         self.topics: dict[int, int] = {}
-        """The partitions that each topic was created with. Partitions added later are not used."""
+        """The number of partitions that each topic was created with. Partitions added later are not used."""
         self.producers: dict[tuple[int, TopicPartition, int], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
         self.transactors: dict[int, Transactor] = {}
         self.transacted = {op.topic for op in script.ops if isinstance(op, Transact)}
-        """Topics in which all records are in transactions. Consumers read only what is committed."""
+        """The topics in which all records are in transactions. Consumers read only their committed records."""
         self.written: dict[TopicPartition, None] = {}
-        """All partitions that a producer, or a transaction (`committed`), has written to."""
+        """The partitions that producers write to; `committed` has those that transactions write to."""
         self.committed: dict[TopicPartition, None] = {}
         self._network = network
         self._recorder = recorder
@@ -77,7 +77,7 @@ class BrokerClients:
         self._trimmers = count(TRIMMERS)
 
     def perform(self, op: Op) -> bool:
-        """Return whether it is an operation of clients."""
+        """Perform an operation of clients; return False for any other operation."""
         act = self._PERFORM.get(type(op))
         if act is not None:
             act(self, op)
@@ -104,7 +104,7 @@ class BrokerClients:
     def _produce(self, op: Produce) -> None:
         if op.topic not in self.transacted and self._exists(op):
             acks = ALL if op.acks == "all" else LEADER
-            self.producer(op.client, where_of(op.topic, op.partition), acks).give(op.count)
+            self.producer(op.client, where_of(op.topic, op.partition), acks).enqueue(op.count)
 
     def _consume(self, op: Consume) -> None:
         where = where_of(op.topic, op.partition)
@@ -128,12 +128,12 @@ class BrokerClients:
             self._network.start(found.run)
         places = tuple(dict.fromkeys(where_of(op.topic, number) for number in (op.partition, op.other)))
         self.committed.update(dict.fromkeys(places))
-        found.give(places, op.count, op.fate)
+        found.enqueue(places, op.count, op.fate)
 
     # -- administration --------------------------------------------------------------------------------
 
     def _administer(self, attempt: Callable[[Client], Awaitable[bool]]) -> None:
-        """Try until it is done. Requests that fail are repeated."""
+        """Repeat an attempt until it returns True, also after failed requests."""
         client = self._network.new_client()
 
         async def run() -> None:
@@ -141,7 +141,7 @@ class BrokerClients:
                 try:
                     if await attempt(client):
                         return
-                except WRONG:
+                except REQUEST_ERRORS:
                     pass
                 await trio.sleep(PAUSE_S)
 
@@ -183,7 +183,7 @@ class BrokerClients:
         self._administer(attempt)
 
     def _delete_records(self, op: DeleteRecords) -> None:
-        """Delete a part of what is committed now."""
+        """Delete a part of the records that are committed now."""
         if op.topic in self.transacted or not self._exists(op):
             return
         where, number, recorder = where_of(op.topic, op.partition), next(self._trimmers), self._recorder
@@ -192,22 +192,22 @@ class BrokerClients:
         async def attempt(client: Client) -> bool:
             nonlocal upto
             if upto is None:
-                upto = await insist(partial(offset_of, client, where, LATEST)) * op.percent // 100
+                upto = await until_success(partial(offset_of, client, where, LATEST)) * op.percent // 100
                 recorder.add(Trimmed(recorder.now_us(), number, str(where), upto))
-            # Out of range: the log has lost its end meanwhile, and will perhaps never be so long again.
+            # Out of range: the log has lost its end meanwhile, and may never reach this offset again.
             return await delete_records(client, where, upto) in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
         self._administer(attempt)
 
-    # -- when all is healed ----------------------------------------------------------------------------
+    # -- after healing ---------------------------------------------------------------------------------
 
     async def write_last(self, partitions: Iterable[TopicPartition], waits_for: list[str]) -> None:
-        """Write one more value to each partition, and wait for the answers to all that was sent."""
+        """Write one more value to each partition, and wait for the outcomes of all values."""
         for number, where in enumerate(partitions):
-            self.producer(LAST + number, where, ALL).give(1)
+            self.producer(LAST + number, where, ALL).enqueue(1)
         for producer in self.producers.values():
-            waits_for[0] = f"what was sent to {producer.where} to be answered"
-            await producer.answered()
+            waits_for[0] = f"a reply to each value sent to {producer.where}"
+            await producer.wait_answered()
 
     async def read_committed(self, client: Client, waits_for: list[str]) -> None:
         """End all transactions, and read what they have committed from beginning to end."""
@@ -215,10 +215,10 @@ class BrokerClients:
             waits_for[0] = f"a transaction of {each.name} to end"
             await each.finish()
             if each.position is not None:
-                waits_for[0] = f"no transaction that may move {each.position.name}"
-                await insist(partial(each.position.look, stable=True))
+                waits_for[0] = f"the transactions that move {each.position.name} to end"
+                await until_success(partial(each.position.look_up, stable=True))
         for where in self.committed:
-            waits_for[0] = f"no transaction to be open in {where}"
+            waits_for[0] = f"the transactions in {where} to end"
             reads: list[Read] = []
             await CommittedReader(client, where, reads.append).run_to_end()
             self.journal.final[str(where)] = tuple(seen for read in reads for seen in read.seen)

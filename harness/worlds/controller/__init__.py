@@ -1,1 +1,1 @@
-"""Parts of every world with controllers: replicas without data, administration through nodes, the end of a run."""
+"""The parts that all worlds with controllers share: replicas without data, administration, the end of a run."""

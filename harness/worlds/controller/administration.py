@@ -1,4 +1,4 @@
-"""What administrators ask through nodes of the store: topics, growth, deletions, reassignments and elections."""
+"""Administrative requests through nodes of the store: create, grow and delete topics, reassign, elect leaders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from attrs import evolve
 
 from harness.faults import OFFSETS, CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
-from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
@@ -32,6 +32,11 @@ def wanted_by(op: Reassign, brokers: int) -> tuple[BrokerId, ...]:
 def create_topic(op: CreateTopic, brokers: int, ident: TopicId) -> StoreRequests[None]:
     held = {number: Assignment(in_turn(brokers, op.topic + number, op.factor)) for number in range(op.partitions)}
     yield [Multi((Create(znodes.topic_path(name_of(op.topic)), znodes.topic(ident, held)),))]
+
+
+def create_transactions_topic(brokers: int, ident: TopicId) -> StoreRequests[None]:
+    held = {0: Assignment(in_turn(brokers, 1, 3))}
+    yield [Multi((Create(znodes.topic_path(TRANSACTIONS_TOPIC), znodes.topic(ident, held)),))]
 
 
 def grow_topic(op: GrowTopic) -> StoreRequests[None]:
@@ -72,7 +77,7 @@ def prepare(paths: Sequence[str]) -> StoreRequests[None]:
     for path in paths:
         parts = path.split("/")[1:]
         every.update(dict.fromkeys("/" + "/".join(parts[: place + 1]) for place in range(len(parts))))
-    while True:  # whether one was made may not be known, when its server has crashed
+    while True:  # a create has an unknown outcome if its server crashes
         found = yield [Get(path) for path in every]
         missing = [path for path, node in zip(every, found, strict=True) if not isinstance(node, Node)]
         if not missing:
@@ -96,4 +101,4 @@ def topic_ids() -> Callable[[], TopicId]:
 NEEDED = (
     znodes.BROKERS, znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS, "/config/topics",
 )  # fmt: skip
-"""The nodes that brokers create when they start, as far as the harness needs them."""
+"""The nodes that the harness needs, of those that brokers create when they start."""

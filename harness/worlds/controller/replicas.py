@@ -1,7 +1,8 @@
-"""A replica manager without data: what one broker was told, and what is on its disk.
+"""A replica manager without data: the commands that one broker received, and the partitions on its disk.
 
-It obeys as a real one must: an older leader epoch is no news, the same one brings at most a newer version of the state,
-and what a full command does not name is astray. Who leads a partition decides about its ISR by who fetches from it.
+It handles commands as a real one must. A role with an older leader epoch is refused; one with the same epoch counts
+only if its state has a newer version. A replica that a full command does not name is stray, and is deleted. The leader
+of a partition derives the ISR from the followers that fetch from it.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ from kraft_controller.core.state import PartitionState
 
 FENCED_LEADER_EPOCH: Final = 74
 LAG_MS: Final = 250
-"""Who has not fetched for so long is not in sync any more."""
+"""A follower that has not fetched for this time leaves the ISR."""
 CATCH_UP_MS: Final = 40
-"""Who has fetched for so long has everything."""
+"""A follower that has fetched for this time has caught up and may join the ISR."""
 
 Fetches = Callable[[BrokerId, TopicPartition, LeaderEpoch], bool]
-"""Whether this broker fetches this partition from the one that asks, in this leader epoch."""
+"""Returns whether a broker fetches a partition from the calling broker in a leader epoch."""
 
 
 class Replicas:
     def __init__(self, me: BrokerId) -> None:
         self.me = me
         self.disk: dict[TopicPartition, TopicId | None] = {}
-        """Survives."""
+        """The topic id of each partition on the disk. It survives restarts."""
         self.roles: dict[TopicPartition, Role] = {}
         self.stopped: set[TopicPartition] = set()
-        """Told to stop, and not to delete."""
+        """The partitions that a command stopped without deleting them."""
         self.metadata: dict[TopicPartition, PartitionState] = {}
         self.live: frozenset[BrokerId] = frozenset()
         self._since: dict[tuple[TopicPartition, BrokerId], tuple[bool, int]] = {}
-        """Of each follower of what is led here: whether it fetches, and since when that is so."""
+        """The fetch state of each follower of a partition led here: (fetches, milliseconds of the last change)."""
 
     def restarted(self) -> None:
         self.roles.clear()
@@ -56,7 +57,7 @@ class Replicas:
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
         match command:
             case LeaderAndIsr():
                 return self._lead_or_follow(command)
@@ -76,13 +77,13 @@ class Replicas:
     def _lead_or_follow(self, command: LeaderAndIsr) -> Mapping[TopicPartition, int]:
         if command.full:
             named = {role.where for role in command.roles}
-            for astray in [where for where in (*self.roles, *self.disk) if where not in named]:
-                self._forget(astray)
+            for stray in [where for where in (*self.roles, *self.disk) if where not in named]:
+                self._forget(stray)
         refused = {}
         for role in command.roles:
             where, held = role.where, self.roles.get(role.where)
             if self.disk.get(where, role.topic_id) != role.topic_id:
-                self._forget(where)  # of a topic that had this name before
+                self._forget(where)  # it belongs to an earlier topic of this name
                 held = None
             if held is not None and role.state.leader_epoch < held.state.leader_epoch:
                 refused[where] = FENCED_LEADER_EPOCH
@@ -91,7 +92,7 @@ class Replicas:
                 self.disk[where] = role.topic_id
                 self.stopped.discard(where)
             elif role.state.version > held.state.version:
-                self.roles[where] = role  # the same decision, on a state that was written since
+                self.roles[where] = role  # the same decision, with a state that was written since
         return refused
 
     def _stop(self, stop: Stop) -> bool:
@@ -110,7 +111,7 @@ class Replicas:
         self.disk.pop(where, None)
         self.stopped.discard(where)
 
-    # -- following, and being followed ---------------------------------------------------------------------
+    # -- leaders and followers -------------------------------------------------------------------------------
 
     def fetches(self, leader: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
         role = self.roles.get(where)
@@ -128,8 +129,8 @@ class Replicas:
             if role.state.leader == self.me and where not in self.stopped and self.me in role.state.isr
         ]
 
-    def wishes(self, now_ms: int, fetches: Fetches) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-        """The ISRs that should be others, as this leader sees it."""
+    def wanted_isrs(self, now_ms: int, fetches: Fetches) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+        """Return the new ISR of each partition led here whose ISR has to change."""
         wanted = {}
         for role in self.led():
             isr = tuple(
@@ -152,13 +153,13 @@ class Replicas:
             return does or for_ms < LAG_MS
         return does and for_ms >= CATCH_UP_MS and follower in self.live
 
-    def written(self, role: Role, state: PartitionState) -> None:
-        """The state as it stands in the store now, if nothing newer has been heard of it meanwhile."""
+    def state_written(self, role: Role, state: PartitionState) -> None:
+        """Adopt a state that was read from the store, unless the role has another epoch or a newer version by now."""
         held = self.roles.get(role.where)
         if held is None or held.state.leader_epoch != state.leader_epoch or held.state.version >= state.version:
             return
         self.roles[role.where] = evolve(held, state=state)
 
-    def wish(self, role: Role, isr: tuple[BrokerId, ...]) -> PartitionState:
-        """As the leader writes it: nothing but the ISR is its own to decide."""
+    def with_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> PartitionState:
+        """Return the state of the partition with another ISR. A leader may change nothing else."""
         return evolve(role.state, isr=isr, version=Version(role.state.version))

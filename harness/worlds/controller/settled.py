@@ -15,9 +15,9 @@ from harness.worlds.controller.replicas import Replicas
 from kraft_controller.core.names import BrokerId
 
 ROUNDS_MS: Final = 3_000
-"""The time for what goes on when everything is healed: sessions expire, reassignments end, followers catch up."""
+"""The time for the work that continues after healing: sessions expire, reassignments end, followers catch up."""
 Apart: TypeAlias = Callable[[Data, Mapping[str, int]], str | None]
-"""Returns which broker differs from the nodes, by their data and versions; None if all agree."""
+"""Returns how a broker differs from the nodes, given their data and versions; None if all agree."""
 
 
 class HasCandidate(Protocol):
@@ -27,17 +27,17 @@ class HasCandidate(Protocol):
     def candidate(self) -> Any: ...
 
 
-class Hindered(Protocol):
-    unheard: bool
+class FaultyBroker(Protocol):
+    unreachable: bool
 
     @property
     def up(self) -> bool: ...
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
     def find_store(self) -> None: ...
 
 
 C = TypeVar("C", bound=HasCandidate)
-H = TypeVar("H", bound=Hindered)
+H = TypeVar("H", bound=FaultyBroker)
 
 
 def acting_controller(brokers: Iterable[C]) -> C | None:
@@ -50,11 +50,11 @@ def acting_controller(brokers: Iterable[C]) -> C | None:
     return None if found is None else found[1]
 
 
-def unhinder(brokers: Iterable[H], start_later: Callable[[H, int], None]) -> None:
-    """End all that the nemesis does to these brokers."""
+def end_broker_faults(brokers: Iterable[H], start_later: Callable[[H, int], None]) -> None:
+    """End all faults of these brokers, and start those that are down."""
     for broker in brokers:
-        broker.unheard = False
-        broker.go_on()
+        broker.unreachable = False
+        broker.resume()
         broker.find_store()
         if not broker.up:
             start_later(broker, 1)
@@ -62,11 +62,11 @@ def unhinder(brokers: Iterable[H], start_later: Callable[[H, int], None]) -> Non
 
 def unsettled(nodes: Mapping[str, Any], replicas: Mapping[BrokerId, Replicas], brokers: int) -> tuple[str, str] | None:
     """Return the invariant that does not hold yet, and why. `nodes` are those of a leader of the store."""
-    return lacking(nodes, lambda data, versions: apart(data, versions, replicas, brokers))
+    return unsettled_by(nodes, lambda data, versions: apart(data, versions, replicas, brokers))
 
 
-def lacking(nodes: Mapping[str, Any], apart: Apart) -> tuple[str, str] | None:
-    """Do the same with another rule for what brokers have to agree on."""
+def unsettled_by(nodes: Mapping[str, Any], apart: Apart) -> tuple[str, str] | None:
+    """Return the same as `unsettled`, with `apart` as the rule for the agreement of brokers and nodes."""
     data = {path: node[0] for path, node in nodes.items()}
     missing = unfinished(data)
     if missing is not None:
@@ -76,7 +76,7 @@ def lacking(nodes: Mapping[str, Any], apart: Apart) -> tuple[str, str] | None:
 
 
 def with_controllers_judged(outcome: Outcome, facts: Sequence[Fact]) -> Outcome:
-    """Judge topics and commands, unless something else was wrong."""
+    """Judge topics and commands, unless the run has another violation."""
     if not outcome.valid:
         return outcome
     assert outcome.history is not None

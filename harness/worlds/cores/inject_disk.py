@@ -9,7 +9,7 @@ many others that every quorum has one of them.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -45,11 +45,16 @@ def can_spare(world: Simulator, server: Server | None, wanted: Ensemble | None =
 
     That is every one that is in force, logged or written down anywhere, and the one `wanted`.
     """
+    return can_spare_all(world, [server], wanted)
+
+
+def can_spare_all(world: Simulator, servers: Sequence[Server | None], wanted: Ensemble | None = None) -> bool:
+    """Return whether the servers with whole disks are a quorum of every membership without all of these."""
     ghost = world.ghost
     whole = [
         each.id
         for each in world.servers[1:]
-        if each.founded and each is not server and not ghost.servers[each.id].impaired
+        if each.founded and each not in servers and not ghost.servers[each.id].impaired
     ]
     views = _memberships(world)
     if wanted is not None:

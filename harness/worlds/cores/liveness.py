@@ -1,5 +1,7 @@
 """After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
 
+If the script has a quiet stage, that comes first (`harness.worlds.cores.quiet_stage`).
+
 The bound is made of the settings: the durations of elections, discovery and synchronization, several times
 over, because the first attempt may still meet the remains of a fault.
 """
@@ -15,6 +17,7 @@ from harness.budgets import Recovery, exceeded
 from harness.checkers.oracle_state import Violation
 from harness.faults import Write
 from harness.quorums import is_quorum
+from harness.worlds.cores.quiet_stage import QuietStage
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.simulator import Simulator
 from zab.core.messages import State
@@ -54,17 +57,32 @@ class Liveness:
             + 40 * world.script.timing.turn_us_max // 1_000
             + (world.script.timing.spike_us_max // 50 if world.script.timing.spike_percent else 0)
         )
+        self.quiet_stage = QuietStage(world, INVARIANT, self._states)
         self.began = 0
+        self._since = 0
+        """The time at which all servers were healed."""
         self.took_ms = 0
         self.done = False
 
     def begin(self) -> None:
         world = self.world
         self.began = world.now
-        self._before = world.spent()
-        self._until = world.now + self.bound_ms * 1_000
+        before = world.spent()
         world.record(0, "heals", 0, None)
         world.nemesis.rest()
+        if self.quiet_stage.minority.wanted:
+            self.quiet_stage.begin(self._load, self._heal_all)
+        else:
+            self._heal_all(before)
+
+    def _load(self) -> None:
+        """Write before the quiet stage, while the minority is about to go."""
+        self.world.workload.write(Write(0, 1, 0))
+
+    def _heal_all(self, before: Mapping[str, int]) -> None:
+        world = self.world
+        self._since, self._before = world.now, before
+        self._until = world.now + self.bound_ms * 1_000
         for server in world.servers[1:]:
             if server.founded and not server.up:
                 world.revive(server)
@@ -75,7 +93,7 @@ class Liveness:
         waits_for = self._missing()
         if waits_for is None:
             self.done = True
-            self.took_ms = (world.now - self.began) // 1_000
+            self.took_ms = (world.now - self._since) // 1_000
             self._check_budgets()
             world.stop()
             return

@@ -40,7 +40,7 @@ class Nemesis(Injector):
         super().__init__(world)
         self._aims: list[Aim] = []
 
-    def strike(self, fault: Fault, _: object) -> None:
+    def inject(self, fault: Fault, _: object) -> None:
         world = self.world
         world.record(0, "fault", 0, fault)
         if isinstance(fault, CrashIn):
@@ -112,7 +112,7 @@ class Nemesis(Injector):
         at = fault.at
         match fault.does:
             case "crash" | "crash all":
-                raise Crashed(server, fault.loss, fault.for_ms, everybody=fault.does == "crash all")
+                raise Crashed(server, fault.loss, fault.for_ms, all_servers=fault.does == "crash all")
             case "cut":
                 self._inject(CutLinks(at, server.id))
             case "isolate":
@@ -120,7 +120,7 @@ class Nemesis(Injector):
             case does:
                 # The server is in the middle of a turn: it stops, or loses its disk, when that is over.
                 kind = {"lose disk": LoseDisk, "pause": Pause, "freeze clock": ClockFreeze}[does]
-                self.world.push(self.world.now, self.strike, kind(at, fault.for_ms, server.id), None)
+                self.world.push(self.world.now, self.inject, kind(at, fault.for_ms, server.id), None)
 
     # -- disks -------------------------------------------------------------------------------------------
 

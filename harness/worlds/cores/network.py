@@ -4,6 +4,10 @@ A link has two ends. What is sent at one end arrives at the other in order, or n
 broke; then both ends are told, each at its own time, and nothing arrives any more. A direction can
 be *blocked* (a partition: messages wait, and the link breaks if that lasts) or *clogged* (messages wait,
 and come in one burst).
+
+What is under way on a link that breaks is lost, or it still arrives before the end of the link does: as with TCP, a
+receiver may read what came before the connection ended, also while the sender dials again. As drivers of
+`zab.core.node` must, the network delivers nothing more of a link once its successor is accepted.
 """
 
 from __future__ import annotations
@@ -56,10 +60,12 @@ class Line:
 
 
 class Link:
-    __slots__ = ("acceptor", "broken", "dialler", "first")
+    __slots__ = ("acceptor", "broken", "dialler", "drains", "first")
 
     def __init__(self, dialling: Party, accepting: Party, up: Line, down: Line) -> None:
         self.broken = False
+        self.drains = False
+        """Whether messages that were under way when it broke still arrive."""
         self.first: Message | None = None
         """The first message of the end that dialled."""
         self.dialler = End(self, dialling, accepting.id, True, up)
@@ -124,6 +130,7 @@ class Network:
         self._break_max = timing.break_ms_max * 1_000
         self.loss = timing.loss_percent / 100
         self.double = timing.double_percent / 100
+        self._late = timing.late_percent / 100
         self.messages = 0
         self.slower = 1
         self.reordering: list[tuple[int, int]] = []
@@ -311,8 +318,9 @@ class Network:
         heappush(world.heap, (at, world.serial(), self._deliver, other, message))
 
     def _deliver(self, end: End, message: object) -> None:
-        if not end.open or end.link.broken:
-            if not end.link.broken and end.owner.paused and end.life == end.owner.life:
+        link = end.link
+        if not end.open or (link.broken and not link.drains):
+            if not link.broken and end.owner.paused and end.life == end.owner.life:
                 end.owner.defer(self._deliver, end, message)  # behind the LinkUp that waits there
             return
         server = end.owner
@@ -349,16 +357,18 @@ class Network:
             self._pass(end, _GONE)
 
     def break_link(self, link: Link) -> None:
-        """Lose the messages under way. Each end learns of it at its own time."""
+        """Lose the messages under way, or let them arrive before the end. Each end learns of it at its own time."""
         if link.broken:
             return
         link.broken = True
+        link.drains = bool(self._late) and self._random[link.dialler.owner.id]() < self._late
         for end in (link.dialler, link.acceptor):
             if end.open:
                 wait = self._delay(end.owner.id)
                 if end.other.line.blocked:
                     wait += self._patience(end.owner.id)
-                self._world.push(self._world.now + wait, self._down, end, None)
+                at = self._world.now + wait
+                self._world.push(max(at, end.free_at) if link.drains else at, self._down, end, None)
 
     def cut(self, server: Party) -> None:
         """Break all links of this server."""
@@ -384,6 +394,14 @@ class Network:
         me = server.id
         row = self._links[me] + [links[me] for links in self._links]
         return [link for link in row if link is not None and not link.broken]
+
+    def is_quiet(self, learner: Party, leader: Party) -> bool:
+        """Return whether this learner is linked to this leader, and no message is due on the link."""
+        link = self._links[learner.id][leader.id]
+        if link is None or link.broken:
+            return False
+        now = self._world.now
+        return all(end.open and end.held is None and end.free_at <= now for end in (link.dialler, link.acceptor))
 
     # -- faults ----------------------------------------------------------------------------------------
 

@@ -73,6 +73,8 @@ class Server:
         self.dialling: dict[ServerId, int] = {}
         self.heard_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
+        self.barriers: set[int] = set()
+        """The barriers that it was asked for and has not answered."""
         self.watched = False
         """Whether a fault waits for one of its acts."""
         self._gathering = False
@@ -107,7 +109,7 @@ class Server:
                 machine.restore(self.storage.read_snapshot(recovered.snapshot))
         except StorageError as error:
             if not world.nemesis.excuses(self):
-                world.fell(self, "reads its disk", error)
+                world.report_failure(self, "reads its disk", error)
             return False
         self.life += 1
         self.up = True
@@ -146,6 +148,7 @@ class Server:
         self.life += 1
         self.backlog.clear()
         self.submitted.clear()
+        self.barriers.clear()
         self.heard_at.clear()
         world.nemesis.power_fails(self, loss)
         unfinished = self.writer.crash(loss)
@@ -199,10 +202,14 @@ class Server:
             world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
         elif kind is messages.Commit or kind is messages.CommitAndActivate:
             world.judge.heard_commit(self.id, message.zxid)  # type: ignore[union-attr]
+        elif kind is messages.FollowerInfo:
+            world.judge.heard_follower_info(self.id, source)
+        elif kind is messages.Ack:
+            world.judge.heard_ack(self.id, source, message.zxid)  # type: ignore[union-attr]
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
-            world.fell(self, f"heard {type(message).__name__} from {source}", error)
+            world.report_failure(self, f"heard {type(message).__name__} from {source}", error)
         if not self._gathering:
             self.turn_soon()
 
@@ -220,7 +227,7 @@ class Server:
         try:
             self.node.tick(self.now_ms)
         except Exception as error:
-            self.world.fell(self, "ticks", error)
+            self.world.report_failure(self, "ticks", error)
         self.turn_soon()
 
     def _wind(self) -> None:
@@ -269,6 +276,7 @@ class Server:
             self.turn_soon()
 
     def ask(self, token: int) -> None:
+        self.barriers.add(token)
         self.node.barrier(token, self.now_ms)
         self.turn_soon()
 
@@ -298,7 +306,7 @@ class Server:
         try:
             ready = self.node.ready()
         except Exception as error:
-            self.world.fell(self, "says what it wants", error)
+            self.world.report_failure(self, "says what it wants", error)
             return
         self._hand_over(ready)
         if ready is not EMPTY_READY:
@@ -416,7 +424,7 @@ class Server:
         try:
             self.node.saved(ticket, self.now_ms)
         except Exception as error:
-            world.fell(self, f"was told that {ticket} is saved", error)
+            world.report_failure(self, f"was told that {ticket} is saved", error)
         if self.node.durable != before:
             world.judge.counts_durable(self.id, self.node.durable)
         self.turn_soon()
@@ -466,7 +474,7 @@ class Server:
     def _send_snapshot(self, to: ServerId, message: effects.SendSnapshot) -> None:
         machine = self.machine
         if machine.zxid != message.zxid:
-            self.world.fell(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
+            self.world.report_failure(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
         self._send(to, messages.SnapBegin(message.zxid, message.digest))
         for chunk in machine.snapshot():
             self._send(to, messages.SnapChunk(chunk))
@@ -580,6 +588,7 @@ class Server:
 
     def _answer(self, barrier: effects.BarrierDone) -> None:
         self.world.record(self.id, "answers", 0, barrier)
+        self.barriers.discard(barrier.token)
         if barrier.zxid is not None:
             self.world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
             self.world.counted("barrier")

@@ -22,10 +22,11 @@ from harness.checkers.service import NoCrash
 from harness.faults import JOINING, Reconfigure, Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
-from harness.worlds.common import Budget, Common, TooLong, unexpected
+from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
 from harness.worlds.cores.network import Network
 from harness.worlds.disks import Crashed, lose
 from zab.core.messages import State
+from zab.core.ready import Note
 from zab.core.zxid import ServerId
 
 EVENTS_MAX: Final = 300_000
@@ -58,7 +59,7 @@ class Simulator(Common[Any]):
         self.workload = self.workload_type(self)
         self.liveness = self.liveness_type(self)
         self.act = self.nemesis.act
-        self.acknowledged = self.workload.told
+        self.acknowledged = self.workload.write_acknowledged
 
     # -- the run ---------------------------------------------------------------------------------------
 
@@ -93,18 +94,18 @@ class Simulator(Common[Any]):
                         events += 1
                         act(one, other)
                         if events >= until:
-                            budget.look(events, self.now)
+                            budget.check(events, self.now)
                             until = budget.until
                 except Crashed as crash:
                     self.crashed(crash)
         except RunAway as away:
             self.violated(Violation(NoCrash.invariant, str(away)))
-        except TooLong as spent:
-            self.gave_up(spent)
+        except BudgetExceeded as spent:
+            self.give_up(spent)
         except Violation as violation:
             self.violated(violation)
         except Exception as error:
-            self.violated(unexpected(error))
+            self.violated(violation_of(error))
         self.events, self.messages = events, self.network.messages
 
     def fsync_us(self, random: Random, times: int = 1) -> int:
@@ -115,7 +116,7 @@ class Simulator(Common[Any]):
 
     def crashed(self, crash: Crashed) -> None:
         """Crash the server whose turn a fault has ended."""
-        if crash.everybody:
+        if crash.all_servers:
             self.crash_all(crash.loss, crash.down_ms)
         else:
             self.crash(crash.server, crash.loss, crash.down_ms)
@@ -154,6 +155,13 @@ class Simulator(Common[Any]):
                 ]
                 self.judge.observed(server.id, silent)
         self.push(self.now + self.settings.sync_ms * 1_000, self._observe, None, None)
+
+    def noted(self, server: Any, note: Note) -> None:
+        super().noted(server, note)
+        if note.event == "learner_dropped":
+            sync_ms = server.settings.sync_ms if server.clock.plain else 0
+            learner: Any = dict(note.fields)["peer"]
+            self.judge.dropped(server.id, learner, sync_ms)
 
     def spent(self) -> dict[str, int]:
         calls = [server.disk.counts for server in self.servers[1:]]

@@ -43,9 +43,12 @@ class Workload:
 
     def write(self, op: Write) -> None:
         for server in self.believers():
-            numbers = range(self._number + 1, self._number + 1 + op.count)
-            self._number += op.count
-            self.submit(server, [b"%d/%d" % (number, server.id) + b"." * op.size for number in numbers])
+            self.write_at(server, op.count, op.size)
+
+    def write_at(self, server: Server, count: int, size: int) -> None:
+        numbers = range(self._number + 1, self._number + 1 + count)
+        self._number += count
+        self.submit(server, [b"%d/%d" % (number, server.id) + b"." * size for number in numbers])
 
     def submit(self, server: Server, payloads: list[bytes]) -> None:
         self.world.record(server.id, "is asked to write", 0, str(len(payloads)))
@@ -54,13 +57,13 @@ class Workload:
         except ZabError as error:
             self._refused(server, error)
 
-    def told(self, server: Server, zxid: Zxid) -> None:
+    def write_acknowledged(self, server: Server, zxid: Zxid) -> None:
         self.acknowledged += 1
         self.world.judge.acknowledged(server.id, zxid)
 
     def _refused(self, server: Server, error: ZabError) -> None:
         if isinstance(error, LocalProtocolError):
-            self.world.fell(server, "was asked for something reasonable", error)
+            self.world.report_failure(server, "was asked for something reasonable", error)
         self.world.record(server.id, "refuses", 0, type(error).__name__)
 
     # -- barriers --------------------------------------------------------------------------------------

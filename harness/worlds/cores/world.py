@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Final
 
 from harness import worlds
 from harness.checkers import ALL, Checker
-from harness.faults import BROKER_OPS, PARTITION_OPS, Fault, JoinGroup, Op, Script, Transact
+from harness.faults import BROKER_OPS, PARTITION_OPS, Fault, JoinGroup, Op, Script
 from harness.outcome import Outcome
+from harness.worlds.cores.closed_loop import ClosedLoop
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server
@@ -23,6 +24,12 @@ class World(Simulator):
     nemesis_type = Nemesis
     workload_type = Workload
     liveness_type: ClassVar[Any] = Liveness
+    has_quiet_stage = True
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.script.knobs.closed_loop:
+            self.push(0, ClosedLoop(self, self.script.knobs.closed_loop).fill, None, None)
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
@@ -43,9 +50,9 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
 def can(item: Fault | Op) -> bool:
     if type(item) in Nemesis.KINDS or type(item) in Workload.PERFORM:
         return True
-    if isinstance(item, JoinGroup | Transact):  # they need threads and sockets, and a coordinator
+    if isinstance(item, JoinGroup):  # it needs threads and sockets
         return False
-    return isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
+    return isinstance(item, (*worlds.CLIENT_OPS, *BROKER_OPS, *PARTITION_OPS))
 
 
 WORLD: Final = worlds.World("cores", "the consensus cores alone, turned by hand", can, run)

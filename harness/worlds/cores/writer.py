@@ -28,6 +28,11 @@ class Writer:
         self.storing: Zxid | None = None
         """The snapshot that is being stored beside the log."""
 
+    @property
+    def idle(self) -> bool:
+        """True if nothing is being written to the log."""
+        return not self._writing
+
     # -- the log ---------------------------------------------------------------------------------------
 
     def hand_over(self, writes: Sequence[Write]) -> None:
@@ -71,7 +76,7 @@ class Writer:
         except (Crashed, Violation):
             raise
         except Exception as error:
-            world.fell(server, "writes to its disk", error)
+            world.report_failure(server, "writes to its disk", error)
             return
         if not watched:
             self._tell_durable(writes)
@@ -120,7 +125,7 @@ class Writer:
             world.disk_failed(server, error)
             return False
         except Exception as error:
-            world.fell(server, "begins a snapshot", error)
+            world.report_failure(server, "begins a snapshot", error)
             return False
         self.storing = machine.zxid
         what = writer, machine.snapshot(), spare
@@ -141,7 +146,7 @@ class Writer:
             world.disk_failed(server, error)
             return
         except Exception as error:
-            world.fell(server, "stores a snapshot", error)
+            world.report_failure(server, "stores a snapshot", error)
             return
         judge_purge(world.judge, server.id, server.disk, server.storage.spare)
         self.storing = None

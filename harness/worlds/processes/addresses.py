@@ -1,7 +1,7 @@
-"""The addresses of the servers of a run. On loopback every server reaches the others at addresses of its own.
+"""The addresses of the servers of a run. On loopback, every server reaches each other server at a separate address.
 
-`s2` is 127.net.1.2 to server 1, and 127.net.3.2 to server 3. A proxy listens at each, so that the run can tell the
-links apart, while the lines of the membership are the same everywhere. Server `sid` itself listens at 127.net.0.sid.
+The name `s2` resolves to 127.net.1.2 for server 1, and to 127.net.3.2 for server 3. A proxy listens at each, so that
+the run can distinguish links, while all servers have the same membership. Server `sid` itself listens at 127.net.0.sid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUORUM_PORT: Final = 21_888
 ELECTION_PORT: Final = 23_888
 CLIENT_PORT: Final = 22_181
 ADMIN_PORT: Final = 28_080
-"""Below the ephemeral ports."""
+"""The ports of servers, which are below the ephemeral ports."""
 
 _NETS: Final = range(64, 255)
 _CLAIM: Final = ("254.254", 21_000)
@@ -28,11 +28,11 @@ def name_of(sid: int) -> str:
 
 class Addresses(Protocol):
     def own(self, sid: int) -> str:
-        """Return where this server listens."""
+        """Return the address at which this server listens."""
         ...
 
-    def seen(self, by: int, sid: int) -> str | None:
-        """Return where the proxy from one server to the other listens; None if there is no proxy."""
+    def proxy_address(self, by: int, sid: int) -> str | None:
+        """Return the address of the proxy from server `by` to server `sid`; None if there is no proxy."""
         ...
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
@@ -40,7 +40,7 @@ class Addresses(Protocol):
         ...
 
     def command(self, sid: int) -> list[str]:
-        """Return what stands before the command that starts this server."""
+        """Return the prefix of the command that starts this server."""
         ...
 
     def close(self) -> None: ...
@@ -59,16 +59,16 @@ class Loopback:
                 continue
             self.net, self._claim = net, claim
             return
-        raise OSError("no part of 127.0.0.0/8 is free: so many runs at a time?")
+        raise OSError("no part of 127.0.0.0/8 is free: too many runs at a time?")
 
     def own(self, sid: int) -> str:
         return f"127.{self.net}.0.{sid}"
 
-    def seen(self, by: int, sid: int) -> str:
+    def proxy_address(self, by: int, sid: int) -> str:
         return f"127.{self.net}.{by}.{sid}"
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
-        return {name_of(each): self.own(each) if each == sid else self.seen(sid, each) for each in servers}
+        return {name_of(each): self.own(each) if each == sid else self.proxy_address(sid, each) for each in servers}
 
     def command(self, sid: int) -> list[str]:
         return []
@@ -78,5 +78,5 @@ class Loopback:
 
 
 def member(addresses: Addresses, sid: int, role: Role = Role.PARTICIPANT) -> Server:
-    """Return its line in the membership."""
+    """Return the entry of a server in the membership."""
     return Server(ServerId(sid), name_of(sid), QUORUM_PORT, ELECTION_PORT, role, addresses.own(sid), CLIENT_PORT)

@@ -1,4 +1,4 @@
-"""The clients of a script, each with one session at a time, and a proxy of its own before the servers."""
+"""The clients of a script. Each has one session at a time, and a proxy of its own in front of the servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
 from harness.worlds.processes.proxy import Address, Proxy
-from harness.worlds.recorded import SETTINGS, Ignored, Recorded, RecordedSession, Recorder
+from harness.worlds.recorded import SETTINGS, IgnoringWatcher, RecordedCall, RecordedSession, Recorder
 from zab.client.dialing import OUTSIDE
 
 
@@ -21,7 +21,7 @@ class Client:
         self.id = number
         self.recorder = recorder
         self.server = 0
-        """The target of its proxy."""
+        """The server that its proxy leads to."""
         self.session: RecordedSession | None = None
         self._proxy = proxy
         self._host = host
@@ -31,12 +31,12 @@ class Client:
         self._user = ""
 
     def connect(self, server: int, address: Address, timeout_ms: int, user: int = 0) -> None:
-        """Begin a session there, or move the one that it has, which keeps its user."""
+        """Begin a session at this server, or move the current one, which keeps its user."""
         self._user = user_name(user) or self._user
         moved = server != self.server
         self.server, self._address = server, address
         if moved and not self._vanished:
-            self._proxy.leads_to(server, address)
+            self._proxy.set_target(server, address)
         if self.session is None or not self.session.alive:
             self.session = RecordedSession(self, self._host, timeout_ms, OUTSIDE, SETTINGS, self._user)
             self._nursery.start_soon(self.session.connector.run)
@@ -45,53 +45,53 @@ class Client:
         return self.request(request_of(steps, self.recorder.calls + 1))
 
     def request(self, request: Request) -> bool:
-        """Return whether it has a session. The request leaves when the session is connected."""
-        return self._submit(request, _unheard) is not None
+        """Submit a request; return False if there is no session. The request leaves when the session is connected."""
+        return self._submit(request, _ignore) is not None
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
-        """Ask, and wait for the outcome."""
+        """Submit a request, and return its result or its error."""
         done = trio.Event()
         found: list[tuple[Any, Exception | None]] = []
 
-        def heard(value: Any, error: Exception | None) -> None:
+        def completed(value: Any, error: Exception | None) -> None:
             found.append((value, error))
             done.set()
 
-        if self._submit(request, heard) is None:
-            raise RuntimeError(f"client {self.id} has no session to ask {request.op} in")
+        if self._submit(request, completed) is None:
+            raise RuntimeError(f"client {self.id} has no session for the request {request.op}")
         await done.wait()
         return found[0]
 
-    def _submit(self, request: Request, done: Callable[[Any, Exception | None], None]) -> Recorded | None:
+    def _submit(self, request: Request, done: Callable[[Any, Exception | None], None]) -> RecordedCall | None:
         session = self.session
         if session is None or not session.alive or self._vanished:
-            self.recorder.unasked += 1
+            self.recorder.without_session += 1
             return None
         self.recorder.calls += 1
         reads = request.op in ("get", "exists", "children") and request.watch
-        watch = Ignored() if reads or request.op == "watch" else None
-        call = Recorded(request, self.recorder.calls, done, watch)
-        session.machine.submit(call)
+        watch = IgnoringWatcher() if reads or request.op == "watch" else None
+        call = RecordedCall(request, self.recorder.calls, done, watch)
+        session.protocol.submit(call)
         return call
 
     async def leave(self) -> None:
         session, self.session = self.session, None
         if session is not None and session.alive:
             await session.close()
-            if session.machine.granted.id:  # its closeSession may be unanswered
-                session.machine.ended("closed" if session.machine.said_goodbye else "disconnected")
+            if session.protocol.granted.id:  # its closeSession may be unanswered
+                session.protocol.ended("closed" if session.protocol.close_acknowledged else "disconnected")
 
     async def vanish(self, for_s: float) -> None:
         self._vanished = True
-        self._proxy.leads_to(self.server, None)
+        self._proxy.set_target(self.server, None)
         await trio.sleep(for_s)
         self.appear()
 
     def appear(self) -> None:
         if self._vanished:
             self._vanished = False
-            self._proxy.leads_to(self.server, self._address)
+            self._proxy.set_target(self.server, self._address)
 
 
-def _unheard(value: Any, error: Exception | None) -> None:
-    """The recorder has the outcome."""
+def _ignore(value: Any, error: Exception | None) -> None:
+    """Ignore the outcome: the recorder records it."""

@@ -1,6 +1,6 @@
-"""A cluster of real servers and their clients: what runs, what is known of it, and how to start and ask it.
+"""A cluster of real servers and their clients: its processes, their observed state, starts and requests.
 
-Nothing is left running: each process is ended by its own id when its task ends, and all tasks end with the run.
+No process outlives the run: each is killed by its own id when its task ends, and all tasks end with the run.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ NO_DEATH: Final = "no server ends by itself"
 NO_HANG: Final = "no server hangs"
 OPERATOR: Final = 1_000
 ADMIN: Final = 900
-"""Where the numbers of clients begin that read the servers when all is healed, and that change the membership."""
+"""The first numbers of clients that read from the servers after healing, and of those that change the membership."""
 SESSION_MS: Final = 30_000
-"""The timeout of clients that are not the script's: they must outlast its faults."""
+"""The session timeout of clients that are not in the script: their sessions must outlast its faults."""
 END_S: Final = 20
-"""The time that a server needs at most to end."""
-LOOK_S: Final = 0.02
+"""The time limit for a server to end."""
+CHECK_S: Final = 0.02
 
 
 def servers_of(script: Script) -> range:
-    """Return the numbers of all servers that there may ever be."""
+    """Return the numbers of all servers of the script, including those that join later."""
     joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
     return range(1, max([script.servers, *joining]) + 1)
 
 
 @define
 class Options:
-    """How a script is run. A millisecond of the script takes `scale` real ones."""
+    """The options of a run. A millisecond of the script takes `scale` real ones."""
 
     trace: bool = False
     scale: float = 1.0
@@ -77,7 +77,7 @@ class Cluster:
         self.broken_at_ms = 0
         self.epochs: set[int] = set()
         self.excused: set[ServerProcess] = set()
-        """Servers whose disk was told to fail: they may stop, and need not be able to start."""
+        """The servers whose disk has an injected fault: they may stop, and may fail to start."""
         self.healed = False
         self.recovered_ms = 0
         self.now_ms_at_end = 0
@@ -93,12 +93,12 @@ class Cluster:
         self.clients: dict[int, Client] = {}
         self._proxies: dict[int, tuple[Proxy, str]] = {}
         self._began: float | None = None
-        self._seen = trio.Event()
+        self._changed = trio.Event()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
-        self._beside: trio.Nursery
+        self._until_healed: trio.Nursery
 
-    # -- time, and what was seen -----------------------------------------------------------------------
+    # -- time and observations -------------------------------------------------------------------------
 
     def now(self) -> int:
         """Return the microseconds of the script's time since the run began."""
@@ -106,12 +106,12 @@ class Cluster:
 
     @property
     def began(self) -> float:
-        """The begin by the monotonic clock, which all processes of a machine share."""
+        """Return the start of the run on the monotonic clock, which all processes of a machine share."""
         assert self._began is not None
         return self._began
 
     async def sleep(self, ms: float) -> None:
-        """Sleep for so many milliseconds of the script's time."""
+        """Sleep for `ms` milliseconds of the script's time."""
         await trio.sleep(ms * self.scale / 1000)
 
     def record(self, server: int, verb: str, other: int, what: object) -> None:
@@ -121,25 +121,25 @@ class Cluster:
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    def broken(self, invariant: str, what: str) -> None:
-        """Report a violation. The first one counts, and ends the run."""
+    def violated(self, invariant: str, what: str) -> None:
+        """Report a violation. The first one is kept, and ends the run."""
         if self.invariant is None:
             self.invariant, self.what, self.broken_at_ms = invariant, what, self.now() // 1_000
             self.record(0, "violation", 0, f"{invariant}: {what}")
             self._scope.cancel()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something that the servers say of themselves."""
+        """Wait until `holds` returns True; it is checked after each change of a server's role or process."""
         while not holds():
-            await self._seen.wait()
+            await self._changed.wait()
 
-    def _look(self) -> None:
-        self.uptime.looked()
-        self._seen.set()
-        self._seen = trio.Event()
+    def _on_change(self) -> None:
+        self.uptime.update()
+        self._changed.set()
+        self._changed = trio.Event()
 
-    def _notified(self, server: Any, said: dict[str, Any]) -> None:
-        event = str(said.get("event"))
+    def _notified(self, server: Any, logged: dict[str, Any]) -> None:
+        event = str(logged.get("event"))
         self.counted(event)
         if event == "role":
             role = server.role
@@ -147,7 +147,7 @@ class Cluster:
                 self.record(server.sid, "is", 0, f"{role.state.lower()} in epoch {role.epoch}, serving {role.serving}")
                 if role.leads and role.serving:
                     self.epochs.add(role.epoch)
-            self._look()
+            self._on_change()
 
     # -- the members -----------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Cluster:
         return self.members.voters if leader is None or not leader.voters else leader.voters
 
     def is_quorum(self, sids: Collection[int], voters: Collection[int] | None = None) -> bool:
-        """Decide by these voters, or by the current ones. Groups stay as they were founded."""
+        """Return whether servers are a quorum of these voters, or of the current ones. Groups never change."""
         groups = [group.members for group in self.founders.groups]
         return decide(self.voters if voters is None else voters, groups, self.founders.weights, sids)
 
@@ -182,11 +182,11 @@ class Cluster:
         """Start a new server as an observer, so that it can be added to the membership."""
         server = self.servers[sid]
         if not server.founded:
-            self._found(server, [*ensemble.servers, member(self.addresses, sid, Role.OBSERVER)], founds=False)
+            self._set_up(server, [*ensemble.servers, member(self.addresses, sid, Role.OBSERVER)], founds=False)
         self.revive(server)
 
-    def _found(self, server: Server, members: Any, *, founds: bool) -> None:
-        server.found(self.script, self.pace, members, self.sids, founds=founds, mutant=self.options.mutant)
+    def _set_up(self, server: Server, members: Any, *, founds: bool) -> None:
+        server.set_up(self.script, self.pace, members, self.sids, founds=founds, mutant=self.options.mutant)
 
     # -- clients ---------------------------------------------------------------------------------------
 
@@ -207,20 +207,20 @@ class Cluster:
     def client_address(self, sid: int) -> Address:
         return self.addresses.own(sid), CLIENT_PORT
 
-    async def insist(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
-        """Ask until an answer comes. A refusal is one, too."""
+    async def ask_until_answered(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
+        """Repeat a request until a server replies, and return the result. A refusal is a reply, too."""
         while True:
             found, error = await self.connected(clients + sid, sid).outcome(request)
             if error is None or hasattr(error, "code"):
                 return found
             assert isinstance(error, ZabError), error
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def _open_proxies(self) -> None:
-        """Open all proxies there will ever be, before the first process starts."""
+        """Open all proxies of the run before the first process starts."""
         for one in self.sids:
             for other in self.sids:
-                seen = self.addresses.seen(one, other)
+                seen = self.addresses.proxy_address(one, other)
                 if one != other and seen is not None:
                     for port in (QUORUM_PORT, ELECTION_PORT):
                         address = (self.addresses.own(other), port)
@@ -239,12 +239,12 @@ class Cluster:
 
     # -- processes -------------------------------------------------------------------------------------
 
-    def beside(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Run at the same time as all else, until all is healed."""
-        self._beside.start_soon(act, *arguments)
+    def spawn_until_healed(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Run `act` in a task of its own, until the cluster is healed."""
+        self._until_healed.start_soon(act, *arguments)
 
-    def always(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Run at the same time as all else, to the end of the run."""
+    def spawn(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Run `act` in a task of its own, to the end of the run."""
         self._nursery.start_soon(act, *arguments)
 
     def processes(self) -> list[ServerProcess]:
@@ -253,44 +253,44 @@ class Cluster:
     def revive(self, server: ServerProcess) -> None:
         if not server.up:
             self.record(server.sid, "is started", 0, None)
-            self._nursery.start_soon(self._live, server, server.wanted())
+            self._nursery.start_soon(self._live, server, server.request_start())
 
     async def _live(self, server: ServerProcess, life: int) -> None:
         code = await server.live(life)
-        self._look()
+        self._on_change()
         if code is None:
             return
         self.record(server.sid, "has ended", 0, str(code))
-        how = server.asked_to_end
+        how = server.requested_end
         if how == "kill":
             return
-        if how == "terminate" and code in (0, -15):  # -15: before it had installed its signal handler
-            self._left(server)
+        if how == "terminate" and code in (0, -15):  # -15: it had not installed its signal handler
+            self._on_ended(server)
         elif how == "terminate":
-            self.broken(NO_DEATH, f"{server} was told to end, and did with {code}: {server.last_words()}")
+            self.violated(NO_DEATH, f"{server} ended with {code} after SIGTERM: {server.log_tail()}")
         elif server in self.excused and code == 1:
             self.counted("disk failed")
-            self._disk_failed(server)
+            self._on_disk_failed(server)
         else:
-            self.broken(NO_DEATH, f"{server} ended with {code}: {server.last_words()}")
+            self.violated(NO_DEATH, f"{server} ended with {code}: {server.log_tail()}")
 
-    def _left(self, server: ServerProcess) -> None:
-        """It has ended in good order."""
+    def _on_ended(self, server: ServerProcess) -> None:
+        """Handle that a process has ended in good order."""
 
-    def _disk_failed(self, server: ServerProcess) -> None:
-        """It has ended because its disk failed."""
+    def _on_disk_failed(self, server: ServerProcess) -> None:
+        """Handle that a process has ended because its disk failed."""
         self.excused.discard(server)
         if self.healed:
             self.revive(server)
 
     async def end_all(self, servers: list[ServerProcess], within_s: float) -> None:
-        """Stop these servers at once, so that none leads the others on while they end."""
+        """Stop these servers at the same time, so that none takes over from another."""
         running = [server for server in servers if server.up]
         for server in running:
             server.terminate()
         with trio.move_on_after(within_s):
             for server in running:
-                await server.gone()
+                await server.wait_for_exit()
         for server in running:
             if server.up:
-                self.broken(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+                self.violated(NO_HANG, f"{server} runs {within_s:g} s after SIGTERM")

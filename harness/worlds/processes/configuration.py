@@ -1,4 +1,4 @@
-"""The `zoo.cfg` of a real server, by the knobs of a script."""
+"""The `zoo.cfg` of a real server, derived from the knobs of a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zab.store.acl import digest_id
 
 SUPER: Final = "super:secret"
 TICK_MS_MIN: Final = 200
-"""A tick of a script may be shorter than what a busy machine needs to give three interpreters a turn."""
+"""The minimum of a tick: a busy machine may need longer than a script's tick to schedule three interpreters."""
 INIT_LIMIT_MIN: Final = 10
 SYNC_LIMIT_MIN: Final = 5
 
@@ -44,7 +44,7 @@ class Pace:
 
     @property
     def settled_ms(self) -> int:
-        """The time within which connected servers elect a leader and synchronize."""
+        """Return the time in which connected servers elect a leader and synchronize."""
         return 4 * self.tick_ms * (self.init_limit + self.sync_limit) + 4 * self.notification_ms_max + 20 * self.tick_ms
 
 

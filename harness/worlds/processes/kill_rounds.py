@@ -1,10 +1,10 @@
-"""`kill -9` of the leader or a follower of real servers in rounds, under load, and a look at everything that is left.
+"""Rounds of `kill -9` of the leader or a follower of real servers under load, with a check of their logs at the end.
 
 Writers at every server set a node of their own to one value after another. After the last round the servers heal, are
-stopped, and their logs are compared as after any run. Beyond that, in the committed history
+stopped, and their logs are compared as after any run. Furthermore, in the committed history
 
 * every acknowledged value is at the zxid that its acknowledgement named;
-* no value is there twice, and the values of one writer are in the order in which it wrote them;
+* no value occurs twice, and the values of one writer are in the order in which it wrote them;
 * every other value was in flight when its server was killed, at most one for each writer and kill.
 """
 
@@ -32,11 +32,11 @@ from harness.worlds.processes.verdict import outcome_of
 from zab.core.errors import OutcomeUnknown
 
 WRITERS: Final = 4
-"""At each server."""
+"""The number of writers at each server."""
 PAUSE_S: Final = 0.002
-"""Pause between the writes of one writer: the failover is tested, and every value is kept to the end."""
+"""The pause between the writes of one writer. It limits the number of values, which are all kept to the end."""
 AGAIN_S: Final = 60.0
-"""The time within which all survivors must acknowledge writes again."""
+"""The time limit for all survivors to acknowledge writes again."""
 NODE: Final = "/writer-"
 
 
@@ -57,12 +57,12 @@ class Figures:
     unknown: int = 0
     errors: set[str] = field(factory=set)
     values: int = 0
-    """In the committed history."""
+    """The number of values in the committed history."""
     kills: Counter[str] = field(factory=Counter)
     first_s: list[float] = field(factory=list)
-    """From each kill to the first reply to a later write."""
+    """The seconds from each kill to the first acknowledgement of a later write."""
     gap_s: list[float] = field(factory=list)
-    """The longest time around each kill without an acknowledgement at one survivor."""
+    """The longest time around each kill without an acknowledgement at a survivor, in seconds."""
     seconds: float = 0.0
 
 
@@ -76,9 +76,9 @@ def judge(history: Sequence[tuple[int, str]], places: Mapping[str, int], kills: 
 
     counts = Counter(value for _, value in history)
     at = {value: zxid for zxid, value in history}
-    complain("values doubled", (value for value, count in counts.items() if count > 1))
-    complain("acknowledged values lost", (value for value in places if value not in counts))
-    complain("acknowledged values elsewhere than told", (v for v, zxid in places.items() if at.get(v, zxid) != zxid))
+    complain("values twice in the history", (value for value, count in counts.items() if count > 1))
+    complain("lost acknowledged values", (value for value in places if value not in counts))
+    complain("values not at the acknowledged zxid", (v for v, zxid in places.items() if at.get(v, zxid) != zxid))
     newest: Counter[str] = Counter()
     disordered = []
     for _, value in history:
@@ -97,11 +97,11 @@ class KillWorld(World):
         super().__init__(Script(rounds.seed, machine="store"), folder, addresses, options)
         self.figures = Figures()
         self._rounds = rounds
-        self._chance = Random(rounds.seed)
+        self._random = Random(rounds.seed)
         self._stopping = False
         self._writing = 0
         self._acknowledged: dict[int, list[tuple[float, float]]] = {sid: [] for sid in self.sids}
-        """The begin and the end of writes by their servers, since the last kill."""
+        """The begin and the end of each acknowledged write since the last kill, by server."""
         self._progress = trio.Event()
 
     def _client_numbers(self) -> list[int]:
@@ -115,9 +115,9 @@ class KillWorld(World):
         return 100 * sid + writer
 
     async def _play(self) -> None:
-        async with trio.open_nursery() as self._beside:
+        async with trio.open_nursery() as self._until_healed:
             for writer in self._writers():
-                self.beside(self._write, *writer)
+                self.spawn_until_healed(self._write, *writer)
             for number in range(self._rounds.rounds):
                 await self._round(number + 1)
             self._stopping = True
@@ -125,13 +125,13 @@ class KillWorld(World):
                 while self._writing:
                     await self._progressed()
             if self._writing:
-                self.broken(LIVENESS, f"{self._writing} writes are never answered")
-            self._beside.cancel_scope.cancel()
+                self.violated(LIVENESS, f"{self._writing} writers wait for a reply {AGAIN_S:g} s after the last round")
+            self._until_healed.cancel_scope.cancel()
 
     async def _write(self, sid: int, writer: int) -> None:
         number, figures = self._number(sid, writer), self.figures
         path = f"{NODE}{number}"
-        await self.insist(sid, Request("create", path, b""))
+        await self.ask_until_answered(sid, Request("create", path, b""))
         self._writing += 1
         sequence = 0
         while not self._stopping:
@@ -155,14 +155,14 @@ class KillWorld(World):
         await self._progress.wait()
 
     async def _round(self, number: int) -> None:
-        rounds, chance, figures = self._rounds, self._chance, self.figures
-        await trio.sleep(chance.uniform(*rounds.load_s))
+        rounds, random, figures = self._rounds, self._random, self.figures
+        await trio.sleep(random.uniform(*rounds.load_s))
         await self.all_serve([""])
         leader = self.leader()
         assert leader is not None
-        victim = chance.choice(rounds.victims)
+        victim = random.choice(rounds.victims)
         others = [sid for sid in self.servers if sid != leader.sid]
-        server = leader if victim == "leader" else self.servers[chance.choice(others)]
+        server = leader if victim == "leader" else self.servers[random.choice(others)]
         survivors = [sid for sid in self.servers if sid != server.sid]
         killed_at = time.monotonic()
         server.kill()
@@ -171,14 +171,14 @@ class KillWorld(World):
             while not all(self._again(sid, killed_at) for sid in survivors):
                 await self._progressed()
         if patience.cancelled_caught:
-            self.broken(LIVENESS, f"{AGAIN_S:g} s after {server} was killed a survivor still cannot write")
+            self.violated(LIVENESS, f"a survivor acknowledges no write within {AGAIN_S:g} s after {server} was killed")
             await trio.lowlevel.checkpoint()
         figures.first_s.append(min(self._first(sid, killed_at) for sid in survivors))
         figures.gap_s.append(max(self._longest_gap(sid, killed_at) for sid in survivors))
         for each in self._acknowledged.values():
             each.clear()
-        await server.gone()
-        await trio.sleep(chance.uniform(*rounds.down_s))
+        await server.wait_for_exit()
+        await trio.sleep(random.uniform(*rounds.down_s))
         self.revive(server)
         await self.all_serve([""])
         self.options.tell(f"round {number}: {victim} {server.sid}, {figures.first_s[-1]:.3f} s")
@@ -195,8 +195,8 @@ class KillWorld(World):
         return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
 
-def fight(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda words: None) -> Figures:
-    """Run the rounds. The folder is removed if nothing was wrong."""
+def run_rounds(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda words: None) -> Figures:
+    """Run the rounds. The folder is removed if they find no violation."""
     folder = folder.resolve()  # servers have working directories of their own
     folder.mkdir(parents=True)
     addresses = Loopback()

@@ -1,8 +1,8 @@
-"""The committed history in the directories that servers leave behind, and whether all of them have it.
+"""The committed history, read from the data directories of servers, and the differences of servers from it.
 
-A log file says which zxid lies before its first, and a record which lies before it. So the history is followed back
-from its end, through whatever files there are: also those that a server has deleted since, of which a copy was kept.
-Records that were logged and never committed are on no such chain.
+A log file names the zxid before its first record, and the records follow each other. So the history can be followed
+back from its end through all files, including copies of those that a server has deleted. Records that were logged and
+never committed are not on that chain.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Entry:
 
 
 @define
-class Left:
-    """The records of one directory. `before` maps the zxid of each to the one before it."""
+class DirectoryContents:
+    """The records in one data directory. `before` maps the zxid of each to the one before it."""
 
     entries: dict[Zxid, Entry] = field(factory=dict)
     before: dict[Zxid, Zxid] = field(factory=dict)
@@ -44,8 +44,8 @@ class Left:
 
 
 @frozen
-class Canon:
-    """The committed history, as far back as it can be followed. `whole`: to its very beginning."""
+class CommittedHistory:
+    """The committed history, as far back as it can be followed. `whole`: it reaches back to the first record."""
 
     entries: tuple[tuple[Zxid, Entry], ...]
     whole: bool
@@ -59,7 +59,7 @@ class Canon:
         return frozenset(zxid for zxid, _ in self.entries)
 
 
-def left_behind(path: Path) -> Left:
+def read_directory(path: Path) -> DirectoryContents:
     """Read the data directory of a server that has ended."""
     found = _logged(path)
     disk = ReadOnlyDisk(path)
@@ -73,9 +73,9 @@ def left_behind(path: Path) -> Left:
     return found
 
 
-def _logged(path: Path) -> Left:
-    """Read the records of each log file as far as they are whole."""
-    found = Left()
+def _logged(path: Path) -> DirectoryContents:
+    """Read the undamaged records of each log file."""
+    found = DirectoryContents()
     disk = ReadOnlyDisk(path)
     for file in log_files(disk):
         if file.scan is None:
@@ -90,16 +90,16 @@ def _logged(path: Path) -> Left:
     return found
 
 
-def _add(found: Left, batch: Batch, previous: Zxid) -> None:
+def _add(found: DirectoryContents, batch: Batch, previous: Zxid) -> None:
     for zxid, payload in enumerate(batch.payloads(), start=batch.first):
         found.entries[Zxid(zxid)] = Entry(payload, batch.config)
         found.before[Zxid(zxid)] = previous
         previous = Zxid(zxid)
 
 
-def committed(lefts: Iterable[Left], kept: Iterable[Path], last: Zxid) -> Canon:
+def committed(directories: Iterable[DirectoryContents], kept: Iterable[Path], last: Zxid) -> CommittedHistory:
     """Return the history that ends at `last`."""
-    sources = [*lefts, *(_logged(path) for path in sorted(kept))]
+    sources = [*directories, *(_logged(path) for path in sorted(kept))]
     chain: list[tuple[Zxid, Entry]] = []
     zxid = last
     while zxid != NOTHING:
@@ -108,26 +108,26 @@ def committed(lefts: Iterable[Left], kept: Iterable[Path], last: Zxid) -> Canon:
             break
         chain.append((zxid, source.entries[zxid]))
         zxid = source.before[zxid]
-    return Canon(tuple(reversed(chain)), zxid == NOTHING)
+    return CommittedHistory(tuple(reversed(chain)), zxid == NOTHING)
 
 
-def differences(lefts: Mapping[int, Left], canon: Canon) -> Iterator[str]:
-    """Yield the servers that are behind the others, or hold what was not committed."""
+def differences(directories: Mapping[int, DirectoryContents], canon: CommittedHistory) -> Iterator[str]:
+    """Yield the damages and the differences of servers: missing, other or uncommitted records, and other trees."""
     decided = dict(canon.entries)
     first = canon.entries[0][0] if canon.entries else NOTHING
     last = canon.entries[-1][0] if canon.entries else NOTHING
-    for sid, left in sorted(lefts.items()):
+    for sid, left in sorted(directories.items()):
         for damage in left.damage[:_SHOWN]:
             yield f"server {sid}: {damage}"
         if left.damage:
             continue
         if left.last < last:
-            yield f"server {sid} ends at {show(left.last)}, the others at {show(last)}"
+            yield f"the log of server {sid} ends at {show(left.last)}, the committed history at {show(last)}"
         for zxid, entry in left.entries.items():
             if first <= zxid <= last and decided.get(zxid) != entry:
-                yield f"server {sid} has another transaction at {show(zxid)} than was committed"
+                yield f"server {sid} has a transaction at {show(zxid)} that was not committed"
                 break
-    known = {sid: left for sid, left in sorted(lefts.items()) if left.digest is not None}
+    known = {sid: left for sid, left in sorted(directories.items()) if left.digest is not None}
     for (sid, left), (other, right) in zip(list(known.items())[:-1], list(known.items())[1:], strict=True):
         if left.last == right.last and left.digest != right.digest:
             yield f"servers {sid} and {other} have different trees at {show(left.last)}"

@@ -1,10 +1,10 @@
-"""Injects the faults of a script into real processes, and ends each when its time is over.
+"""Injects the faults of a script into real processes, and ends each after its duration.
 
 It damages the disks of no more servers than the ensemble can spare, counting those that have not served since. A
-process that is killed keeps what it has written, as the machine goes on: so the loss of unsynced writes, which a script
-may ask for, has no effect here.
+killed process keeps all its writes, because the machine keeps running: so a script's loss of unsynced writes has no
+effect here.
 
-`Injector` holds what faults of all kinds of processes are made of; `Nemesis` the faults of servers of the store.
+`Injector` has the building blocks for faults of all processes; `Nemesis` injects the faults of servers of the store.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from harness.worlds.processes.server import Server, ServerProcess
 from zab.core.zxid import ServerId
 
 Way = tuple[int, int]
-"""From one end of the network to another."""
+"""A direction in the network, from one end to another."""
 PROBE_S: Final = 3
-"""The time that a majority without a server has to acknowledge a write."""
+"""The time limit for a majority without the stopped server to acknowledge a write."""
 KEYS: Final = {
     "tick_ms": "tickTime",
     "init_limit": "initLimit",
@@ -66,7 +66,7 @@ KEYS: Final = {
     "snapshot_every": "snapCount",
 }
 """The keys of a configuration file, by the knobs of a script."""
-_LEAST: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
+_MINIMUM: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
 
 
 def both_ways(one: int, others: Iterable[int]) -> list[Way]:
@@ -74,14 +74,14 @@ def both_ways(one: int, others: Iterable[int]) -> list[Way]:
 
 
 class Injector:
-    """The parts of faults."""
+    """The building blocks of faults."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     async def down(self, server: ServerProcess, down_ms: float) -> None:
-        """Wait for its end, and start it again after so long."""
-        await server.gone()
+        """Wait for the end of a process, and start it again after `down_ms`."""
+        await server.wait_for_exit()
         await self.cluster.sleep(down_ms)
         self.cluster.revive(server)
 
@@ -90,12 +90,12 @@ class Injector:
         await self.down(server, down_ms)
 
     async def stop(self, server: ServerProcess, within_s: float = END_S) -> None:
-        """Stop it in good order."""
+        """Stop a process in good order."""
         server.terminate()
         with trio.move_on_after(within_s) as patience:
-            await server.gone()
+            await server.wait_for_exit()
         if patience.cancelled_caught:
-            self.cluster.broken(NO_HANG, f"{server} was told to end, and runs {within_s:g} s later")
+            self.cluster.violated(NO_HANG, f"{server} runs {within_s:g} s after SIGTERM")
 
     async def pause(self, server: ServerProcess, for_ms: float) -> None:
         life = server.starts
@@ -126,8 +126,8 @@ class Injector:
 
 
 class Nemesis(Injector):
-    async def strike(self, fault: Fault) -> None:
-        await _STRIKES[type(fault)](self, fault)
+    async def inject(self, fault: Fault) -> None:
+        await _INJECT[type(fault)](self, fault)
 
     def heal(self) -> None:
         """End all faults."""
@@ -192,7 +192,7 @@ class Nemesis(Injector):
             return
         key = KEYS[fault.knob]
         usual = server.setting(key)
-        server.set(key, max(_LEAST.get(key, 1), fault.value))
+        server.set(key, max(_MINIMUM.get(key, 1), fault.value))
         try:
             await self.stop(server)
             await self.down(server, 0)
@@ -205,28 +205,28 @@ class Nemesis(Injector):
 
     async def _clock_step(self, fault: ClockStep) -> None:
         if server := self._target(fault.server):
-            server.lever.change(wall_ms=fault.by_ms)
+            server.fault_control.change(wall_ms=fault.by_ms)
 
     async def _clock_skew(self, fault: ClockSkew) -> None:
         if server := self._target(fault.server):
-            server.lever.change(wall_ms=fault.by_ms)
+            server.fault_control.change(wall_ms=fault.by_ms)
             await self.cluster.sleep(fault.for_ms)
-            server.lever.change(wall_ms=0)
+            server.fault_control.change(wall_ms=0)
 
     async def _clock_strobe(self, fault: ClockStrobe) -> None:
         if server := self._target(fault.server):
             for beat in range(max(1, fault.for_ms // fault.every_ms)):
-                server.lever.change(wall_ms=fault.by_ms if beat % 2 == 0 else 0)
+                server.fault_control.change(wall_ms=fault.by_ms if beat % 2 == 0 else 0)
                 await self.cluster.sleep(fault.every_ms)
-            server.lever.change(wall_ms=0)
+            server.fault_control.change(wall_ms=0)
 
     # -- the network -----------------------------------------------------------------------------------
 
     def _others(self, server: Server) -> list[int]:
         return [sid for sid in self.cluster.servers if sid != server.sid]
 
-    def _two(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
-        """Return the way between the two targets; nothing if they are not two."""
+    def _direction(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
+        """Return the direction between the two targets; an empty list if they are not two servers."""
         source, target = self._target(fault.source), self._target(fault.target)
         return [] if source is None or target is None or source is target else [(source.sid, target.sid)]
 
@@ -248,11 +248,11 @@ class Nemesis(Injector):
             await self.block(both_ways(server.sid, self.cluster.servers), fault.for_ms)
 
     async def _apart(self, fault: Apart) -> None:
-        for one, other in self._two(fault):
+        for one, other in self._direction(fault):
             await self.block(both_ways(one, [other]), fault.for_ms)
 
     async def _one_way(self, fault: OneWay | Clog) -> None:
-        if ways := self._two(fault):
+        if ways := self._direction(fault):
             await self.block(ways, fault.for_ms)
 
     async def _deaf(self, fault: Deaf) -> None:
@@ -260,7 +260,7 @@ class Nemesis(Injector):
             await self.block([(sid, server.sid) for sid in self._others(server)], fault.for_ms)
 
     async def _swizzle(self, fault: Swizzle) -> None:
-        """Clog each of a half in turn in the first third of the time, and free it in the last, in another order."""
+        """Clog half of the servers in turn in the first third of the time; free them at random in the last third."""
         ids, random = list(self.cluster.servers), self.cluster.random
         some = random.sample(ids, max(1, len(ids) // 2))
         step_ms = fault.for_ms / (3 * len(some))
@@ -275,11 +275,11 @@ class Nemesis(Injector):
                 nursery.start_soon(clog, sid, place * step_ms, fault.for_ms * 2 / 3 + back * step_ms)
 
     async def _delay(self, fault: Delay) -> None:
-        if ways := self._two(fault):
+        if ways := self._direction(fault):
             await self.slow(ways, fault.more_ms, fault.for_ms)
 
     async def _flaky(self, fault: Flaky) -> None:
-        """Slow down everything. A lost piece on the election channel breaks its connection."""
+        """Slow down all links. Loss on an election link breaks its connection."""
         network, timing = self.cluster.network, self.cluster.script.timing
         slow_s = fault.slower * timing.delay_us_max * self.cluster.scale / 1e6
         loss = fault.loss_percent / 100
@@ -298,7 +298,7 @@ class Nemesis(Injector):
     # -- disks -----------------------------------------------------------------------------------------
 
     def _can_spare(self, server: Server) -> bool:
-        """Return whether the other servers with whole disks are a quorum of every membership that a server knows."""
+        """Return whether the other servers with intact disks are a quorum of every membership that a server has."""
         servers = self.cluster.servers
         whole = {sid for sid, each in servers.items() if each.founded and not each.impaired and each is not server}
         views = [self.cluster.members.voters, *(each.voters for each in servers.values() if each.voters)]
@@ -316,7 +316,7 @@ class Nemesis(Injector):
             return
         server.impaired = True
         server.kill()
-        await server.gone()
+        await server.wait_for_exit()
         self.cluster.record(server.sid, "is damaged", 0, damage(server))
         await self.down(server, down_ms)
 
@@ -342,10 +342,10 @@ class Nemesis(Injector):
         await self._damage(fault.server, fault.down_ms, flip)
 
     async def _old_disk(self, fault: OldDisk) -> None:
-        """Put back an older copy of a disk, if a majority without the server has promised and stored all since.
+        """Put back an older copy of a disk, if a majority without the server has stored everything since.
 
-        It has if it acknowledges a write while the server is down. Without that the copy would be a disk that forgets
-        promises, and no server may do that.
+        That is so if the majority acknowledges a write while the server is down. Otherwise the server could forget
+        promises that count, which no disk may do.
         """
         server = self._running(fault.server)
         if server is None or not self._all_whole():
@@ -357,13 +357,13 @@ class Nemesis(Injector):
             return
         server.impaired = True
         server.kill()
-        await server.gone()
+        await server.wait_for_exit()
         with trio.move_on_after(PROBE_S) as patience:
             await self.cluster.until(self.cluster.uptime.quorum)
             leader = self.cluster.leader()
             assert leader is not None
             probe = Request("create", f"/probe-{self.cluster.recorder.calls}", b"")
-            await self.cluster.insist(leader.sid, probe, ADMIN)
+            await self.cluster.ask_until_answered(leader.sid, probe, ADMIN)
         if not patience.cancelled_caught and self.cluster.members is members:
             server.put_back(copy)
             self.cluster.counted("disk put back")
@@ -379,7 +379,7 @@ class Nemesis(Injector):
     async def _fail_disk(self, fault: FailDisk) -> None:
         if server := self._running(fault.server):
             with self._excused(server, fault.error, fault.nth - 1):
-                await server.gone()
+                await server.wait_for_exit()
                 self.cluster.counted("disk failed")
                 await self.cluster.sleep(fault.down_ms)
             self.cluster.revive(server)
@@ -395,12 +395,12 @@ class Nemesis(Injector):
     async def _slow_disk(self, fault: SlowDisk) -> None:
         if server := self._target(fault.server):
             more_us = fault.slower * self.cluster.script.timing.fsync_us_max
-            server.lever.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
+            server.fault_control.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
             await self.cluster.sleep(fault.for_ms)
-            server.lever.change(slow_us=0)
+            server.fault_control.change(slow_us=0)
 
 
-_STRIKES: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
+_INJECT: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
     Crash: Nemesis._crash,
     CrashAll: Nemesis._crash_all,
     Pause: Nemesis._pause,
@@ -433,4 +433,4 @@ _STRIKES: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
 def can(item: Fault | Op) -> bool:
     if isinstance(item, Setting):
         return item.knob in KEYS
-    return type(item) in _STRIKES
+    return type(item) in _INJECT

@@ -1,8 +1,8 @@
-"""Servers in network namespaces of their own, if root may make them: partitions drop packets, not streams.
+"""Servers in network namespaces of their own, which only root may make: partitions drop packets, not streams.
 
-A bridge, and for each server a namespace with one end of a pair of virtual cables. What one server sends to another
-is dropped where it arrives, by a rule of the receiver's routing; TCP does what it does when packets are lost. No
-firewall is needed and nothing outside is touched: all names are of this run, and go with it.
+The run makes a bridge, and for each server a namespace with one end of a pair of virtual interfaces. A routing rule of
+the receiver drops the packets of a blocked direction, and TCP handles the loss. This needs no firewall and changes
+nothing outside: all interfaces and namespaces belong to this run, and are removed at its end.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from harness.faults import CutLinks, Delay, Fault, Flaky, Op
 from harness.worlds.processes.addresses import Loopback, name_of
 from harness.worlds.processes.proxy import Fabric
 
-CANNOT: Final = (CutLinks, Delay, Flaky)
-"""Faults of streams, and these are packets: to break a connection or to slow it down takes more than a rule."""
+UNSUPPORTED: Final = (CutLinks, Delay, Flaky)
+"""Faults of streams, which a routing rule cannot inject: it can neither break a connection nor slow it down."""
 
 _LOCAL_PREF: Final = 100
 _DROP_PREF: Final = 50
@@ -48,7 +48,7 @@ def _ip(arguments: Sequence[str], lines: Iterable[str] = ()) -> None:
 
 
 class Namespaces:
-    """198.18.net.0/24, a range that is set aside for trying things out; `net` is a number that no other run has."""
+    """The network 198.18.net.0/24, a range reserved for tests. No other run has the same `net`."""
 
     def __init__(self, servers: range) -> None:
         self._numbers = Loopback()
@@ -71,7 +71,7 @@ class Namespaces:
         _ip(["link", "add", outer, "type", "veth", "peer", "name", inner])
         _ip(["link", "set", inner, "netns", space])
         _ip(["link", "set", outer, "master", self._bridge, "up"])
-        # What is for this machine is delivered by the rule in front of all others. It has to make room for ours.
+        # The rule for local delivery comes first by default. Move it behind the rules that drop packets.
         lines = [
             "link set lo up",
             f"address add {self.own(sid)}/24 dev {inner}",
@@ -90,8 +90,8 @@ class Namespaces:
     def own(self, sid: int) -> str:
         return self._address(sid)
 
-    def seen(self, by: int, sid: int) -> None:
-        """There are no proxies between servers."""
+    def proxy_address(self, by: int, sid: int) -> None:
+        """Return None: there are no proxies between servers."""
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
         return {name_of(each): self.own(each) for each in servers}
@@ -115,7 +115,7 @@ class Namespaces:
 
 
 class PacketFabric(Fabric):
-    """Between servers, packets are dropped; clients' proxies are what they always are."""
+    """A fabric that drops packets between servers. The proxies of clients work as usual."""
 
     def __init__(self, random: Random, spaces: Namespaces) -> None:
         super().__init__(random)
@@ -140,4 +140,4 @@ class PacketFabric(Fabric):
 
 
 def can(item: Fault | Op) -> bool:
-    return not isinstance(item, CANNOT)
+    return not isinstance(item, UNSUPPORTED)

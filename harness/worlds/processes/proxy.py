@@ -1,8 +1,8 @@
-"""A TCP proxy for every direction of every link. Partitions, delays and cuts are made here.
+"""A TCP proxy for every direction of every link, which makes partitions, delays and cuts.
 
-A blocked direction loses nothing, as TCP loses nothing: what is sent waits, in the proxy and behind it, and arrives
-when the direction is open again, unless one end has given the connection up meanwhile. So does the close of the other
-end. A new connection needs both directions.
+A blocked direction loses nothing, as TCP loses nothing. Data waits in the proxy and in socket buffers, and arrives when
+the direction opens again, unless one end has closed the connection meanwhile. So does the close of the other end. A new
+connection needs both directions.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ _BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Fabric:
-    """The open directions, the delays, and the connections of all proxies. Ends are numbers."""
+    """The blocked directions, the delays, and the connections of all proxies. Ends are numbers."""
 
     def __init__(self, random: Random) -> None:
         self.delay_s = 0.0
         self.loss = 0.0
-        """With this chance a piece on a lossy connection breaks it: TCP does not lose a piece and go on."""
+        """The probability that a piece of data breaks a lossy connection: TCP cannot lose a piece and continue."""
         self._random = random
         self._blocked: dict[tuple[int, int], int] = {}
         self._delays: dict[tuple[int, int], float] = {}
         self._changed = trio.Event()
         self._connections: dict[Connection, None] = {}
 
-    # -- what is open ------------------------------------------------------------------------------
+    # -- directions --------------------------------------------------------------------------------
 
     def block(self, pairs: Iterable[tuple[int, int]]) -> None:
         for pair in pairs:
             self._blocked[pair] = self._blocked.get(pair, 0) + 1
 
     def unblock(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Undo one block of each. Faults overlap, so a direction may stay blocked."""
+        """Undo one block of each direction. Faults overlap, so a direction may stay blocked."""
         for pair in pairs:
             left = self._blocked.get(pair, 0) - 1
             if left > 0:
                 self._blocked[pair] = left
             else:
                 self._blocked.pop(pair, None)
-        self._tell()
+        self._notify()
 
     def heal(self) -> None:
         self._blocked.clear()
         self._delays.clear()
         self.delay_s = self.loss = 0.0
-        self._tell()
+        self._notify()
 
     def slow(self, source: int, target: int, more_s: float) -> None:
         self._delays[source, target] = self._delays.get((source, target), 0.0) + more_s
@@ -65,7 +65,7 @@ class Fabric:
     def delay(self, source: int, target: int) -> float:
         return max(0.0, self.delay_s + self._delays.get((source, target), 0.0))
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
 
@@ -92,15 +92,15 @@ class Fabric:
     def loses(self) -> bool:
         return self.loss > 0 and self._random.random() < self.loss
 
-    def begun(self, connection: Connection) -> None:
+    def add(self, connection: Connection) -> None:
         self._connections[connection] = None
 
-    def over(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
 
 
 class Connection:
-    """Two streams, and what is carried from each to the other."""
+    """A pair of streams, with a task for each direction that carries data from one to the other."""
 
     def __init__(self, fabric: Fabric, source: int, target: int, *, lossy: bool) -> None:
         self.source = source
@@ -119,7 +119,7 @@ class Connection:
     async def run(self, dialled: trio.SocketStream, address: Address) -> None:
         fabric = self._fabric
         self._streams.append(dialled)
-        fabric.begun(self)
+        fabric.add(self)
         try:
             with self._scope:
                 await self._reachable()
@@ -132,9 +132,9 @@ class Connection:
                         nursery.start_soon(self._carry, dialled, reached, self.source, self.target, nursery)
                         nursery.start_soon(self._carry, reached, dialled, self.target, self.source, nursery)
         finally:
-            fabric.over(self)
+            fabric.remove(self)
             for stream in self._streams:
-                stream.socket.close()  # all of them, also when this is cancelled
+                stream.socket.close()  # close all of them, also if this task is cancelled
 
     async def _reachable(self) -> None:
         fabric = self._fabric
@@ -162,7 +162,7 @@ class Connection:
 
 
 class Proxy:
-    """Listens at one address for one end, and leads to an address of the other. `address` None: to nothing."""
+    """Listens for one end, and connects to `address` of the other end. Without an address it refuses connections."""
 
     def __init__(
         self, fabric: Fabric, source: int, target: int, address: Address | None, *, lossy: bool = False
@@ -174,8 +174,8 @@ class Proxy:
         self._lossy = lossy
         self._listeners: Sequence[trio.SocketListener] = ()
 
-    def leads_to(self, target: int, address: Address | None) -> None:
-        """Lead somewhere else from now on. Connections break."""
+    def set_target(self, target: int, address: Address | None) -> None:
+        """Connect to another address from now on. Open connections break."""
         self.target, self.address = target, address
         self._fabric.cut(self.source)
 
@@ -201,7 +201,7 @@ class Proxy:
 
 
 def _has_closed(stream: trio.SocketStream) -> bool:
-    """Return whether the client has given up before the other end was reached."""
+    """Return whether the client has closed its stream already."""
     if not hasattr(select, "POLLRDHUP"):
         return False
     look = select.poll()

@@ -1,4 +1,4 @@
-"""One run with real servers: start, play the script, heal, wait, read everything back, stop."""
+"""A run with real servers: start, play the script, heal, wait, read everything back, stop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from zab.core.ensemble import Ensemble
 
 LIVENESS: Final = "liveness"
 START_S: Final = 10.0
-"""The time that the start of an interpreter may take on a busy machine."""
+"""The time limit for the start of an interpreter on a busy machine."""
 PATHS_MAX: Final = 60
-"""Enough to see whether what is read back is what was written; the logs are compared as a whole."""
+"""The maximum number of paths to read back. A sample is enough, as the logs are compared as a whole."""
 
 
 class World(Cluster):
@@ -47,22 +47,22 @@ class World(Cluster):
             nursery.cancel_scope.cancel()
 
     async def _within(self, act: Callable[[list[str]], Awaitable[None]], bound_s: float) -> None:
-        """Report a liveness violation if this takes longer. `act` tells in its argument what it waits for."""
+        """Report a liveness violation if `act` takes longer. `act` describes in its argument what it waits for."""
         waits_for = [""]
         with trio.move_on_after(bound_s) as patience:
             await act(waits_for)
         if patience.cancelled_caught:
-            self.broken(LIVENESS, f"waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
+            self.violated(LIVENESS, f"the run waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
             await trio.lowlevel.checkpoint()
 
     @property
     def bound_s(self) -> float:
-        """The time by the settings, and what it takes to start all servers at once."""
+        """Return the time limit for recovery: the time by the settings, and that of a start of all servers at once."""
         return self.pace.settled_ms / 1000 + START_S * (1 + len(self.sids))
 
     async def _begin(self) -> None:
         for sid in self.founders.by_id:
-            self._found(self.servers[sid], self.founders.servers, founds=True)
+            self._set_up(self.servers[sid], self.founders.servers, founds=True)
             self.revive(self.servers[sid])
         self.options.tell(f"{len(self.founders.servers)} servers start in {self.folder}")
         await self._within(self.all_serve, self.bound_s)
@@ -73,7 +73,7 @@ class World(Cluster):
         waits_for[0] = "the first write"
         leader = self.leader()
         assert leader is not None
-        await self.insist(leader.sid, Request("create", LIST, b""))
+        await self.ask_until_answered(leader.sid, Request("create", LIST, b""))
         for sid in self.founders.by_id:
             self.connected(sid, sid)
 
@@ -83,19 +83,19 @@ class World(Cluster):
             (*script.faults, *script.ops), key=lambda item: item.at
         )  # stable: faults first
         faults = set(map(id, script.faults))
-        async with trio.open_nursery() as self._beside:
+        async with trio.open_nursery() as self._until_healed:
             for item in items:
                 await self._until(item.at)
                 if id(item) in faults:
                     kind = type(item).__name__
                     self.options.tell(f"{item.at} of {script.length_ms} ms: {kind}")
                     self.record(0, "fault", 0, item)
-                    self.uptime.struck(kind)
-                    self.beside(self.nemesis.strike, item)
+                    self.uptime.fault_injected(kind)
+                    self.spawn_until_healed(self.nemesis.inject, item)
                 else:
-                    self.workload.perform(item)  # type: ignore[arg-type]  # it is no fault
+                    self.workload.perform(item)  # type: ignore[arg-type]  # it is an operation
             await self._until(script.length_ms)
-            self._beside.cancel_scope.cancel()
+            self._until_healed.cancel_scope.cancel()
 
     async def _until(self, at_ms: int) -> None:
         await trio.sleep(max(0.0, self.began + at_ms * self.scale / 1000 - time.monotonic()))
@@ -104,7 +104,7 @@ class World(Cluster):
 
     def _heal(self) -> None:
         self.record(0, "heals", 0, None)
-        self.options.tell("all is healed")
+        self.options.tell("all faults have ended")
         self.healed = True
         self.nemesis.heal()
         for client in self.clients.values():
@@ -115,11 +115,11 @@ class World(Cluster):
 
     async def _recover(self, waits_for: list[str]) -> None:
         """Wait until all members serve under one leader."""
-        waits_for[0] = "a quorum that serves"
+        waits_for[0] = "a quorum to serve"
         await self.until(self.uptime.quorum)
         leader = self.leader()
         assert leader is not None
-        waits_for[0] = f"an answer of server {leader.sid}, which leads"
+        waits_for[0] = f"the configuration from the leader, server {leader.sid}"
         session = self.connected(OPERATOR + leader.sid, leader.sid).session
         assert session is not None
         text, _ = await session.config()
@@ -127,7 +127,7 @@ class World(Cluster):
         await self.all_serve(waits_for)
 
     async def _read_back(self, waits_for: list[str]) -> None:
-        """Read all paths of the script through every member, and write something that all members must come to have."""
+        """Read paths of the script at every member, and make a last write that all members must apply."""
         waits_for[0] = "the clients to leave"
         async with trio.open_nursery() as nursery:
             for number, client in self.clients.items():
@@ -135,19 +135,19 @@ class World(Cluster):
                     nursery.start_soon(client.leave)
         waits_for[0] = "a new write to be acknowledged"
         sids = sorted(self.members.by_id)
-        await self.insist(sids[0], Request("create", "/healed", b""))
+        await self.ask_until_answered(sids[0], Request("create", "/healed", b""))
         for sid in sids:
-            waits_for[0] = f"server {sid} to show what it holds"
-            await self.insist(sid, Request("sync", "/healed"))
+            waits_for[0] = f"the nodes of server {sid}"
+            await self.ask_until_answered(sid, Request("sync", "/healed"))
             for path in self._paths():
-                await self.insist(sid, Request("get", path))
-                await self.insist(sid, Request("children", path))
-        waits_for[0] = "the last write"
-        await self.insist(sids[0], Request("set", "/healed", b"."))
+                await self.ask_until_answered(sid, Request("get", path))
+                await self.ask_until_answered(sid, Request("children", path))
+        waits_for[0] = "the last write to be acknowledged"
+        await self.ask_until_answered(sids[0], Request("set", "/healed", b"."))
         for sid in sids:
-            waits_for[0] = f"server {sid} to have the last write"
-            await self.insist(sid, Request("sync", "/healed"))
-            await self.insist(sid, Request("get", "/healed"))
+            waits_for[0] = f"server {sid} to apply the last write"
+            await self.ask_until_answered(sid, Request("sync", "/healed"))
+            await self.ask_until_answered(sid, Request("get", "/healed"))
 
     def _paths(self) -> list[str]:
         asked = [step.path for op in self.script.ops if isinstance(op, Ask) for step in op.steps if step.path]

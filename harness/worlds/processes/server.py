@@ -1,4 +1,4 @@
-"""A real server in its own process: its signals, its disk, and its log; and a server of the store."""
+"""A real server in a process of its own: its signals, its disk, and its log. `Server` is a server of the store."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from attrs import frozen
 from harness.faults import Script
 from harness.worlds.processes.addresses import Addresses
 from harness.worlds.processes.configuration import Pace, configuration
-from harness.worlds.processes.machine import FAILURES, Behaviour, Lever
+from harness.worlds.processes.launcher import FAILURES, FaultControl, FaultState
 from zab.core.ensemble import Server as Member
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PROGRAM: Final = "harness.worlds.processes.machine"
+PROGRAM: Final = "harness.worlds.processes.launcher"
 _LINES_KEPT: Final = 12
 Notify = Callable[[Any, dict[str, Any]], None]
 """Called with the server and each structured line of its log."""
 
 
 async def open_process(command: Sequence[str], **options: Any) -> trio.Process:
-    """Start a process that finds this tree, in a group of its own: Ctrl-C ends the run, which ends its processes."""
+    """Start a process that imports this source tree, in its own process group, so that Ctrl-C reaches only the run."""
     return await trio.lowlevel.open_process(
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, process_group=0, **options
     )
 
 
 async def end_process(process: trio.Process) -> None:
-    """Kill it if it runs, also when cancelled."""
+    """Kill the process if it runs, also if this task is cancelled."""
     with trio.CancelScope(shield=True):
         if process.returncode is None:
             process.kill()
@@ -55,12 +55,12 @@ class ServerProcess(ABC):
         self.data = folder / "data"
         self.config = folder / config
         self.founded = False
-        """It has a configuration and a data directory."""
+        """True if the server has a configuration and a data directory."""
         self.up = False
-        """Its process is meant to run."""
+        """True if the process runs or is about to start, and was not killed."""
         self.paused = False
-        self.asked_to_end = ""
-        """`kill` or `terminate` if it was asked."""
+        self.requested_end = ""
+        """The signal that ends the process: `kill` or `terminate`; empty if none was sent."""
         self.starts = 0
         self.tracebacks: list[str] = []
         self.last_lines: list[str] = []
@@ -68,74 +68,74 @@ class ServerProcess(ABC):
         self._notify = notify
         self._process: trio.Process | None = None
         self._lives = 0
-        self._gone = trio.Event()
-        self._gone.set()
+        self._exited = trio.Event()
+        self._exited.set()
         folder.mkdir()
-        self.lever = Lever(folder / "lever")
+        self.fault_control = FaultControl(folder / "fault_control")
 
     def _prepare(self, program: str, configuration: str, names: dict[str, str], mutant: str | None) -> None:
-        """Write everything that it needs to start for the first time."""
+        """Write all files that the first start needs."""
         self.founded = True
         self._empty()
         self.config.write_text(configuration)
-        under = {
+        launch = {
             "program": program,
             "names": names,
-            "lever": str(self.folder / "lever"),
+            "fault_control": str(self.folder / "fault_control"),
             "kept": str(self.folder / "kept"),
             "mutant": mutant,
         }
-        (self.folder / "under.json").write_text(json.dumps(under))
+        (self.folder / "launch.json").write_text(json.dumps(launch))
 
     def _empty(self) -> None:
         self.data.mkdir()
 
     @abstractmethod
     def _forget(self) -> None:
-        """Forget what the process said of itself: it has ended."""
+        """Reset the state that was derived from the log: the process has ended."""
 
     @abstractmethod
     def _read(self, line: str) -> None:
-        """Read a line of its log."""
+        """Process a line of the log."""
 
     @abstractmethod
     def state(self) -> str:
-        """Describe it for a message."""
+        """Describe the state of the server for a message."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.sid}"
 
     # -- its process -----------------------------------------------------------------------------------
 
-    def wanted(self) -> int:
-        """Let its process run from now on. Return the number of its life, for `live`."""
+    def request_start(self) -> int:
+        """Mark the process as wanted. Return the number of the new process, for `live`."""
         self.up = True
         self._lives += 1
         return self._lives
 
     async def live(self, life: int) -> int | None:
-        """Run its process from start to end. Return the exit code; None if it was killed before it was started.
+        """Run a process from start to end. Return the exit code; None if it was killed before it was started.
 
-        Nothing is left when cancelled.
+        The process is killed if this task is cancelled.
         """
-        while not self._gone.is_set():
-            await self._gone.wait()
+        while not self._exited.is_set():
+            await self._exited.wait()
         if not self.up or life != self._lives:
             return None
-        self._gone = trio.Event()
-        self.asked_to_end, self.paused = "", False
+        self._exited = trio.Event()
+        self.requested_end, self.paused = "", False
         self._forget()
         self.starts += 1
         command = [*self._addresses.command(self.sid), sys.executable, "-m", PROGRAM]
         process = await open_process(
-            [*command, str(self.folder / "under.json"), str(self.config)],
+            [*command, str(self.folder / "launch.json"), str(self.config)],
             cwd=self.folder,
             stdin=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         self._process = process
         try:
-            if self.asked_to_end:  # before it was there
+            if self.requested_end:  # a signal was requested before the process existed
                 process.kill()
             await self._read_log(process)
             return await process.wait()
@@ -145,7 +145,7 @@ class ServerProcess(ABC):
                 self.up = False
             self._forget()
             self._process = None
-            self._gone.set()
+            self._exited.set()
 
     async def _read_log(self, process: trio.Process) -> None:
         assert process.stdout is not None
@@ -160,30 +160,30 @@ class ServerProcess(ABC):
                     self._read(line)
 
     def kill(self) -> None:
-        """Kill it: to the process the same as a power failure, but the machine keeps what was written."""
-        self.asked_to_end = "kill"
+        """Kill the process. In contrast to a power failure, the machine keeps all its writes."""
+        self.requested_end = "kill"
         self.up = False
         self._forget()
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Stop it as an operator does."""
+        """Stop the process as an operator does, with SIGTERM."""
         self.resume()
-        self.asked_to_end = "terminate"
+        self.requested_end = "terminate"
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
 
     @property
     def pid(self) -> int:
-        """0 if there is none."""
+        """Return the process id; 0 if there is no process."""
         return 0 if self._process is None else self._process.pid
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         return " | ".join(line for line in self.last_lines[-3:] if line)
 
-    async def gone(self) -> None:
-        await self._gone.wait()
+    async def wait_for_exit(self) -> None:
+        await self._exited.wait()
 
     def pause(self) -> None:
         if self._process is not None and self.up:
@@ -198,14 +198,14 @@ class ServerProcess(ABC):
     # -- its disk --------------------------------------------------------------------------------------
 
     def fail_disk(self, error: str, after: int) -> None:
-        self.lever.change(failure=FAILURES[error], left=after)
+        self.fault_control.change(failure=FAILURES[error], left=after)
 
     def heal(self) -> None:
         """End the faults of its disk and its clock."""
-        self.lever.write(Behaviour())
+        self.fault_control.write(FaultState())
 
     def lose_disk(self) -> None:
-        """Empty its disk while it is down. The files are kept elsewhere: they may explain something."""
+        """Empty the disk while the server is down. The files are moved to another folder, for debugging."""
         kept = self.folder / "kept" / f"lost-{self.starts}"
         kept.parent.mkdir(exist_ok=True)
         shutil.move(self.data, kept)
@@ -214,7 +214,7 @@ class ServerProcess(ABC):
 
 @frozen
 class RoleSeen:
-    """The role of a server by its last log line about it."""
+    """The role of a server by the last log line about it."""
 
     state: str
     epoch: int
@@ -233,11 +233,11 @@ class Server(ServerProcess):
         super().__init__(sid, folder, "zoo.cfg", addresses, notify)
         self.role: RoleSeen | None = None
         self.impaired = False
-        """Its disk was damaged or is new, and it has not been seen to follow a leader since."""
+        """True if the disk was damaged or is new, and the server has not served under a leader since."""
         self.voters: tuple[int, ...] = ()
-        """The voters by its last log line about them."""
+        """The voters by the last log line about the membership."""
 
-    def found(
+    def set_up(
         self,
         script: Script,
         pace: Pace,
@@ -247,7 +247,7 @@ class Server(ServerProcess):
         founds: bool,
         mutant: str | None = None,
     ) -> None:
-        """`founds`: it is a founder of the ensemble, whose data directory may be empty."""
+        """Write the files of a server. `founds`: it founds the ensemble, so its data directory may be empty."""
         self.impaired = not founds
         text = configuration(self.data, self._addresses, self.sid, members, script, pace, founds=founds)
         self._prepare("zab", text, self._addresses.names(self.sid, servers), mutant)
@@ -261,28 +261,28 @@ class Server(ServerProcess):
 
     def _read(self, line: str) -> None:
         try:
-            said = json.loads(line)
+            logged = json.loads(line)
         except ValueError:
-            said = None
-        if not isinstance(said, dict):
+            logged = None
+        if not isinstance(logged, dict):
             if line.startswith("Traceback"):
                 self.tracebacks.append(line)
             return
-        if "traceback" in said:
-            self.tracebacks.append(f"{said.get('event')}: {str(said['traceback']).splitlines()[-1]}")
-        if said.get("event") == "role" and self.up:
-            leader = str(said.get("leader"))
+        if "traceback" in logged:
+            self.tracebacks.append(f"{logged.get('event')}: {str(logged['traceback']).splitlines()[-1]}")
+        if logged.get("event") == "role" and self.up:
+            leader = str(logged.get("leader"))
             self.role = RoleSeen(
-                str(said["state"]),
-                int(said["epoch"]),
+                str(logged["state"]),
+                int(logged["epoch"]),
                 int(leader) if leader.isdigit() else None,
-                str(said["serving"]) == "True",
+                str(logged["serving"]) == "True",
             )
             if self.role.serving and not self.role.leads:
                 self.impaired = False  # a leader has synchronized it
-        elif said.get("event") == "membership" and self.up:
-            self.voters = tuple(json.loads(str(said.get("voters"))))
-        self._notify(self, said)
+        elif logged.get("event") == "membership" and self.up:
+            self.voters = tuple(json.loads(str(logged.get("voters"))))
+        self._notify(self, logged)
 
     def state(self) -> str:
         role = self.role
@@ -290,8 +290,8 @@ class Server(ServerProcess):
             return f"{self.sid} down"
         if role is None:
             return f"{self.sid} starting"
-        whom = f" {role.leader}" if role.leader not in (None, self.sid) else ""
-        return f"{self.sid} {role.state.lower()}{whom} in epoch {role.epoch}, serving {role.serving}"
+        leader = f" {role.leader}" if role.leader not in (None, self.sid) else ""
+        return f"{self.sid} {role.state.lower()}{leader} in epoch {role.epoch}, serving {role.serving}"
 
     @property
     def leads(self) -> bool:
@@ -311,7 +311,7 @@ class Server(ServerProcess):
         self.set("db.autocreate", "false")
 
     def copy_disk(self) -> Path:
-        """Copy its disk as it is at one moment."""
+        """Copy the disk at one instant, with the process stopped."""
         copy = self.folder / "kept" / f"copy-{self.starts}-{len(self.last_lines)}"
         process = None if self.paused else self._process
         if process is not None:
@@ -324,18 +324,18 @@ class Server(ServerProcess):
         return copy
 
     def put_back(self, copy: Path) -> None:
-        """Replace its disk by the copy while it is down."""
+        """Replace the disk by the copy while the server is down."""
         shutil.move(self.data, self.folder / "kept" / f"lost-{self.starts}")
         shutil.move(copy, self.data)
 
     def files(self) -> list[Path]:
-        """Return the files of the store, without those of its identity."""
+        """Return the files of the store, without the lock and those of the server's identity."""
         return sorted(
             path for path in self.data.iterdir() if path.is_file() and path.name not in ("lock", "myid", "identity")
         )
 
     def set(self, key: str, value: object) -> None:
-        """Change a value in its configuration, for its next start."""
+        """Change a value in the configuration for the next start."""
         lines = [f"{key}={value}" if line.startswith(f"{key}=") else line for line in self._lines()]
         self.config.write_text("\n".join(lines) + "\n")
 

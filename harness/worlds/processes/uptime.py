@@ -1,4 +1,4 @@
-"""The times at which a quorum serves, by the logs of the servers, and how soon after a fault it served again."""
+"""The times at which a quorum serves, by the logs of the servers, and the recovery times after faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.worlds.processes.server import Server
 
 
 @frozen
-class _Struck:
+class _Injected:
     kind: str
     phase: str
     at_us: int
@@ -31,7 +31,7 @@ class Uptime:
         self._since: int | None = None
         self._blamed = NOTHING_YET
         self._outages: list[Outage] = []
-        self._struck: list[_Struck] = []
+        self._faults: list[_Injected] = []
 
     def leader(self) -> Server | None:
         """Return the leader. If several servers lead, prefer one that serves, and the newest epoch."""
@@ -49,13 +49,13 @@ class Uptime:
             return False
         return self._is_quorum([sid for sid, server in self._servers.items() if server.serves_under(leader.sid)])
 
-    def struck(self, kind: str) -> None:
+    def fault_injected(self, kind: str) -> None:
         leader = self.leader()
         phase = "election" if leader is None else "broadcast" if leader.serves else "discovery"
-        self._struck.append(_Struck(kind, phase, self._now()))
+        self._faults.append(_Injected(kind, phase, self._now()))
 
-    def looked(self) -> None:
-        """A server's role has changed, or its process is gone."""
+    def update(self) -> None:
+        """Update the outages after the role of a server has changed or its process has ended."""
         serves = self.quorum()
         if serves is self._served:
             return
@@ -66,29 +66,29 @@ class Uptime:
                 self._outages.append(Outage(self._since // 1_000, (now - self._since) // 1_000, self._blamed))
         else:
             self._since = now
-            self._blamed = self._struck[-1].kind if self._struck else NOTHING_YET
+            self._blamed = self._faults[-1].kind if self._faults else NOTHING_YET
 
     def outages(self) -> tuple[Outage, ...]:
         return tuple(self._outages)
 
     def strikes(self) -> tuple[Strike, ...]:
-        counted = Counter((each.kind, each.phase) for each in self._struck)
+        counted = Counter((each.kind, each.phase) for each in self._faults)
         return tuple(Strike(kind, phase, times) for (kind, phase), times in sorted(counted.items()))
 
     def recoveries(self, events: Iterable[Event], writes: frozenset[int]) -> tuple[Recovery, ...]:
-        """`writes`: the numbers of calls that change something."""
-        told = [
+        """Return the recovery after each fault. `writes`: the numbers of calls that are writes."""
+        acknowledged = [
             event.at
             for event in events
             if isinstance(event, Response) and event.call in writes and not event.reply.error
         ]
         found = []
-        for each in self._struck:
+        for each in self._faults:
             outage = next((o for o in self._outages if o.at_ms + o.took_ms >= each.at_us // 1_000), None)
             leader_ms = None
             if outage is not None and outage.at_ms <= each.at_us // 1_000 + _SOON_MS:
                 leader_ms = max(0, outage.at_ms + outage.took_ms - each.at_us // 1_000)
-            write = next((at for at in told if at > each.at_us), None)
+            write = next((at for at in acknowledged if at > each.at_us), None)
             found.append(
                 Recovery(
                     each.kind,
@@ -101,4 +101,4 @@ class Uptime:
 
 
 _SOON_MS = 3_000
-"""A fault is not blamed for an outage that begins later than this."""
+"""The maximum time from a fault to an outage that is attributed to it."""

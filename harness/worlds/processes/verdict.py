@@ -1,4 +1,4 @@
-"""The outcome of a run with real servers: the history of the clients and the disks, held against the invariants."""
+"""The outcome of a run with real servers: checks of the invariants in the clients' history and on the disks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from harness.history import History, Invoke, Request, Response
 from harness.outcome import Outcome
 from harness.worlds.processes.cluster import Cluster
-from harness.worlds.processes.logs import Canon, Left, committed, differences, left_behind
+from harness.worlds.processes.logs import CommittedHistory, DirectoryContents, committed, differences, read_directory
 from zab.core.zxid import NOTHING, Zxid, show
 
 NO_TRACEBACK: Final = "no traceback in a log"
@@ -18,20 +18,20 @@ CHANGES: Final = ("create", "set", "delete")
 
 
 def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
-    """Judge a run whose servers have ended. `clients`: the recorder has all clients that used the store."""
-    lefts = {sid: left_behind(server.data) for sid, server in world.servers.items() if server.founded}
-    canon = _canon(world, lefts)
+    """Judge a run whose servers have ended. `clients`: the history has all clients that used the store."""
+    directories = {sid: read_directory(server.data) for sid, server in world.servers.items() if server.founded}
+    canon = _committed_history(world, directories)
     events = tuple(world.recorder.events)
     history = History(events, tuple(canon.changes()))
     for server in world.processes():
         for line in server.tracebacks[:1]:
-            world.broken(NO_TRACEBACK, f"{server}: {line}")
+            world.violated(NO_TRACEBACK, f"{server}: {line}")
     if world.invariant is None:
-        _judge(world, lefts, canon, history, clients=clients)
+        _judge(world, directories, canon, history, clients=clients)
     if not canon.whole:
         world.counted(WITHOUT_BEGINNING)
-    if world.recorder.unasked:
-        world.counts["asked without a session"] = world.recorder.unasked
+    if world.recorder.without_session:
+        world.counts["operation without a session"] = world.recorder.without_session
     script = world.script
     return Outcome(
         script=script,
@@ -53,26 +53,33 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     )
 
 
-def _canon(world: Cluster, lefts: dict[int, Left]) -> Canon:
-    """Return the history up to what a quorum holds: all of it is committed, or can never be taken back."""
-    ends = {sid: lefts[sid].last for sid in world.voters if sid in lefts}
+def _committed_history(world: Cluster, directories: dict[int, DirectoryContents]) -> CommittedHistory:
+    """Return the history up to the last record that a quorum has: it is committed or can no longer be lost."""
+    ends = {sid: directories[sid].last for sid in world.voters if sid in directories}
     held = [zxid for zxid in ends.values() if world.is_quorum([sid for sid, end in ends.items() if end >= zxid])]
     last = max(held, default=NOTHING)
     kept = [path for server in world.servers.values() for path in (server.folder / "kept").glob("*")]
-    return committed(lefts.values(), kept, Zxid(last))
+    return committed(directories.values(), kept, Zxid(last))
 
 
-def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: History, *, clients: bool) -> None:
-    members = {int(sid): lefts[sid] for sid in world.members.by_id}
+def _judge(
+    world: Cluster,
+    directories: dict[int, DirectoryContents],
+    canon: CommittedHistory,
+    history: History,
+    *,
+    clients: bool,
+) -> None:
+    members = {int(sid): directories[sid] for sid in world.members.by_id}
     for difference in differences(members, canon):
-        world.broken(EQUAL, difference)
+        world.violated(EQUAL, difference)
         return
     first = canon.entries[0][0] if canon.entries else NOTHING
     zxids = canon.zxids
-    for asked, told in _acknowledged(history):
-        if told.reply.zxid >= first and told.reply.zxid not in zxids:
-            what = f"client {told.client} was told at {show(Zxid(told.reply.zxid))} that {asked.request.op} "
-            world.broken(DURABLE, f"{what}{asked.request.path} was done, and no server has it")
+    for invoke, response in _acknowledged(history):
+        if response.reply.zxid >= first and response.reply.zxid not in zxids:
+            what = f"{invoke.request.op} {invoke.request.path} of client {response.client} was acknowledged"
+            world.violated(DURABLE, f"{what} at {show(Zxid(response.reply.zxid))}, but no server has it")
             return
     if canon.whole and clients:
         from harness.checkers.store import ended_early, quotas
@@ -82,11 +89,11 @@ def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: Histor
         case = Case.of(history)
         verdict = kept(case)
         if not verdict.valid:
-            world.broken(str(verdict.invariant), verdict.what)
+            world.violated(str(verdict.invariant), verdict.what)
         for wrong in quotas.check(case):
-            world.broken(wrong.invariant, wrong.what)
+            world.violated(wrong.invariant, wrong.what)
         for early in ended_early(history, world.scale):
-            world.broken(early.invariant, early.what)
+            world.violated(early.invariant, early.what)
 
 
 def _acknowledged(history: History) -> list[tuple[Invoke, Response]]:

@@ -1,8 +1,7 @@
-"""The operations of a script, asked of real servers by real clients.
+"""The operations of a script, performed by real clients of real servers.
 
-Where a list is replicated, a write is a `set` of the one node `/list`, with another value each, in a session at every
-server that considers itself the leader; and a barrier is a `sync` and a `get` of it. Where the store is replicated, the
-clients are those of the script.
+For the machine `list`, a write sets the node `/list` to a new value, in a session at every server that considers itself
+the leader. A barrier is a `sync` and a `get` of that node. For the other machines, the clients are those of the script.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class Workload:
 
     # -- a list ----------------------------------------------------------------------------------------
 
-    def _believers(self) -> list[Server]:
+    def _serving_leaders(self) -> list[Server]:
         return [each for each in self._cluster.servers.values() if each.leads and each.serves]
 
     def _write(self, op: Write) -> None:
-        for server in self._believers():
+        for server in self._serving_leaders():
             for _ in range(op.count):
                 self._number += 1
                 data = b"%d/%d" % (self._number, server.sid) + b"." * op.size
@@ -60,7 +59,7 @@ class Workload:
 
     def _barrier(self, op: Barrier) -> None:
         named = self._cluster.servers.get(op.server)
-        for server in self._believers() if op.server <= LEADER else [named]:
+        for server in self._serving_leaders() if op.server <= LEADER else [named]:
             if server is not None and server.up:
                 client = self._cluster.connected(server.sid, server.sid)
                 client.request(Request("sync", LIST))
@@ -78,18 +77,18 @@ class Workload:
         self._cluster.client(op.client).ask(op.steps)
 
     def _leave(self, op: Leave) -> None:
-        self._cluster.beside(self._cluster.client(op.client).leave)
+        self._cluster.spawn_until_healed(self._cluster.client(op.client).leave)
 
     def _vanish(self, op: Vanish) -> None:
         client = self._cluster.client(op.client)
-        self._cluster.beside(client.vanish, op.for_ms * self._cluster.scale / 1000)
+        self._cluster.spawn_until_healed(client.vanish, op.for_ms * self._cluster.scale / 1000)
 
     # -- snapshots and membership ----------------------------------------------------------------------
 
     def _snapshot(self, op: Snapshot) -> None:
         server = self._cluster.leader() if op.server <= LEADER else self._cluster.servers.get(op.server)
         if server is not None and server.serves:
-            self._cluster.beside(self._take_snapshot, server)
+            self._cluster.spawn_until_healed(self._take_snapshot, server)
 
     async def _take_snapshot(self, server: Server) -> None:
         request = (
@@ -110,7 +109,7 @@ class Workload:
     def _reconfigure(self, op: Reconfigure) -> None:
         leader = self._cluster.leader()
         if leader is not None and leader.serves:
-            self._cluster.beside(self._change, op, leader)
+            self._cluster.spawn_until_healed(self._change, op, leader)
 
     async def _change(self, op: Reconfigure, leader: Server) -> None:
         cluster = self._cluster
@@ -135,7 +134,7 @@ class Workload:
         cluster.members_are(Ensemble.parse((after or b"").decode()))
 
     def _asked(self, ensemble: Ensemble, change: str, sid: int) -> tuple[str | None, str | None] | None:
-        """Return what joins and what leaves; None if that would change nothing, or leave no voter."""
+        """Return the joining and the leaving servers; None if that would change nothing, or leave no voter."""
         addresses = self._cluster.addresses
         known = next((each for each in ensemble.servers if each.id == sid), None)
         if change == "add":

@@ -1,4 +1,4 @@
-"""A run with real servers, as the commands see it."""
+"""The interface of the world of real servers that the commands use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(
 ) -> Outcome:
     """Run a script without the items that this world cannot carry out. A millisecond of it takes `scale` real ones.
 
-    With `spaces`, each server is in a network namespace of its own. `mutant` is a bug that is planted in the servers.
+    With `spaces`, each server has a network namespace of its own. `mutant` is a bug to plant in the servers.
     """
     script = (WITH_SPACES if spaces else WORLD).playable(script).script
     folder = Path(tempfile.mkdtemp(prefix="zab-processes-"))
@@ -105,4 +105,4 @@ WORLD: Final = worlds.World(
     recorded=False,
 )
 WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item), machines=("list", "store"))
-"""The same with `spaces`."""
+"""The interface for runs with `spaces`."""

@@ -1,4 +1,4 @@
-"""A simulated cluster of members that replicate a list, and the base of all other clusters here."""
+"""A simulated cluster of members that replicate a list, and the base class of the other simulated clusters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from zab.core.ensemble import Ensemble, Role
 from zab.core.zxid import ServerId
 
 
-class EveryWorkload(Workload):
-    """Submits now and then to servers that do not lead, too: members bring requests to their leader."""
+class AnyServerWorkload(Workload):
+    """Submits to the leaders and to one running server in turn: members forward requests to their leader."""
 
     def believers(self) -> list[CoreServer]:
         running = self.world.running()
@@ -45,7 +45,7 @@ class World(Simulation):
 
     def make_workload(self) -> Workload:
         same: Any = self
-        return EveryWorkload(same)
+        return AnyServerWorkload(same)
 
     def make_liveness(self) -> Liveness:
         same: Any = self
@@ -59,7 +59,7 @@ class World(Simulation):
             server.start()
 
     def join(self, sid: ServerId, ensemble: Ensemble) -> None:
-        """Start a new server, which its operator gave the members and itself as an observer."""
+        """Start a new server. Its configuration has the current members, and the server itself as an observer."""
         server = self.servers[sid]
         if not server.founded:
             ensemble_of_file = with_server(ensemble, member(sid, Role.OBSERVER))
@@ -69,7 +69,7 @@ class World(Simulation):
             self.start(server, server.life)
 
     def restart(self, server: Server, down_ms: int) -> None:
-        """Stop the server in good order, and start it again so long after that."""
+        """Stop the server in good order, and start it again `down_ms` after it has ended."""
         if server.up:
             self.counted("restart")
 

@@ -1,8 +1,8 @@
-"""Streams in memory: in order, or broken. Directions between servers can be blocked (a partition) or clogged.
+"""Streams in memory that deliver in order, or break. Directions between servers can be blocked or clogged.
 
-What is sent into a blocked direction waits, as with TCP, and the connection breaks if that lasts. Nothing bounds
-what is under way, so senders here never wait for a slow receiver, unless `Net.limit` gave a direction a rate: then a
-sender waits while more than a window of it is under way.
+Data sent in a blocked direction waits, as with TCP, and the connection breaks if the block lasts. Data in transit has
+no bound, so senders never wait for a slow receiver, unless `Net.limit` gave a direction a rate: then a sender waits
+while more than a window is in transit.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import trio
 from harness.faults import Timing
 from zab.net.wakeup import Wakeup
 
-SYN_AGAIN_S: Final = 0.05
+SYN_RETRY_S: Final = 0.05
 WINDOW_US: Final = 100_000
-"""So much transmission time may be under way in a direction with a rate before its sender has to wait."""
+"""The transmission time that may be in transit in a direction with a rate before the sender has to wait."""
 SEGMENT_BYTES: Final = 1_460
-SAID_AGAIN_US: Final = 200_000
-"""The time until something that was lost on its way is sent again."""
+RETRANSMIT_US: Final = 200_000
+"""The time after which lost data is sent again."""
 _EOF: Final = b""
 
 
@@ -41,7 +41,7 @@ class Numbered(Protocol):
 
 
 class Party(Protocol):
-    """The owner of an end: one life of a server, or a client, whose number is negative."""
+    """The owner of an end: a process of a server, or a client, which has a negative number."""
 
     @property
     def server(self) -> Numbered: ...
@@ -57,34 +57,34 @@ class End(trio.abc.HalfCloseableStream):
     def __init__(self, net: Net, life: Party) -> None:
         self.net = net
         self.life = life
-        self.closed = self.broken = self.said_all = self.heard_all = False
-        self.unheard = False
-        """What arrives here is lost, and no reset is sent."""
+        self.closed = self.broken = self.eof_sent = self.eof_received = False
+        self.discards = False
+        """True if arriving data is lost and no reset is sent."""
         self.free_at = 0
-        """Nothing may arrive here before this time, because something sent earlier arrives then."""
+        """The arrival time of the last data sent to this end. Later data may not arrive before it."""
         self.held: list[bytes] = []
-        """What arrived while the direction towards this end was blocked or clogged."""
-        self._heard: deque[bytes] = deque()
-        self._bell = Wakeup()
+        """The data that arrived while the direction to this end was blocked or clogged, or its server was paused."""
+        self._received: deque[bytes] = deque()
+        self._wakeup = Wakeup()
 
     @property
     def direction(self) -> tuple[int, int]:
-        """From the far end's server to this one's."""
+        """Return the direction from the server of the far end to the server of this end."""
         return self.other.life.server.id, self.life.server.id
 
     # -- the stream --------------------------------------------------------------------------------
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self._check()
-        if self.said_all:
+        if self.eof_sent:
             raise trio.ClosedResourceError("send_eof was called")
         if self.direction[::-1] in self.net.rates:
             for start in range(0, len(data), SEGMENT_BYTES):
                 self._check()
-                self.net.carry(self.other, bytes(data[start : start + SEGMENT_BYTES]))
+                self.net.transmit(self.other, bytes(data[start : start + SEGMENT_BYTES]))
                 await trio.sleep(max(0, self.other.free_at - self.net.now - WINDOW_US) / 1e6)
             return
-        self.net.carry(self.other, bytes(data))
+        self.net.transmit(self.other, bytes(data))
         await trio.lowlevel.checkpoint()
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -93,22 +93,22 @@ class End(trio.abc.HalfCloseableStream):
 
     async def send_eof(self) -> None:
         self._check()
-        self._say_all()
+        self._send_eof()
         await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         await trio.lowlevel.checkpoint()
         while True:
             self._check()
-            if self._heard:
-                data = self._heard.popleft()
+            if self._received:
+                data = self._received.popleft()
                 if max_bytes is not None and len(data) > max_bytes:
-                    self._heard.appendleft(data[max_bytes:])
+                    self._received.appendleft(data[max_bytes:])
                     data = data[:max_bytes]
                 return data
-            if self.heard_all:
+            if self.eof_received:
                 return b""
-            await self._bell.wait()
+            await self._wakeup.wait()
 
     async def aclose(self) -> None:
         self.close()
@@ -117,42 +117,42 @@ class End(trio.abc.HalfCloseableStream):
     def close(self) -> None:
         if not self.closed:
             if not self.broken:
-                self._say_all()
+                self._send_eof()
             self.closed = True
             self.net.forget(self)
-            self._bell.ring()
+            self._wakeup.ring()
 
     def _check(self) -> None:
         if self.closed:
-            raise trio.ClosedResourceError("closed here")
+            raise trio.ClosedResourceError("this end is closed")
         if self.broken:
             raise trio.BrokenResourceError("the connection broke")
 
-    def _say_all(self) -> None:
-        if not self.said_all:
-            self.said_all = True
-            self.net.carry(self.other, _EOF)
+    def _send_eof(self) -> None:
+        if not self.eof_sent:
+            self.eof_sent = True
+            self.net.transmit(self.other, _EOF)
 
     # -- for the network ---------------------------------------------------------------------------
 
-    def hear(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         if self.closed or self.broken:
-            if data and not self.unheard:
+            if data and not self.discards:
                 self.net.reset(self.other)  # as TCP does
             return
         if data:
-            self._heard.append(data)
+            self._received.append(data)
         else:
-            self.heard_all = True
-        self._bell.ring()
+            self.eof_received = True
+        self._wakeup.ring()
 
     def break_off(self) -> None:
         if not self.broken:
             self.broken = True
             self.held.clear()
-            self._heard.clear()
+            self._received.clear()
             self.net.forget(self)
-            self._bell.ring()
+            self._wakeup.ring()
 
 
 class Listener(trio.abc.Listener[End]):
@@ -176,7 +176,7 @@ class Listener(trio.abc.Listener[End]):
 
 
 class LifeNetwork:
-    """What one life of one server sees of the network: a `zab.net.network.Network`."""
+    """The `zab.net.network.Network` of one process of a server or broker."""
 
     def __init__(self, net: Net, life: Party) -> None:
         self._net = net
@@ -188,7 +188,7 @@ class LifeNetwork:
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
         await trio.lowlevel.checkpoint()
         if (host, port) in self._net.listeners:
-            raise OSError(98, f"{host}:{port} is taken")
+            raise OSError(98, f"address {host}:{port} is in use")
         listener = self._net.listeners[host, port] = Listener(self._net, (host, port), self._life)
         return [listener]
 
@@ -200,28 +200,28 @@ class LifeNetwork:
 
 
 class Net:
-    """The whole of it. `block`, `clog`, `cut` and so on are what `harness.worlds.cores.nemesis` asks of a network."""
+    """The simulated network. The nemesis in `harness.worlds.cores.nemesis` calls `block`, `clog`, `cut` and so on."""
 
     def __init__(self, world: Events, timing: Timing, servers: int, seed: str) -> None:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.slower = 1
         self.places: dict[str, int] = {}
-        """The numbers of hosts that are not servers."""
+        """The places of hosts that are not servers, by host name."""
         self._world = world
         self._seed = seed
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
         self._blocked: dict[tuple[int, int], int] = {}
         self._clogged: dict[tuple[int, int], int] = {}
         self.later = [[0] * (servers + 1) for _ in range(servers + 1)]
-        """Microseconds by which a direction is slower."""
+        """The additional delay of each direction, in microseconds."""
         self.rates: dict[tuple[int, int], int] = {}
-        """Bytes a second of a connection in a direction. Without an entry it is unlimited."""
+        """The rate of a direction, in bytes per second and connection. A direction without an entry is unlimited."""
         self.lossy = [[0] * (servers + 1) for _ in range(servers + 1)]
-        """Percent of what is sent in a direction that is lost, and sent again."""
-        self._still: dict[int, list[tuple[End, bytes]]] = {}
-        """What tasks of paused servers send nevertheless."""
+        """The percentage of data in each direction that is lost and sent again."""
+        self._paused: dict[int, list[tuple[End, bytes]]] = {}
+        """The data that each paused server has sent since its pause began: it leaves at the end of the pause."""
         self._ends: dict[End, None] = {}
-        """The ends of every open connection, in the order of their making."""
+        """The ends of all open connections, in order of creation."""
         self._delay_min = timing.delay_us_min
         self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
         self._spike = timing.spike_percent / 100
@@ -233,7 +233,7 @@ class Net:
         return self._world.now
 
     def _chance(self, source: int) -> Callable[[], float]:
-        """Generators of chance of hosts that are not servers are made when they are needed."""
+        """Return the random generator of a host. Those of hosts that are not servers are made on first use."""
         found = self._random.get(source)
         if found is None:
             found = self._random[source] = Random(f"{self._seed}/network/{source}").random
@@ -253,21 +253,21 @@ class Net:
         ways = ((life.server.id, target), (target, life.server.id))
         while True:
             await trio.sleep(2 * self._delay(life.server.id) / 1e6)
-            if any(self._blocked.get(way) or self._clogged.get(way) or way[0] in self._still for way in ways):
-                await trio.sleep(SYN_AGAIN_S)
+            if any(self._blocked.get(way) or self._clogged.get(way) or way[0] in self._paused for way in ways):
+                await trio.sleep(SYN_RETRY_S)
                 continue
             listener = self.listeners.get((host, port))
             if listener is None or listener.life.dead:
-                raise ConnectionRefusedError(111, f"nobody listens at {host}:{port}")
+                raise ConnectionRefusedError(111, f"no process listens at {host}:{port}")
             mine, theirs = End(self, life), End(self, listener.life)
             mine.other, theirs.other = theirs, mine
             self._ends[mine] = self._ends[theirs] = None
             listener.queue.send_nowait(theirs)
             return mine
 
-    def carry(self, to: End, data: bytes) -> None:
+    def transmit(self, to: End, data: bytes) -> None:
         source, target = to.direction
-        still = self._still.get(source)
+        still = self._paused.get(source)
         if still is not None:
             still.append((to, data))
             return
@@ -276,7 +276,7 @@ class Net:
         if source > 0 and target > 0:
             at += self.later[source][target]
             if self.lossy[source][target] and self._random[source]() * 100 < self.lossy[source][target]:
-                at += SAID_AGAIN_US
+                at += RETRANSMIT_US
         to.free_at = max(to.free_at, at)
         rate = self.rates.get((source, target))
         if rate is not None:
@@ -288,11 +288,11 @@ class Net:
             to.held.append(data)
         else:
             self._world.record(to.life.server.id, "receives from", to.direction[0], data)
-            to.hear(data)
+            to.on_data(data)
 
     def _is_shut(self, end: End) -> bool:
         way = end.direction
-        return bool(self._blocked.get(way) or self._clogged.get(way) or way[1] in self._still)
+        return bool(self._blocked.get(way) or self._clogged.get(way) or way[1] in self._paused)
 
     def forget(self, end: End) -> None:
         self._ends.pop(end, None)
@@ -344,41 +344,41 @@ class Net:
             if not self._is_shut(end):
                 held, end.held = end.held, []
                 for data in held:
-                    end.hear(data)
+                    end.on_data(data)
 
-    def stand_still(self, server: int) -> None:
-        self._still[server] = []
+    def pause(self, server: int) -> None:
+        self._paused[server] = []
 
-    def go_on(self, server: int) -> None:
-        for to, data in self._still.pop(server, []):
-            self.carry(to, data)
+    def resume(self, server: int) -> None:
+        for to, data in self._paused.pop(server, []):
+            self.transmit(to, data)
         self._release()
 
     def cut(self, server: Any) -> None:
         for end in [end for end in self._ends if server.id in end.direction]:
             end.break_off()
 
-    def gone(self, client: Party) -> None:
-        """Cut a client off. The servers learn it when the network tells them."""
+    def cut_off(self, client: Party) -> None:
+        """Cut a client off. The servers receive resets after the usual delay."""
         for end in [end for end in self._ends if end.life is client]:
             end.break_off()
             self.reset(end.other)
 
-    def left(self, client: Party, after_us: int) -> None:
-        """Break the connections of a client that has another way to the servers. The servers learn it after so long."""
+    def abandon(self, client: Party, after_us: int) -> None:
+        """Break the connections of a client that connects another way. The servers notice it after `after_us`."""
         for end in [end for end in self._ends if end.life is client]:
-            end.unheard = True
+            end.discards = True
             end.break_off()
             self._world.push(self._world.now + after_us, self._break, end.other, None)
 
-    def open_of(self, life: Party) -> int:
-        """Return the number of its ends and listeners."""
+    def count_open(self, life: Party) -> int:
+        """Return the number of open ends and listeners of a process."""
         listeners = [each for each in self.listeners.values() if each.life is life]
         return len(listeners) + sum(end.life is life for end in self._ends)
 
     def crashed(self, life: Party) -> None:
-        """Take a party away. The far ends learn it when the network tells them."""
-        self._still.pop(life.server.id, None)
+        """Remove the ends and listeners of a crashed party. The far ends receive resets after the usual delay."""
+        self._paused.pop(life.server.id, None)
         for place, listener in list(self.listeners.items()):
             if listener.life is life:
                 del self.listeners[place]

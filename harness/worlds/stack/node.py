@@ -1,4 +1,4 @@
-"""The node as shipped, which reports to the checkers what goes in and what comes out."""
+"""The node as shipped, with reports of its inputs and outputs to the checkers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from harness.worlds.disks import Crashed, judge_purge
-from harness.worlds.stack.machine import Fed
+from harness.worlds.stack.checked_machine import DeliveryCheck
 from harness.worlds.stack.simulation import as_core
 from harness.worlds.stack.writer import TaskWriter, WritingProcess
 from zab.core.batch import Batch
@@ -30,17 +30,17 @@ from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 
 class NodeProcess(WritingProcess, Protocol):
-    """The parts of one life of a server that its node uses."""
+    """The parts of a server's process that its node uses."""
 
     @property
     def ending(self) -> bool: ...
     @property
-    def fed(self) -> Fed: ...
+    def delivery_check(self) -> DeliveryCheck: ...
     @property
     def writer(self) -> TaskWriter | None: ...
 
 
-class ToldNode(Node):
+class ReportingNode(Node):
     def __init__(
         self,
         life: NodeProcess,
@@ -56,12 +56,12 @@ class ToldNode(Node):
         self._world = life.server.world
         self._judge = life.server.world.judge
         self._seen: tuple[State, Epoch, ServerId | None, bool] = (State.LOOKING, Epoch(0), None, False)
-        self._told_committed = recovered.snapshot
-        self._told_change = Zxid(0)
+        self._reported_committed = recovered.snapshot
+        self._reported_change = Zxid(0)
         self._leads = self._served = self._broadcasts = False
         super().__init__(me, ensemble, recovered, settings, jitter, now)
 
-    # -- what goes in ------------------------------------------------------------------------------
+    # -- inputs ------------------------------------------------------------------------------------
 
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
         if self._life.dead:
@@ -84,10 +84,10 @@ class ToldNode(Node):
                 self._judge.counts_durable(self.me, self.durable)
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
-        self._performed()
+        self._report_performed()
         for write in self._out.save:
             if type(write) is Append and write.batch.config:
-                self._tell_change(write.batch)  # it waits to be written, before what is proposed now
+                self._report_change(write.batch)  # it was proposed before these payloads, and waits to be written
         first = super().propose(payloads, now)
         self._judge.proposed(self.me, first, payloads)
         self._judge.broadcasts(self.me, self.epoch)
@@ -99,19 +99,19 @@ class ToldNode(Node):
             judge_purge(self._judge, self.me, self._server.disk, self._life.writer.spare)
         super().log_starts(zxid)
 
-    # -- what comes out ----------------------------------------------------------------------------
+    # -- outputs -----------------------------------------------------------------------------------
 
     def ready(self) -> Ready:
         if self._life.dead or self._life.ending:
             return EMPTY_READY
         self._world.step()
-        self._performed()
+        self._report_performed()
         ready = super().ready()
-        for write in ready.save:  # also writes that a fault now precedes: messages about them may arrive
-            self._tell_write(write)
+        for write in ready.save:  # also those after an aimed fault: messages about them may arrive
+            self._report_write(write)
         if self._server.watched:
-            ready = self._as_far_as(ready)
-        self._tell_state()
+            ready = self._cut_at_fault(ready)
+        self._report_state()
         for note in ready.notes:
             self._world.noted(self._server, note)
         said = self._judge.said
@@ -124,46 +124,46 @@ class ToldNode(Node):
                 fact(self.me, to, message)
         for what in ready.apply:
             if isinstance(what, Apply):
-                self._life.fed.expect(what.batch)
+                self._life.delivery_check.expect(what.batch)
             elif isinstance(what, Activate):
                 self._judge.activated(self.me, what.ensemble)
         return ready
 
-    def _as_far_as(self, ready: Ready) -> Ready:
-        """Cut the ready at the act, if it is among these, at which a fault of this server waits."""
+    def _cut_at_fault(self, ready: Ready) -> Ready:
+        """Cut the ready at the act at which a fault of this server is aimed, if it is among these acts."""
         world, server = self._world, self._server
         nemesis, same = world.nemesis, as_core(server)
         sent = 0
         try:
-            reached = self._reached()
+            reached = self._quorum_reached()
             if reached is not None:
                 nemesis.act(same, "quorum", reached)
             for envelope in ready.send:
                 name = type(envelope.message).__name__
-                heard = not isinstance(envelope.message, Notification)
-                if heard:
+                aimed = not isinstance(envelope.message, Notification)
+                if aimed:
                     nemesis.act(same, "before sending", name)
                 sent += 1
-                if heard:
+                if aimed:
                     nemesis.act(same, "after sending", name)
         except Crashed as crash:
-            # The messages before the act leave when the driver's links have had their turn. Then the server crashes.
+            # The messages before the act leave in the next turn of the driver's links. Then the server crashes.
             self._life.ends()
             world.push(world.now + 1, world.crash_by, crash, None)
             return Ready(send=ready.send[:sent])
         return ready
 
-    def _reached(self) -> str | None:
-        """Return the quorum that a leader has counted in this turn, before it sends anything."""
+    def _quorum_reached(self) -> str | None:
+        """Return which quorum a leader has reached in this turn, before it sends anything."""
         state, epoch, *_ = self._seen
         if self.state is not State.LEADING or self.leader != self.me:
             return None
         if state is State.LEADING and self.epoch > epoch:
             return "promised"
-        return "acked" if self.serving and self.committed > self._told_committed else None
+        return "acked" if self.serving and self.committed > self._reported_committed else None
 
-    def _performed(self) -> None:
-        """Report what is true when the driver has performed the last ready: serving, and broadcasting."""
+    def _report_performed(self) -> None:
+        """Report what holds after the driver has performed the last ready: that the node serves, and broadcasts."""
         if self._broadcasts:
             self._broadcasts = False
             self._judge.broadcasts(self.me, self.epoch)
@@ -172,15 +172,15 @@ class ToldNode(Node):
             if self._served:
                 self._judge.serves(self.me)
 
-    def _tell_write(self, write: Write) -> None:
+    def _report_write(self, write: Write) -> None:
         judge, sid = self._judge, self.me
         self._world.record(sid, "saves", 0, write)
         if isinstance(write, Append):
             batch = write.batch
             judge.appended(sid, batch)
-            led = self.leader == sid or self._leads  # and may have ended in the same turn
+            led = self.leader == sid or self._leads  # the leadership may have ended in the same turn
             if batch.config and led and epoch_of(batch.first) == self.epoch:
-                self._tell_change(batch)
+                self._report_change(batch)
                 self._broadcasts = True
         elif isinstance(write, Truncate):
             judge.truncated(sid, write.zxid)
@@ -191,17 +191,17 @@ class ToldNode(Node):
             if not write.forgotten:
                 judge.remembers(sid, write.ensemble.version)
 
-    def _tell_change(self, batch: Batch) -> None:
-        """Report a proposal of the node itself."""
-        if batch.first > self._told_change:
-            self._told_change = batch.first
+    def _report_change(self, batch: Batch) -> None:
+        """Report a membership change, which the node proposes itself."""
+        if batch.first > self._reported_change:
+            self._reported_change = batch.first
             self._judge.proposed(self.me, batch.first, batch.payloads())
 
-    def _tell_state(self) -> None:
-        """Report commits before the role: a leader may end by committing."""
+    def _report_state(self) -> None:
+        """Report the commit before the role, as a commit may end a leadership."""
         judge, committed = self._judge, self.committed
-        if committed != self._told_committed:
-            self._told_committed = committed
+        if committed != self._reported_committed:
+            self._reported_committed = committed
             judge.committed(self.me, committed, self.leader == self.me or self._leads)
         seen = (self.state, self.epoch, self.leader, self.serving)
         if seen != self._seen:

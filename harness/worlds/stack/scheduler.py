@@ -1,6 +1,6 @@
-"""Trio's order of tasks, made a function of a seed, and tasks that get no turn for a while.
+"""Makes Trio's order of tasks a function of a seed, and freezes the tasks of paused processes.
 
-Both are private to Trio, so they are touched here and nowhere else.
+Both need private parts of Trio, which are used in this module only.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from trio._core import _run
 
 _SWITCH: Final = "_ALLOW_DETERMINISTIC_SCHEDULING"
 _CHANCE: Final = "_r"
-WHOSE: Final[ContextVar[object]] = ContextVar("WHOSE")
-"""Whose task it is. Tasks are of the process of whoever starts them."""
+OWNER: Final[ContextVar[object]] = ContextVar("OWNER")
+"""The process that a task belongs to. Tasks inherit it from the task that starts them."""
 
 
-class StrangeTrio(Exception):
-    """This version of Trio orders its tasks in a way that is not known here: no run would repeat."""
+class UnsupportedTrio(Exception):
+    """This version of Trio has another run loop, so that no run would be repeatable."""
 
 
 @contextmanager
 def ordered_by(seed: str) -> Iterator[None]:
-    """A `trio.run` in this block runs its tasks in an order that only depends on `seed` and on what they do."""
+    """Make the order of tasks of a `trio.run` in this block depend only on `seed` and on what the tasks do."""
     inside: Any = _run
     chance = getattr(inside, _CHANCE, None)
     switch = getattr(inside, _SWITCH, None)
     if not isinstance(chance, random.Random) or not isinstance(switch, bool):
-        raise StrangeTrio(f"trio has no {_CHANCE} and {_SWITCH} any more: see how its run loop orders a batch now")
+        raise UnsupportedTrio(f"trio has no {_CHANCE} or {_SWITCH}: adapt this module to its new run loop")
     before = chance.getstate()
     chance.seed(seed)
     setattr(inside, _SWITCH, True)
@@ -42,46 +42,46 @@ def ordered_by(seed: str) -> Iterator[None]:
         chance.setstate(before)
 
 
-class StandStill(trio.abc.Instrument):
-    """Processes whose tasks have no turn until they go on.
+class TaskFreezer(trio.abc.Instrument):
+    """Keeps the tasks of paused processes from running until the processes resume.
 
-    Time goes on meanwhile, as it does for a process that is stopped: whatever was to happen in it is overdue when it
-    goes on, and nobody can say in which order that and what waits in its sockets come to be looked at.
+    Time goes on meanwhile, as for a stopped process. When it resumes, its timers are overdue, and the order of overdue
+    timers and of data that waits in its sockets is not determined.
     """
 
     def __init__(self) -> None:
-        self._held: dict[object, list[trio.lowlevel.Task]] = {}
+        self._frozen: dict[object, list[trio.lowlevel.Task]] = {}
 
-    def stop(self, process: object) -> None:
-        """In the middle of whatever it does: from the next turn of each of its tasks on."""
-        if not self._held:
+    def freeze(self, process: object) -> None:
+        """Freeze a process at any point: from the next turn of each of its tasks on."""
+        if not self._frozen:
             trio.lowlevel.add_instrument(self)
         ready = _ready()
-        mine = [task for task in ready if task.context.get(WHOSE) is process]
+        mine = [task for task in ready if task.context.get(OWNER) is process]
         for task in mine:
             ready.remove(task)
-        self._held[process] = mine
+        self._frozen[process] = mine
 
-    def go_on(self, process: object) -> None:
-        held = self._held.pop(process, None)
+    def thaw(self, process: object) -> None:
+        held = self._frozen.pop(process, None)
         if held is not None:
             _ready().extend(held)
-            if not self._held:
+            if not self._frozen:
                 trio.lowlevel.remove_instrument(self)
 
-    def all_go_on(self) -> None:
-        for process in list(self._held):
-            self.go_on(process)
+    def thaw_all(self) -> None:
+        for process in list(self._frozen):
+            self.thaw(process)
 
     def task_scheduled(self, task: trio.lowlevel.Task) -> None:
-        held = self._held.get(task.context.get(WHOSE))
+        held = self._frozen.get(task.context.get(OWNER))
         if held is not None:
             last = _ready().pop()
-            assert last is task, "what is scheduled is the last that is ready"
+            assert last is task, "Trio appends a scheduled task to its queue"
             held.append(task)
 
 
 def _ready() -> Any:
-    """Whose turn it is next."""
+    """Return Trio's queue of ready tasks."""
     inside: Any = _run
     return inside.GLOBAL_RUN_CONTEXT.runner.runq

@@ -1,4 +1,4 @@
-"""One server: what outlives a process, and the real member that runs in each life."""
+"""One server: the state that outlives its processes, and the real member that runs in each process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.checkers import Violation
 from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
 from harness.worlds.disks import SNAPSHOTS_KEPT, lose
-from harness.worlds.stack.machine import Fed, Holds, ToldMachine
+from harness.worlds.stack.checked_machine import CheckedMachine, DeliveryCheck, MachineState
 from harness.worlds.stack.network import LifeNetwork
-from harness.worlds.stack.node import ToldNode
-from harness.worlds.stack.scheduler import WHOSE
+from harness.worlds.stack.node import ReportingNode
+from harness.worlds.stack.scheduler import OWNER
 from harness.worlds.stack.simulation import Simulation, as_core
-from harness.worlds.stack.writer import Speed, TaskWriter
+from harness.worlds.stack.writer import DiskSpeed, TaskWriter
 from zab import Member
 from zab.core.ensemble import Ensemble
 from zab.core.errors import Stopped, StorageError, ZabError
@@ -36,40 +36,40 @@ from zab.storage.storage import Storage, StorageSettings
 T = TypeVar("T")
 IN_ORDER: Final = "a stopped server ends and leaves no task behind"
 STOP_MAX_US: Final = 5_000_000
-"""Linger, goodbyes and a slow disk all together take less."""
+"""The time limit for a stop. Linger, closing handshakes and a slow disk together take less."""
 
 
 class Life:
-    """One process: a member, and what it was given. Once `dead`, nothing that it does counts any more."""
+    """One process of a server: a member and its environment. After its end (`dead`) its actions have no effect."""
 
     member: Member
-    fed: Fed
-    holds: Holds
+    delivery_check: DeliveryCheck
+    machine_state: MachineState
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.scope = trio.CancelScope()
-        self.node: ToldNode | None = None
+        self.node: ReportingNode | None = None
         self.writer: TaskWriter | None = None
         self.stopping = self.ending = False
         self.again: Callable[[], None] = lambda: None
-        """Called when it has ended."""
+        """Called when the process has ended."""
         self._crashed = False
         self._open()
 
     def _open(self) -> None:
         machine = self._machine()
-        self.fed, self.holds = machine.fed, machine.holds
+        self.delivery_check, self.machine_state = machine.delivery_check, machine.machine_state
         self.member = self._member(machine)
         self.member.on_membership(machine.membership)
 
-    def _machine(self) -> ToldMachine:
-        return ToldMachine(self)
+    def _machine(self) -> CheckedMachine:
+        return CheckedMachine(self)
 
     async def run(self) -> None:
         await self.member.run()
 
-    # -- what it is given --------------------------------------------------------------------------
+    # -- its environment ---------------------------------------------------------------------------
 
     def _member(self, machine: Machine) -> Member:
         server, world = self.server, self.server.world
@@ -82,7 +82,7 @@ class Life:
             admit_non_members=True,
             settings=settings_of(knobs),
             limits=Limits(
-                # A batch that no epoch has room for would end each leader that begins to serve, and the next.
+                # A batch larger than an epoch has room for would end every leader that begins to serve.
                 batch_entries_max=min(4_096, knobs.counter_max),
                 connect_ms=300,
                 handshake_ms=300,
@@ -118,7 +118,7 @@ class Life:
         return self._crashed or self.server.world.over
 
     def ends(self) -> None:
-        """Do nothing any more: the server crashes as soon as its messages so far have left."""
+        """Stop all output: the server crashes as soon as its messages so far have left."""
         self.ending = True
 
     def crash(self) -> None:
@@ -138,8 +138,8 @@ class Life:
         jitter: Callable[[Millis], Millis],
         now: Millis,
     ) -> Node:
-        self.server.found(recovered, self.holds)
-        self.node = self.server.node = ToldNode(self, me, ensemble, recovered, settings, jitter, now)
+        self.server.recovered(recovered, self.machine_state)
+        self.node = self.server.node = ReportingNode(self, me, ensemble, recovered, settings, jitter, now)
         return self.node
 
     def _make_writer(self, storage: Storage, pause_us_max: int) -> Writer:
@@ -147,13 +147,13 @@ class Life:
         return self.writer
 
     def restored(self) -> None:
-        """Report that the machine took a snapshot while the member runs. `found` reports the start."""
+        """Report that the machine took a snapshot while the member runs. `recovered` reports the start."""
         if self.node is not None and not self.dead:
-            server, holds = self.server, self.holds
+            server, machine_state = self.server, self.machine_state
             server.world.record(server.id, "restores", 0, None)
-            server.world.jumped(server.id, holds.zxid)
-            server.world.judge.restored(server.id, holds.zxid)
-            server.world.judge.machine(server.id, holds.zxid, holds.digest, self.node.digest())
+            server.world.jumped(server.id, machine_state.zxid)
+            server.world.judge.restored(server.id, machine_state.zxid)
+            server.world.judge.machine(server.id, machine_state.zxid, machine_state.digest, self.node.digest())
 
 
 class Server:
@@ -167,28 +167,28 @@ class Server:
         self.clock = Clock(cast(Any, world))
         self.disk = MemoryDisk()
         self.random = Random(f"{seed}/server/{sid}")
-        self.writer = Speed()
+        self.writer = DiskSpeed()
         self.founding = True
         self.founded = False
         self.life = 0
         self.up = self.paused = self.watched = False
-        self.stood: list[tuple[int, int]] = []
-        """Begin and end of each pause, in milliseconds."""
-        self._stands_since = 0
+        self.pauses: list[tuple[int, int]] = []
+        """The begin and the end of each pause, in milliseconds."""
+        self._paused_since = 0
         self.now: Life | None = None
         self.acts = 0
         self._starting = False
         self._wakeup = Wakeup()
 
     @property
-    def machine(self) -> Holds:
+    def machine(self) -> MachineState:
         assert self.now is not None
-        return self.now.holds
+        return self.now.machine_state
 
     # -- its lives -----------------------------------------------------------------------------------
 
     async def live(self) -> None:
-        WHOSE.set(self)
+        OWNER.set(self)
         while True:
             await self._wakeup.wait()
             if not self._starting:
@@ -203,10 +203,10 @@ class Server:
                 self._ended(life, error)
             else:
                 if life.stopping and not life.dead:
-                    if left := self.world.network.open_of(life):
-                        what = f"server {self.id} has ended, and {left} of its streams are open"
+                    if left := self.world.network.count_open(life):
+                        what = f"server {self.id} has ended, but {left} of its streams are open"
                         self.world.violated(Violation(IN_ORDER, what))
-                    self._take_away(life, "keep")
+                    self._tear_down(life, "keep")
 
     def _ended(self, life: Life, error: Exception) -> None:
         if life.dead:
@@ -223,7 +223,7 @@ class Server:
             elif isinstance(error, StorageError) and world.nemesis.excuses(as_core(self)):
                 world.push(world.now + 50_000, world.start, self, self.life)
             else:
-                world.fell(self, "runs", error)
+                world.report_failure(self, "runs", error)
         except Violation as violation:
             world.violated(violation)
 
@@ -236,8 +236,8 @@ class Server:
     def starting(self) -> bool:
         return self._starting
 
-    def found(self, recovered: Recovered, holds: Holds) -> None:
-        """It has read its disk, and takes part from now on."""
+    def recovered(self, recovered: Recovered, machine_state: MachineState) -> None:
+        """Report that the server has read its disk and runs from now on."""
         judge = self.world.judge
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         self.world.record(self.id, "starts", 0, recovered)
@@ -246,35 +246,35 @@ class Server:
         self._starting = self.founding = False
         judge.started(self.id, recovered, last)
         judge.restored(self.id, recovered.snapshot)
-        judge.machine(self.id, holds.zxid, holds.digest, recovered.digest)
+        judge.machine(self.id, machine_state.zxid, machine_state.digest, recovered.digest)
 
     def crash(self, loss: str) -> None:
-        """End it at one instant: nothing that its tasks still do on their way out counts."""
+        """Crash the process at one instant: actions of its tasks until they are cancelled have no effect."""
         assert self.now is not None
         self.world.record(self.id, "crashes", 0, loss)
-        self._take_away(self.now, loss)
+        self._tear_down(self.now, loss)
 
     def stop(self, again: Callable[[], None]) -> None:
-        """Stop it as an application does: cancel its scope, and let it close what it has."""
+        """Stop the process as an application does: cancel its scope, and let it clean up."""
         life = self.now
         assert life is not None
         if life.stopping:
             return
-        self.world.record(self.id, "is told to end", 0, None)
+        self.world.record(self.id, "is stopped", 0, None)
         self.resume()
         life.stopping, life.again = True, again
         life.scope.cancel()
-        self.world.push(self.world.now + STOP_MAX_US, self._hangs, life, None)
+        self.world.push(self.world.now + STOP_MAX_US, self._check_ended, life, None)
 
-    def _hangs(self, life: Life, _: None) -> None:
+    def _check_ended(self, life: Life, _: None) -> None:
         if not life.dead:
-            raise Violation(IN_ORDER, f"server {self.id} was told to end, and is still there")
+            raise Violation(IN_ORDER, f"server {self.id} runs {STOP_MAX_US / 1e6:g} s after it was stopped")
 
-    def _take_away(self, life: Life, loss: str) -> None:
+    def _tear_down(self, life: Life, loss: str) -> None:
         life.crash()
         life.again()
         self.up = self.paused = False
-        self.world.still.go_on(self)
+        self.world.freezer.thaw(self)
         self.life += 1
         self.world.nemesis.power_fails(as_core(self), loss)
         unfinished = life.writer.crash() if life.writer is not None else []
@@ -283,20 +283,20 @@ class Server:
         self.world.judge.crashed(self.id, unfinished)
 
     def pause(self) -> None:
-        """Let nothing reach it or leave it, and give none of its tasks a turn."""
+        """Pause the process: nothing reaches it or leaves it, and none of its tasks runs."""
         if self.up and not self.paused:
-            self.paused, self._stands_since = True, self.world.now_ms
+            self.paused, self._paused_since = True, self.world.now_ms
             self.world.record(self.id, "pauses", 0, None)
-            self.world.network.stand_still(self.id)
-            self.world.still.stop(self)
+            self.world.network.pause(self.id)
+            self.world.freezer.freeze(self)
 
     def resume(self) -> None:
         if self.paused:
             self.paused = False
-            self.stood.append((self._stands_since, self.world.now_ms))
+            self.pauses.append((self._paused_since, self.world.now_ms))
             self.world.record(self.id, "resumes", 0, None)
-            self.world.network.go_on(self.id)
-            self.world.still.go_on(self)
+            self.world.network.resume(self.id)
+            self.world.freezer.thaw(self)
 
     def turn_clock(self, turn: Callable[[], None]) -> None:
         turn()
@@ -306,7 +306,7 @@ class Server:
         span = max(1, timing.fsync_us_max - timing.fsync_us_min)
         return (timing.fsync_us_min + int(self.random.random() * span)) * self.writer.slower / 1e6
 
-    # -- what clients ask ------------------------------------------------------------------------------
+    # -- requests of clients ---------------------------------------------------------------------------
 
     def submit(self, payloads: list[bytes]) -> None:
         life = self.now
@@ -317,7 +317,7 @@ class Server:
 
             def done(result: object, error: Exception | None, payload: bytes = payload) -> None:
                 if not life.dead:
-                    self.world.told(self, payload, result, error)
+                    self.world.request_done(self, payload, result, error)
 
             life.member.post(payload, done)
 
@@ -328,7 +328,7 @@ class Server:
 
         def done(_: object, error: Exception | None) -> None:
             if error is None and not life.dead:
-                zxid = life.holds.zxid
+                zxid = life.machine_state.zxid
                 self.world.record(self.id, "answers a barrier", 0, str(token))
                 self.world.judge.barrier_answered(self.id, token, zxid)
                 self.world.counted("barrier")
@@ -338,7 +338,7 @@ class Server:
     def reconfigure(self, wanted: Ensemble) -> None:
         life = self.now
         if life is not None and life.member.stopped is None:
-            self.world.beside(self._reconfigure, life, wanted)
+            self.world.spawn(self._reconfigure, life, wanted)
 
     async def _reconfigure(self, life: Life, wanted: Ensemble) -> None:
         try:
@@ -349,16 +349,16 @@ class Server:
     def snapshot(self) -> None:
         life = self.now
         if self.up and life is not None and life.member.stopped is None:
-            self.world.beside(self._take_snapshot, life)
+            self.world.spawn(self._take_snapshot, life)
 
     @staticmethod
     async def _take_snapshot(life: Life) -> None:
-        with suppress(Stopped, StorageError):  # what it has to store waits for the healing of its disk
+        with suppress(Stopped, StorageError):  # the snapshot waits until its disk is healed
             await life.member.take_snapshot()
 
 
 def _at_once(job: Callable[[], object]) -> None:
-    """Run a job of a thread in the loop: there are no threads here."""
+    """Run a job for the loop at once: there are no threads here."""
     job()
 
 

@@ -1,7 +1,7 @@
-"""Virtual time for real drivers: Trio on a mock clock, and one heap of everything that is not a member's own.
+"""Virtual time for real drivers: Trio on a mock clock, and one heap of all events outside of members.
 
-The nemesis, the workload and the liveness checker are those of the simulator of cores. They ask little of a world, and
-what they ask is here under the same names.
+The nemesis, the workload and the liveness check are those of the simulator of cores. The methods that they call have
+the same names here.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from harness.checkers.service import NoCrash
 from harness.exceptions import interrupts_bare
 from harness.faults import Script
 from harness.outcome import Outcome
-from harness.worlds.common import Budget, Common, TooLong, unexpected
+from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.disks import Crashed
-from harness.worlds.stack.machine import Requests
+from harness.worlds.stack.checked_machine import RequestCheck
 from harness.worlds.stack.network import Net
-from harness.worlds.stack.scheduler import StandStill, ordered_by
+from harness.worlds.stack.scheduler import TaskFreezer, ordered_by
 from zab.core.zxid import ServerId, Zxid
 from zab.net.wakeup import Wakeup
 
 STEPS_MAX: Final = 300_000
-"""A run that needs more turns and deliveries ends, and its verdict is unknown."""
+"""The budget of turns and deliveries. The verdict on a run that needs more is unknown."""
 MISTAKES: Final = ("client_failed",)
-"""Events that a server logs when its own code fails because of a client, which it then lets go."""
+"""The events that a server logs when its own code fails while it handles a client."""
 
 
 def as_core(server: Any) -> CoreServer:
-    """Pass a server to code for the simulator of cores. It uses only what servers here have, too."""
+    """Pass a server to code for the simulator of cores, which uses only attributes that servers here have, too."""
     return cast(CoreServer, server)
 
 
-class LogListener(logging.Handler):
+class LogHandler(logging.Handler):
     def __init__(self, emit: Callable[[logging.LogRecord], None]) -> None:
         super().__init__()
         self._emit = emit
@@ -53,9 +53,9 @@ class LogListener(logging.Handler):
 
 
 @contextmanager
-def listening(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
+def redirected_log(name: str, level: int, emit: Callable[[logging.LogRecord], None]) -> Iterator[None]:
     """Hand all records of this logger to `emit`, and to nothing else."""
-    logger, listener = logging.getLogger(name), LogListener(emit)
+    logger, listener = logging.getLogger(name), LogHandler(emit)
     before = logger.level, logger.propagate
     logger.setLevel(level)
     logger.propagate = False
@@ -69,38 +69,38 @@ def listening(name: str, level: int, emit: Callable[[logging.LogRecord], None]) 
 
 
 class Simulation(Common[Any]):
-    """A run on virtual time. Subclasses bring the servers."""
+    """A run on virtual time. Subclasses create the servers."""
 
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         super().__init__(script, servers, trace=trace, checkers=checkers)
-        self.requests = Requests()
+        self.request_check = RequestCheck()
         self.network = Net(self, script.timing, servers, str(script.seed))
-        self.still = StandStill()
+        self.freezer = TaskFreezer()
         self._budget = Budget(STEPS_MAX)
         self._wakeup = Wakeup()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
         self._ended_at = 0
 
-    # -- what servers tell -----------------------------------------------------------------------------
+    # -- reports of servers ----------------------------------------------------------------------------
 
     @abstractmethod
     def life(self, server: Any) -> Any:
-        """Make the next process of a server."""
+        """Return the next process of a server."""
 
     def jumped(self, server: ServerId, zxid: Zxid) -> None:
-        """The server goes on with the state of a snapshot that it was sent."""
+        """Note that a server continues from the state of a snapshot that it was sent."""
 
-    def told(self, server: Any, request: bytes, result: object, error: Exception | None) -> None:
-        """The outcome of a request, as the server that submitted it learns it."""
+    def request_done(self, server: Any, request: bytes, result: object, error: Exception | None) -> None:
+        """Report the outcome of a request at the server that submitted it."""
         if error is None and isinstance(result, int):
-            self.workload.told(as_core(server), Zxid(result))
+            self.workload.write_acknowledged(as_core(server), Zxid(result))
 
     # -- time ------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> int:
-        """Microseconds."""
+        """Return the virtual time in microseconds."""
         return self._ended_at if self.over else round(trio.current_time() * 1e6)
 
     def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
@@ -108,8 +108,8 @@ class Simulation(Common[Any]):
         if self.heap[0][0] == at:
             self._wakeup.ring()
 
-    def beside(self, act: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-        """Run at the same time as all else, until the run is over."""
+    def spawn(self, act: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Run `act` in a task of its own, until the run is over."""
         self._nursery.start_soon(act, *arguments)
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ class Simulation(Common[Any]):
         """Run to the end, or to the first violation."""
         with ExitStack() as stack:
             if gc.isenabled():
-                gc.disable()  # it would close things at moments that depend on memory
+                gc.disable()  # it would close streams at moments that depend on memory
                 stack.callback(gc.enable)
-            stack.enter_context(listening("zab", logging.ERROR, self._logged))
+            stack.enter_context(redirected_log("zab", logging.ERROR, self._logged))
             stack.enter_context(ordered_by(str(self.script.seed)))
             stack.enter_context(interrupts_bare())
             clock = trio.testing.MockClock(autojump_threshold=0)
-            # Ctrl-C comes between two steps: in one of the many destructors here it would be lost.
+            # Ctrl-C is delivered between two steps: in one of the many destructors here it would be lost.
             trio.run(self._main, clock=clock, restrict_keyboard_interrupt_to_checkpoints=True)
         return self.outcome()
 
@@ -139,7 +139,7 @@ class Simulation(Common[Any]):
                         self._nursery.start_soon(server.live)
                     await self._pump()
         except Exception as error:  # raised by a task of the nursery
-            self.violated(unexpected(error))
+            self.violated(violation_of(error))
 
     async def _pump(self) -> None:
         heap = self.heap
@@ -153,38 +153,38 @@ class Simulation(Common[Any]):
                     self.step()
                     act(one, other)
             except Exception as error:
-                self.violated(unexpected(error))
+                self.violated(violation_of(error))
 
     def step(self) -> None:
         self.events += 1
         if self.events >= self._budget.until:
             try:
-                self._budget.look(self.events, self.now)
-            except TooLong as spent:
-                self.gave_up(spent)
+                self._budget.check(self.events, self.now)
+            except BudgetExceeded as spent:
+                self.give_up(spent)
             except Violation as violation:
                 self.violated(violation)
 
     def _logged(self, record: logging.LogRecord) -> None:
-        """Report mistakes that a running server logs. Those of one that is being taken away do not count."""
+        """Report the `MISTAKES` that a running server logs. Those of a server that is crashing do not count."""
         fields: Mapping[str, Any] | None = getattr(record, "fields", None)
         event = getattr(record, "event", None)
         if event in MISTAKES and fields is not None:
             server = self.servers[fields["server"]]
             if server.up:
-                what = f"server {server.id} says {event}: {fields.get('why', '')}"
+                what = f"server {server.id} logs {event}: {fields.get('why', '')}"
                 self.violated(Violation(NoCrash.invariant, what))
 
     def stop(self) -> None:
         if not self.over:
             self._ended_at = self.now
             self.over = True
-            self.still.all_go_on()  # to their end
+            self.freezer.thaw_all()  # so that they can end
             self._scope.cancel()
 
     def crash_by(self, crash: Crashed, _: None) -> None:
-        """An aimed fault has found its moment."""
-        if crash.everybody:
+        """Crash the server, or all servers, at the moment at which a fault was aimed."""
+        if crash.all_servers:
             self.crash_all(crash.loss, crash.down_ms)
         else:
             self.crash(crash.server, crash.loss, crash.down_ms)

@@ -1,4 +1,4 @@
-"""The simulated runtime as the commands see it: what it can do of a script, and a run."""
+"""The interface of the simulated runtime: the items of a script that it supports, and a run."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ CAN: Final = (
     Partition, Split, Isolate, Apart, OneWay, Deaf, Clog, Swizzle, Delay, Loss, CutLinks,
     Crash, CrashAll, CrashIn, When, Pause, Restart, RollingRestart, Setting, ClockStep, ClockSkew, ClockStrobe,
     LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync, FailDisk, FullDisk, SlowDisk,
-    Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS, *BROKER_OPS,
+    Write, Barrier, Snapshot, Reconfigure, *worlds.CLIENT_OPS, *BROKER_OPS,
     Produce, Consume, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk, CutBroker, PartBrokers,
     Replication, Transact,
 )  # fmt: skip
-"""What this world can do, and what it means here.
+"""The items that this world supports. Some have a special meaning here:
 
-Loss  Every channel is a stream here: what is lost is sent again, and comes late.
-Pause  Nothing reaches the server and nothing leaves it, and none of its tasks has a turn until the end. Trio's clock is
-    one for all and goes on: what was to happen meanwhile is overdue then, all at once.
-When, CrashIn  Messages leave in the turn in which the node hands them out; those behind the moment do not.
+Loss  Every channel is a stream here: lost data is sent again, and arrives late.
+Pause  Nothing reaches the server or leaves it, and none of its tasks runs until the end. All servers share Trio's
+    clock, which goes on: at the end all timers of the pause are overdue at once.
+When, CrashIn  Messages leave in the turn in which the node hands them out; those after the moment do not.
 
-It cannot do Flaky and Reorder, which need an election channel that loses messages, and here it is a stream;
-DoubleLinks and Overflow, which act on messages, and here are bytes; ClockDrift and ClockFreeze, which need a monotonic
-clock for each server.
+Not supported are Flaky and Reorder, which need an election channel that loses messages (here it is a stream);
+DoubleLinks and Overflow, which act on messages (here are only bytes); ClockDrift and ClockFreeze, which need a
+monotonic clock for each server.
 """
 
 
@@ -109,4 +109,4 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
     return made(script, trace=trace, checkers=checkers)
 
 
-WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run)
+WORLD: Final = worlds.World("stack", "complete members on virtual time", can, run)

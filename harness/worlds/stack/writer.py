@@ -1,4 +1,4 @@
-"""The writing thread as a task: it takes what has gathered, sleeps for as long as an fsync takes, and performs it."""
+"""The writer thread as a task: it takes all waiting writes, sleeps for the duration of an fsync, and performs them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zab.storage.storage import Storage
 T = TypeVar("T")
 
 
-class Speed:
+class DiskSpeed:
     """The speed of one server's disk. It outlives the process."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Speed:
         self.sleeping = trio.CancelScope()
 
     def usual_speed(self) -> None:
-        """End the fault, also for a write that is under way."""
+        """End the fault, also for a write in progress."""
         self.slower = 1
         self.sleeping.cancel()
 
@@ -50,12 +50,12 @@ class DiskOwner(Protocol):
     @property
     def watched(self) -> bool: ...
     @property
-    def writer(self) -> Speed: ...
+    def writer(self) -> DiskSpeed: ...
     def fsync_s(self) -> float: ...
 
 
 class WritingProcess(Protocol):
-    """The parts of one life of a server that its writer uses."""
+    """The parts of a server's process that its writer uses."""
 
     @property
     def server(self) -> DiskOwner: ...
@@ -132,7 +132,7 @@ class TaskWriter(Writer):
                 except Crashed as crash:
                     self._life.ends()
                     server.world.crash_by(crash, None)
-                    await trio.sleep_forever()  # cancelled, if it was this server
+                    await trio.sleep_forever()  # until it is cancelled, if this server has crashed
                 self._writing = []
                 self.backlog_bytes -= size
                 report(done[-1].ticket)
@@ -140,31 +140,31 @@ class TaskWriter(Writer):
                 job()
 
     def _write_down(self, writes: list[Write], size: int) -> None:
-        """Perform writes; one by one if a fault waits for an act of this server, which may come between any two."""
+        """Perform writes, one by one if a fault is aimed at this server: it may strike between any two."""
         server = self._life.server
         if not server.watched:
             self._perform(writes, size)
-            self._tell_durable(writes)
+            self._report_durable(writes)
             return
         world = server.world
         for number, write in enumerate(writes):
             name = type(write).__name__
             world.nemesis.act(as_core(server), "before writing", name)
             self._perform([write], size)
-            self._tell_durable([write])
+            self._report_durable([write])
             self._writing = writes[number + 1 :]
             world.nemesis.act(as_core(server), "after writing", name)
 
     def finish(self) -> None:
-        """Write all that was handed over, as the thread does when its member ends in good order. Report nothing."""
+        """Perform all waiting writes, as the thread does when its member ends in good order. Report nothing."""
         writes = [*self._writing, *(write for group, _, _ in self._waiting for write in group)]
         self._writing = []
         self._waiting.clear()
         if writes:
             self._perform(writes, 0)
-            self._tell_durable(writes)
+            self._report_durable(writes)
 
-    def _tell_durable(self, writes: list[Write]) -> None:
+    def _report_durable(self, writes: list[Write]) -> None:
         judge, sid = self._life.server.world.judge, self._life.server.id
         for write in writes:
             if isinstance(write, Append):
@@ -175,7 +175,7 @@ class TaskWriter(Writer):
                 judge.durable_end(sid, write.zxid)
 
     def crash(self) -> list[Write]:
-        """End the process in the middle of a write. Return that write; those that waited never happened."""
+        """End the process in the middle of its current writes, and return these. The waiting writes never happen."""
         writing, self._writing = self._writing, []
         self._waiting.clear()
         server = self._life.server

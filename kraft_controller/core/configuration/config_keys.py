@@ -228,10 +228,13 @@ USER: Final[Mapping[str, Key]] = {**CLIENT, **{
     for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")
 }}  # fmt: skip
 
+IPS: Final[Mapping[str, Key]] = {
+    "connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
+                                    idle="only the number of connections is limited: max.connections.per.ip"),
+}  # fmt: skip
+
 KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
-    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER,
-    "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
-                                            idle="only the number of connections is limited: max.connections.per.ip")},
+    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER, "ips": IPS,
 }  # fmt: skip
 """The keys of each type of entity. The types are named as in the store."""
 
@@ -276,7 +279,7 @@ def _near(kind: str, name: str) -> str:
 
 
 def values_of(
-    kind: str, said: Mapping[str, str], defaults: Mapping[str, str] | None = None
+    kind: str, configs: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """Return the effective value of every key that has one, and the errors.
 
@@ -284,9 +287,9 @@ def values_of(
     table.
     """
     found: dict[str, Value] = {}
-    wrong = [f"{name}: {kind} have no such key" for name in said if name not in KEYS[kind]]
+    wrong = [f"{name}: {kind} have no such key" for name in configs if name not in KEYS[kind]]
     for key in KEYS[kind].values():
-        for text in (said.get(key.name), (defaults or {}).get(key.name), key.default):
+        for text in (configs.get(key.name), (defaults or {}).get(key.name), key.default):
             if text is None:
                 continue
             try:

@@ -92,14 +92,14 @@ def read_credential(mechanism: Mechanism, text: str) -> Credential:
     return Credential(salt, stored_key, server_key, iterations)
 
 
-def credentials_in(said: Mapping[str, str]) -> tuple[dict[Mechanism, Credential], tuple[str, ...]]:
+def credentials_in(configs: Mapping[str, str]) -> tuple[dict[Mechanism, Credential], tuple[str, ...]]:
     """Return the credentials in a user's configuration, and an error for each malformed one."""
     found: dict[Mechanism, Credential] = {}
     wrong = []
     for mechanism in Mechanism:
-        if mechanism.value in said:
+        if mechanism.value in configs:
             try:
-                found[mechanism] = read_credential(mechanism, said[mechanism.value])
+                found[mechanism] = read_credential(mechanism, configs[mechanism.value])
             except ConfigError as error:
                 wrong.append(str(error))
     return found, tuple(wrong)

@@ -14,7 +14,7 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 All = None
-"""Stands for all partitions of a topic."""
+"""The wildcard for all partitions of a topic."""
 
 
 class Throttles:

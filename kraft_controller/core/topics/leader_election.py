@@ -10,7 +10,7 @@ from collections.abc import Container
 
 from attrs import frozen
 
-from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch
+from kraft_controller.core.names import NO_LEADER, BrokerId, ControllerEpoch
 from kraft_controller.core.state import PartitionState, Recovery
 
 
@@ -86,6 +86,6 @@ def without(state: PartitionState, replica: BrokerId, by: ControllerEpoch) -> Pa
     """
     if replica not in state.isr:
         return None
-    leader = NOBODY if state.leader == replica else state.leader
+    leader = NO_LEADER if state.leader == replica else state.leader
     isr = state.isr if len(state.isr) == 1 else tuple(member for member in state.isr if member != replica)
     return state.next(by, leader=leader, isr=isr)

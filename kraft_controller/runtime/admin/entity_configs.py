@@ -116,7 +116,7 @@ async def change_config(
     """Apply any change of `kraft_controller.core.configuration.config_alteration`, and return the resulting
     configuration. With `check_only`, write nothing."""
     for _ in range(TRIES_MAX):
-        await _check_exists(session, entity)
+        await check_exists(session, entity)
         try:
             data, stat = await session.get(entity.node)
             before = znodes.read_config(entity.node, data)
@@ -153,7 +153,8 @@ def note(entity: Entity) -> bytes:
     return znodes.config_change(kind, name)
 
 
-async def _check_exists(session: zab.Session, entity: Entity) -> None:
+async def check_exists(session: zab.Session, entity: Entity) -> None:
+    """Raise `NoSuchEntity` if the topic does not exist, or if the name of a broker is not a number."""
     kind, _, name = entity.path.partition("/")
     if kind == "topics" and await session.exists(znodes.topic_path(name)) is None:
         raise NoSuchEntity(f"there is no topic {name}")

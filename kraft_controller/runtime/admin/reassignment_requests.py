@@ -69,7 +69,7 @@ def topics_from_json(text: str) -> list[str]:
     try:
         value: Any = json.loads(text)
         return [str(row["topic"]) for row in value["topics"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MoveError(f'the topics cannot be parsed: {error!r}; expected {{"topics":[{{"topic":"t"}}]}}') from None
 
 

@@ -40,8 +40,8 @@ def log_dirs(source: PropertiesSource) -> tuple[Path, ...]:
     for one in named:
         place = Path(one).resolve()
         if place in seen:
-            told = "it" if seen[place] == one else f"{one}, which is {seen[place]},"
-            source.problem(key, f"{told} is listed twice: remove one")
+            subject = "it" if seen[place] == one else f"{one}, which is {seen[place]},"
+            source.problem(key, f"{subject} is listed twice: remove one")
         elif place.exists() and not place.is_dir():
             source.problem(key, f"{one} is not a directory")
         seen.setdefault(place, one)
@@ -50,16 +50,16 @@ def log_dirs(source: PropertiesSource) -> tuple[Path, ...]:
 
 def store(source: PropertiesSource) -> str:
     """Return the connection string of the store, and record a problem if it is missing or malformed."""
-    said = source.text(_STORE)
-    if not said:
+    value = source.text(_STORE)
+    if not value:
         source.problem(_STORE, "required: the servers of the store, such as host1:2181,host2:2181/path")
-        return said
+        return value
     try:
-        parse_hosts(said)
+        parse_hosts(value)
     except ConfigError as error:
-        why = str(error).removeprefix(f"{said!r}: ")
+        why = str(error).removeprefix(f"{value!r}: ")
         source.problem(_STORE, f"{why}; expected host1:2181,host2:2181, optionally with a /path at the end")
-    return said
+    return value
 
 
 def together(source: PropertiesSource, log: LogConfig) -> None:

@@ -33,11 +33,12 @@ def listeners_of(source: PropertiesSource) -> tuple[tuple[Listener, ...], Listen
     """Return the listeners for clients and brokers, and the one for controllers."""
     protocols = _protocols(source)
     bound = _addresses(source, LISTENERS, source.text(LISTENERS, DEFAULT))
-    told = _addresses(source, ADVERTISED, source.text(ADVERTISED))
+    advertised = _addresses(source, ADVERTISED, source.text(ADVERTISED))
     _check_ports(source, list(bound.values()))
-    _check_told(source, bound, told)
+    _check_advertised(source, bound, advertised)
     made = [
-        _listener(source, each, protocols.get(each.name, each.name), told.get(each.name)) for each in bound.values()
+        _listener(source, each, protocols.get(each.name, each.name), advertised.get(each.name))
+        for each in bound.values()
     ]
     clients = tuple(each for each in made if each.name != CONTROLLER)
     if not clients:
@@ -51,7 +52,7 @@ def listeners_of(source: PropertiesSource) -> tuple[tuple[Listener, ...], Listen
     return clients, Listener(CONTROLLER, first.host, 0, PLAINTEXT, first.advertised_host)
 
 
-def _listener(source: PropertiesSource, address: Address, protocol: str, told: Address | None) -> Listener:
+def _listener(source: PropertiesSource, address: Address, protocol: str, advertised: Address | None) -> Listener:
     name = address.name
     if name != CONTROLLER and protocol not in PROTOCOLS:
         source.problem(
@@ -60,7 +61,7 @@ def _listener(source: PropertiesSource, address: Address, protocol: str, told: A
     tls = source.attempt(tls_of, name) if protocol.endswith("SSL") else None
     sasl = source.attempt(sasl_of, name) if protocol.startswith("SASL") else None
     principals = source.attempt(principals_of, name) or Principals()
-    advertised_host, advertised_port = (None, None) if told is None else (told.host, told.port)
+    advertised_host, advertised_port = (None, None) if advertised is None else (advertised.host, advertised.port)
     return Listener(
         name, address.host or None, address.port, protocol, advertised_host, advertised_port, tls, sasl, principals
     )
@@ -74,8 +75,8 @@ def _check_ports(source: PropertiesSource, bound: list[Address]) -> None:
                 source.problem(LISTENERS, f"{other.name} and {one.name} both use port {one.port}; each needs its own")
 
 
-def _check_told(source: PropertiesSource, bound: dict[str, Address], told: dict[str, Address]) -> None:
-    for one in told.values():
+def _check_advertised(source: PropertiesSource, bound: dict[str, Address], advertised: dict[str, Address]) -> None:
+    for one in advertised.values():
         if one.host in EVERYWHERE:
             source.problem(
                 ADVERTISED,
@@ -85,10 +86,10 @@ def _check_told(source: PropertiesSource, bound: dict[str, Address], told: dict[
             source.problem(
                 ADVERTISED, f"{one.name}: port 0 is not a port to connect to; use the port that clients reach"
             )
-    stray = sorted(set(told) - set(bound))
+    stray = sorted(set(advertised) - set(bound))
     if stray and bound:
         source.problem(ADVERTISED, f"no such listener: {', '.join(stray)}; expected {', '.join(bound)}")
-    for at, one in enumerate(listed := list(told.values())):
+    for at, one in enumerate(listed := list(advertised.values())):
         for other in listed[:at]:
             if (one.host, one.port) == (other.host, other.port):
                 source.problem(

@@ -49,7 +49,7 @@ def _is_as(brokers: Listener | None, controller: Listener) -> bool:
     return brokers is not None and controller.tls is brokers.tls
 
 
-def _knows_who_comes(listener: Listener) -> bool:
+def _authenticates(listener: Listener) -> bool:
     """Return whether clients of this listener must authenticate with SASL or a certificate."""
     return listener.sasl is not None or (listener.tls is not None and listener.tls.verify_mode is ssl.CERT_REQUIRED)
 
@@ -61,16 +61,16 @@ def _commands(
 
     There is no warning if the inter-broker listener is PLAINTEXT, or if ACLs refuse controllers without a permission.
     """
-    if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
+    if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _authenticates(controller):
         return
-    told = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
+    risk = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
     if controller.protocol == PLAINTEXT:
         source.warn(
-            PROTOCOL_MAP, f"{told}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
+            PROTOCOL_MAP, f"{risk}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
         )
     else:
         key = _key(source, brokers if _is_as(brokers, controller) else controller, _CLIENT_AUTH)
-        source.warn(key, f"{told}: set {_CLIENT_AUTH}=required")
+        source.warn(key, f"{risk}: set {_CLIENT_AUTH}=required")
 
 
 def _nameless_brokers(
@@ -91,10 +91,10 @@ def _nameless_brokers(
 def _nameless_supers(source: PropertiesSource, every: Sequence[Listener], acls: AclSettings | None) -> None:
     if acls is None or ANONYMOUS not in acls.super_users:
         return
-    unguarded = [each.name for each in every if not _knows_who_comes(each)]
+    unguarded = [each.name for each in every if not _authenticates(each)]
     if unguarded:
-        told = f"unauthenticated clients may do everything at {', '.join(unguarded)}"
-        source.warn(_SUPERS, f"{told}: remove {ANONYMOUS}, or require authentication there")
+        risk = f"unauthenticated clients may do everything at {', '.join(unguarded)}"
+        source.warn(_SUPERS, f"{risk}: remove {ANONYMOUS}, or require authentication there")
 
 
 def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Peers) -> None:

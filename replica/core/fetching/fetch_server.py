@@ -203,7 +203,7 @@ class FetchServer:
             and request.offset == follower.end_offset == end == partition.high_watermark
             and request.start_offset == follower.start_offset
             and session.replica in leading.isr.members
-            and session.told.get(where) == (end, partition.log.start_offset)
+            and session.last_sent.get(where) == (end, partition.log.start_offset)
         ):
             session.rest(where, follower)
 

@@ -55,17 +55,17 @@ class FetchSession:
     """The epoch of the next request."""
     requests: dict[TopicPartition, RequestFields] = field(factory=dict)
     """The newest request for each partition, in the order in which partitions are read."""
-    told: dict[TopicPartition, AnswerFields] = field(factory=dict)
+    last_sent: dict[TopicPartition, AnswerFields] = field(factory=dict)
 
-    def answered(self, where: TopicPartition, told: AnswerFields, *, records: bool, always: bool) -> bool:
+    def answered(self, where: TopicPartition, current: AnswerFields, *, records: bool, always: bool) -> bool:
         """Return whether a partition must be in the answer. `always`: its result is an error or a preferred replica.
 
         A partition that returned records moves to the end of the order: otherwise the first partitions could fill every
         answer.
         """
-        news = records or always or self.told.get(where) != told
+        news = records or always or self.last_sent.get(where) != current
         if where in self.requests:
-            self.told[where] = NOTHING if always else told
+            self.last_sent[where] = NOTHING if always else current
             if records:
                 self.requests[where] = self.requests.pop(where)
         return news
@@ -133,7 +133,7 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
         for where in forgotten:
             session.requests.pop(where, None)
-            session.told.pop(where, None)
+            session.last_sent.pop(where, None)
         new = [where for where in changed if where not in session.requests]
         if new and self.partitions + len(new) > self.limits.partitions_max:
             del self._open[ident]
@@ -143,7 +143,7 @@ class FetchSessionCache:
             )
         session.requests.update(changed)
         for where in new:
-            session.told.pop(where, None)
+            session.last_sent.pop(where, None)
         session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         session.used_ms = now
         del self._open[ident]

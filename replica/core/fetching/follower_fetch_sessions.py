@@ -37,7 +37,7 @@ class FollowerFetchSession:
     """The epoch of the next request."""
     requests: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The newest request for each partition."""
-    told: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
+    last_sent: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
     """High watermark and log start in the newest answer for each partition, unless it was an error or a divergence."""
     dirty: dict[TopicPartition, None] = field(factory=dict)
     """The partitions to examine, in the order in which they are read. All are in `requests`."""
@@ -50,15 +50,15 @@ class FollowerFetchSession:
     def is_news(self, result: Fetched) -> bool:
         if result.error or result.diverging is not None or result.records:
             return True
-        return self.told.get(result.where) != (result.high_watermark, result.start_offset)
+        return self.last_sent.get(result.where) != (result.high_watermark, result.start_offset)
 
     def tell(self, result: Fetched) -> None:
         """Record an answer. A partition that returned records moves to the end of the order: otherwise the first
         partitions could fill every answer."""
         if result.error or result.diverging is not None:
-            self.told.pop(result.where, None)
+            self.last_sent.pop(result.where, None)
             return
-        self.told[result.where] = result.high_watermark, result.start_offset
+        self.last_sent[result.where] = result.high_watermark, result.start_offset
         if result.records:
             self.dirty[result.where] = self.dirty.pop(result.where)
 
@@ -156,7 +156,7 @@ class FollowerFetchSessions:
     def _forget(self, session: FollowerFetchSession, where: TopicPartition) -> None:
         session.rouse(where)
         if session.requests.pop(where, None) is not None:
-            session.told.pop(where, None)
+            session.last_sent.pop(where, None)
             session.dirty.pop(where, None)
             self._let_go(session, where)
 

@@ -53,8 +53,8 @@ class FetchSessionHandler:
     sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The request that the leader has for each partition of the session."""
     unapplied: set[TopicPartition] = field(factory=set)
-    """Partitions whose newest answer was not applied. The leader does not repeat what it has told the session, so the
-    next request removes and adds them."""
+    """Partitions whose newest answer was not applied. The leader does not repeat what it has already sent in the
+    session, so the next request removes and adds them."""
 
 
 class ReplicaFetcher:
@@ -282,7 +282,9 @@ class ReplicaFetcher:
                 if current:
                     self._begin_session()
             else:
-                self._outbox.note("fetch_refused", partition="", leader=request.leader, error=error.name)
+                self._outbox.note(
+                    "fetch_refused", key=(request.leader, error), partition="", leader=request.leader, error=error.name
+                )
                 self.failed(request, now)
             return
         if not complete and not current:
@@ -334,7 +336,9 @@ class ReplicaFetcher:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     self._fail(partition, error.text)
                 else:
-                    self._outbox.note("not_appended", partition=str(where), leader=role.leader, why=str(error))
+                    self._outbox.note(
+                        "not_appended", key=where, partition=str(where), leader=role.leader, why=str(error)
+                    )
                     role.resume_ms = now + self._settings.fetch_backoff_ms
             except Exception as error:
                 role.resume_ms = now + self._settings.fetch_backoff_ms
@@ -347,7 +351,13 @@ class ReplicaFetcher:
             role.step = FetchStep.ASK_LATEST
         else:
             role.resume_ms = now + self._settings.fetch_backoff_ms
-        self._outbox.note("fetch_refused", partition=str(partition.where), leader=role.leader, error=error.name)
+        self._outbox.note(
+            "fetch_refused",
+            key=(role.leader, error),
+            partition=str(partition.where),
+            leader=role.leader,
+            error=error.name,
+        )
 
     def _on_fetched(self, partition: Partition, role: FollowerRole, answer: Fetched, now: int) -> None:
         if answer.error:

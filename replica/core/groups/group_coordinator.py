@@ -62,7 +62,7 @@ from replica.core.groups.group_rebalance import GroupRebalance
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_timers import GroupTimer, GroupTimers, TimerKind
 from replica.core.groups.member_memory import of_request
-from replica.core.groups.offset_commits import OffsetCommits, says_who
+from replica.core.groups.offset_commits import OffsetCommits, names_member
 
 NAME_MAX: Final = 0x7FFF
 """The length of the longest group id that a record of the offsets topic can hold."""
@@ -138,21 +138,21 @@ class GroupCoordinator:
         match ask:
             case Join():
                 self._on_join(ticket, ask, now)
-            case Sync(who):
-                if (error := self._refusal(who.group)) is not None:
+            case Sync(identity):
+                if (error := self._refusal(identity.group)) is not None:
                     # The assignment is unknown while the group loads. The member joins again later.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
                     self._outbox.answer(ticket, Synced(E.REBALANCE_IN_PROGRESS if loading else error))
-                elif (group := self.topic.find(who.group)) is None:
+                elif (group := self.topic.find(identity.group)) is None:
                     self._outbox.answer(ticket, Synced(E.UNKNOWN_MEMBER_ID))
                 else:
                     self._membership.on_sync(group, ticket, ask, now)
-            case Heartbeat(who):
-                if (error := self._refusal(who.group)) is not None:
+            case Heartbeat(identity):
+                if (error := self._refusal(identity.group)) is not None:
                     # Members keep their assignments while the group loads.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
                     self._outbox.answer(ticket, HeartbeatAnswered(E.NONE if loading else error))
-                elif (group := self.topic.find(who.group)) is None:
+                elif (group := self.topic.find(identity.group)) is None:
                     self._outbox.answer(ticket, HeartbeatAnswered(E.UNKNOWN_MEMBER_ID))
                 else:
                     self._membership.on_heartbeat(group, ticket, ask, now)
@@ -202,7 +202,7 @@ class GroupCoordinator:
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
         """Check a JoinGroup, as Kafka's `GroupCoordinator.handleJoinGroup`. A member without an id creates a missing
         group."""
-        name, settings = ask.who.group, self._settings
+        name, settings = ask.identity.group, self._settings
         least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         error = self._refusal(name)
         if error is None and (held := of_request(ask)) > settings.group_member_bytes_max:
@@ -210,14 +210,14 @@ class GroupCoordinator:
             why = (
                 f"JoinGroup metadata of {held} bytes exceeds the limit of {settings.group_member_bytes_max} per member"
             )
-            self._outbox.note(MemberRefused(name, ask.who.member or ask.client_id, error, why))
+            self._outbox.note(MemberRefused(name, ask.identity.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT
         group = self.topic.find(name) if error is None else None
-        if error is None and group is None and ask.who.member:
+        if error is None and group is None and ask.identity.member:
             error = E.UNKNOWN_MEMBER_ID
         if error is not None:
-            self._outbox.answer(ticket, Joined(error, member=ask.who.member))
+            self._outbox.answer(ticket, Joined(error, member=ask.identity.member))
             return
         found = group if group is not None else self.groups.add(name, now)
         self._membership.on_join(found, ticket, ask, now)
@@ -231,10 +231,10 @@ class GroupCoordinator:
         self._membership.on_connection_closed(connection, self.topic.find, now)
 
     def _on_commit(self, ticket: Ticket, ask: Commit, now: int) -> None:
-        name = ask.who.group
+        name = ask.identity.group
         error = self._refusal(name, nameless=True)
         group = self.topic.find(name) if error is None else None
-        if error is None and group is None and ask.who.generation >= 0:
+        if error is None and group is None and ask.identity.generation >= 0:
             error = E.ILLEGAL_GENERATION
         if error is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
@@ -245,10 +245,10 @@ class GroupCoordinator:
             self.groups.remove_if_unused(made)
 
     def _on_commit_in_transaction(self, ticket: Ticket, ask: CommitInTransaction, now: int) -> None:
-        name = ask.who.group
+        name = ask.identity.group
         error = self._refusal(name)
         group = self.topic.find(name) if error is None else None
-        if error is None and group is None and says_who(ask.who):
+        if error is None and group is None and names_member(ask.identity):
             error = E.UNKNOWN_MEMBER_ID
         if error is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))

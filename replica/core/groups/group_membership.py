@@ -59,8 +59,8 @@ class GroupMembership:
     # -- join --------------------------------------------------------------------------------------------
 
     def on_join(self, group: GroupMetadata, ticket: Ticket, ask: Join, now: int) -> None:
-        who = ask.who
-        if not self._has_room(group, who.member):
+        identity = ask.identity
+        if not self._has_room(group, identity.member):
             self._refuse(
                 group,
                 ticket,
@@ -68,7 +68,7 @@ class GroupMembership:
                 E.GROUP_MAX_SIZE_REACHED,
                 f"the group has {self._settings.group_max_size} members, the limit of group.max.size",
             )
-            self._turn_away(group, who.member, now)
+            self._turn_away(group, identity.member, now)
         elif not self._has_memory(group, ask):
             most = self._settings.group_members_bytes_max
             used = self._groups.memory.bytes
@@ -76,17 +76,17 @@ class GroupMembership:
             self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
         elif not group.understands(ask.protocol_type, ask.protocols):
             self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
-        elif not who.member:
+        elif not identity.member:
             self._on_newcomer(group, ticket, ask, now)
-        elif who.member in group.members.pending:
-            if who.instance is not None:  # the coordinator gave this member id to a dynamic member
-                self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=who.member))
+        elif identity.member in group.members.pending:
+            if identity.instance is not None:  # the coordinator gave this member id to a dynamic member
+                self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=identity.member))
             else:
-                self._add(group, ticket, ask, who.member, now)
-        elif (error := group.member_error(who)) is not None:
-            self._outbox.answer(ticket, Joined(error, member=who.member))
+                self._add(group, ticket, ask, identity.member, now)
+        elif (error := group.member_error(identity)) is not None:
+            self._outbox.answer(ticket, Joined(error, member=identity.member))
         else:
-            self._on_known(group, ticket, ask, group.members[who.member], now)
+            self._on_known(group, ticket, ask, group.members[identity.member], now)
         self._rebalance.try_complete(group, now)
 
     def _has_room(self, group: GroupMetadata, member: str) -> bool:
@@ -102,7 +102,7 @@ class GroupMembership:
 
     def _has_memory(self, group: GroupMetadata, ask: Join) -> bool:
         """Return whether the memory limit allows the join. A member that sends no more than before is admitted."""
-        ident, instance = ask.who.member, ask.who.instance
+        ident, instance = ask.identity.member, ask.identity.instance
         if not ident and instance is not None:
             ident = group.members.statics.get(instance, "")
         known = group.members.get(ident)
@@ -110,8 +110,8 @@ class GroupMembership:
         return more <= 0 or self._groups.memory.bytes + more <= self._settings.group_members_bytes_max
 
     def _refuse(self, group: GroupMetadata, ticket: Ticket, ask: Join, error: E, why: str) -> None:
-        self._outbox.note(MemberRefused(group.id, ask.who.member or ask.client_id, error, why))
-        self._outbox.answer(ticket, Joined(error, member=ask.who.member))
+        self._outbox.note(MemberRefused(group.id, ask.identity.member or ask.client_id, error, why))
+        self._outbox.answer(ticket, Joined(error, member=ask.identity.member))
 
     def _turn_away(self, group: GroupMetadata, ident: str, now: int) -> None:
         """Remove a member for which the group has no room."""
@@ -121,7 +121,7 @@ class GroupMembership:
             self._rebalance.drop(group, group.members[ident])
 
     def _on_newcomer(self, group: GroupMetadata, ticket: Ticket, ask: Join, now: int) -> None:
-        instance = ask.who.instance
+        instance = ask.identity.instance
         fresh = f"{instance if instance is not None else ask.client_id}-{self._new_id()}"
         if instance is not None:
             old = group.members.statics.get(instance)
@@ -142,7 +142,7 @@ class GroupMembership:
     def _add(self, group: GroupMetadata, ticket: Ticket, ask: Join, ident: str, now: int) -> None:
         member = MemberMetadata(
             ident,
-            ask.who.instance,
+            ask.identity.instance,
             ask.client_id,
             ask.client_host,
             ask.rebalance_timeout_ms,
@@ -242,7 +242,7 @@ class GroupMembership:
             if group.leader == member.id and can_skip:
                 answer = evolve(answer, skip_assignment=True)
             elif not can_skip:
-                # An old client would send an assignment if it were told that it leads, so it receives the former
+                # An old client would send an assignment if the answer named it as the leader, so it receives the former
                 # leader's id.
                 answer = evolve(answer, leader=before.leader or "", members=())
             self._outbox.answer(ticket, answer)
@@ -257,9 +257,9 @@ class GroupMembership:
         The leader's request brings the assignment; the other members wait for it. In a stable group it is returned at
         once. The order of the checks is Kafka's: member id, generation, protocol, state.
         """
-        who = ask.who
-        error = group.member_error(who)
-        if error is None and who.generation != group.generation:
+        identity = ask.identity
+        error = group.member_error(identity)
+        if error is None and identity.generation != group.generation:
             error = E.ILLEGAL_GENERATION
         if error is None and (
             (ask.protocol_type is not None and ask.protocol_type != group.protocol_type)
@@ -271,7 +271,7 @@ class GroupMembership:
         if error is not None:
             self._outbox.answer(ticket, Synced(error))
             return
-        member = group.members[who.member]
+        member = group.members[identity.member]
         self._rebalance.synced(group, member)
         if member.syncing is not None:  # the answer goes to the member's former connection
             self._outbox.answer(member.syncing, Synced(E.REBALANCE_IN_PROGRESS))
@@ -282,11 +282,11 @@ class GroupMembership:
             self._rebalance.assign(group, dict(ask.assignments), now)
 
     def on_heartbeat(self, group: GroupMetadata, ticket: Ticket, ask: Heartbeat, now: int) -> None:
-        error = group.member_error(ask.who)
-        if error is None and ask.who.generation != group.generation:
+        error = group.member_error(ask.identity)
+        if error is None and ask.identity.generation != group.generation:
             error = E.ILLEGAL_GENERATION
         if error is None:
-            self.alive(group, group.members[ask.who.member], now)
+            self.alive(group, group.members[ask.identity.member], now)
             if group.state is S.PREPARING_REBALANCE:
                 error = E.REBALANCE_IN_PROGRESS
         self._outbox.answer(ticket, HeartbeatAnswered(error if error is not None else E.NONE))

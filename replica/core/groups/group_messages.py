@@ -40,7 +40,7 @@ class GroupIdentity:
 
 @frozen
 class Join:
-    who: GroupIdentity
+    identity: GroupIdentity
     protocol_type: str
     protocols: tuple[SupportedProtocol, ...]
     session_timeout_ms: int
@@ -78,7 +78,7 @@ class Joined:
 
 @frozen
 class Sync:
-    who: GroupIdentity
+    identity: GroupIdentity
     assignments: Mapping[str, bytes] = field(factory=dict)
     protocol_type: str | None = None
     protocol: str | None = None
@@ -94,7 +94,7 @@ class Synced:
 
 @frozen
 class Heartbeat:
-    who: GroupIdentity
+    identity: GroupIdentity
 
 
 @frozen
@@ -138,7 +138,7 @@ class OffsetAndMetadata:
 
 @frozen
 class Commit:
-    who: GroupIdentity
+    identity: GroupIdentity
     positions: Mapping[TopicPartition, OffsetAndMetadata]
     retention_ms: int = -1
 
@@ -147,7 +147,7 @@ class Commit:
 class CommitInTransaction:
     """A commit within a producer's transaction. It takes effect when the transaction commits."""
 
-    who: GroupIdentity
+    identity: GroupIdentity
     producer: int
     epoch: int
     positions: Mapping[TopicPartition, OffsetAndMetadata]

@@ -67,15 +67,15 @@ class GroupMetadata:
         self.since_ms = now
         return changed
 
-    def member_error(self, who: GroupIdentity) -> ErrorCode | None:
+    def member_error(self, identity: GroupIdentity) -> ErrorCode | None:
         """Return the error if the sender is not the member that it names, or not any more."""
-        if who.instance is not None:
-            current = self.members.statics.get(who.instance)
-            if current is not None and current != who.member:
+        if identity.instance is not None:
+            current = self.members.statics.get(identity.instance)
+            if current is not None and current != identity.member:
                 return ErrorCode.FENCED_INSTANCE_ID
             if current is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-        if who.member not in self.members:
+        if identity.member not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return None
 

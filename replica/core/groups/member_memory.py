@@ -37,10 +37,12 @@ def of_protocols(protocols: tuple[SupportedProtocol, ...]) -> int:
 def of_join(ask: Join, ident: str) -> int:
     """Return the memory that the member will use under this id, without an assignment."""
     return (
-        MEMBER_BYTES + of_words(ident, ask.who.instance, ask.client_id, ask.client_host) + of_protocols(ask.protocols)
+        MEMBER_BYTES
+        + of_words(ident, ask.identity.instance, ask.client_id, ask.client_host)
+        + of_protocols(ask.protocols)
     )
 
 
 def of_request(ask: Join) -> int:
     """Return the memory of the whole request. The group may keep its name and the protocol type."""
-    return of_join(ask, ask.who.member) + of_words(ask.who.group, ask.protocol_type)
+    return of_join(ask, ask.identity.member) + of_words(ask.identity.group, ask.protocol_type)

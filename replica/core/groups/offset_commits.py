@@ -48,11 +48,11 @@ class OffsetCommits:
         self._outbox = outbox
 
     def on_commit(self, group: GroupMetadata, ticket: Ticket, ask: Commit, now: int) -> None:
-        if (error := refusal(group, ask.who)) is not None:
+        if (error := refusal(group, ask.identity)) is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
             return
-        if ask.who.member in group.members:
-            self._membership.alive(group, group.members[ask.who.member], now)
+        if ask.identity.member in group.members:
+            self._membership.alive(group, group.members[ask.identity.member], now)
         expires = min(now + ask.retention_ms, TIME_MAX) if ask.retention_ms >= 0 else None
         kept, errors = self._sorted_out(ask.positions, now, expires)
 
@@ -89,7 +89,7 @@ class OffsetCommits:
         self, group: GroupMetadata, ticket: Ticket, ask: CommitInTransaction, now: int
     ) -> None:
         """Handle TxnOffsetCommit: answer when the offsets are recorded. They apply when the transaction commits."""
-        if (error := refusal_in_transaction(group, ask.who)) is not None:
+        if (error := refusal_in_transaction(group, ask.identity)) is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
             return
         kept, errors = self._sorted_out(ask.positions, now, None)
@@ -120,30 +120,30 @@ class OffsetCommits:
         self._outbox.answer(ticket, OffsetsFetched(E.NONE, found))
 
 
-def refusal(group: GroupMetadata, who: GroupIdentity) -> E | None:
+def refusal(group: GroupMetadata, identity: GroupIdentity) -> E | None:
     """Return the error for a commit. Clients that are not members may commit while the group is empty."""
-    if who.generation < 0 and group.state is S.EMPTY:
+    if identity.generation < 0 and group.state is S.EMPTY:
         return None
-    if (error := group.member_error(who)) is not None:
+    if (error := group.member_error(identity)) is not None:
         return error
-    if who.generation != group.generation:
+    if identity.generation != group.generation:
         return E.ILLEGAL_GENERATION
     if group.state is S.COMPLETING_REBALANCE:
         return E.REBALANCE_IN_PROGRESS  # the generation may assign the sender's partitions to another member
     return None
 
 
-def refusal_in_transaction(group: GroupMetadata, who: GroupIdentity) -> E | None:
+def refusal_in_transaction(group: GroupMetadata, identity: GroupIdentity) -> E | None:
     """Return the error for a commit in a transaction. A client without a member id is fenced only by its producer
     epoch."""
-    if who.generation < 0 and group.state is S.EMPTY:
+    if identity.generation < 0 and group.state is S.EMPTY:
         return None
-    if not says_who(who):
+    if not names_member(identity):
         return None
-    if (error := group.member_error(who)) is not None:
+    if (error := group.member_error(identity)) is not None:
         return error
-    return E.ILLEGAL_GENERATION if who.generation != group.generation else None
+    return E.ILLEGAL_GENERATION if identity.generation != group.generation else None
 
 
-def says_who(who: GroupIdentity) -> bool:
-    return who.generation >= 0 or who.member != "" or who.instance is not None
+def names_member(identity: GroupIdentity) -> bool:
+    return identity.generation >= 0 or identity.member != "" or identity.instance is not None

@@ -38,14 +38,14 @@ Entity = tuple[str | None, str | None]
 """User and client id of a quota. None matches any; `DEFAULT` gives each one a rate of its own."""
 
 LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
-    lambda who: (who.user, who.client),
-    lambda who: (who.user, DEFAULT),
-    lambda who: (who.user, None),
-    lambda who: (DEFAULT, who.client),
-    lambda who: (DEFAULT, DEFAULT),
-    lambda who: (DEFAULT, None),
-    lambda who: (None, who.client),
-    lambda who: (None, DEFAULT),
+    lambda client: (client.user, client.client),
+    lambda client: (client.user, DEFAULT),
+    lambda client: (client.user, None),
+    lambda client: (DEFAULT, client.client),
+    lambda client: (DEFAULT, DEFAULT),
+    lambda client: (DEFAULT, None),
+    lambda client: (None, client.client),
+    lambda client: (None, DEFAULT),
 )
 """The levels of quotas, in Kafka's order of precedence."""
 
@@ -88,18 +88,18 @@ class ClientQuotaManager:
         else:
             self._rates.pop((user, client), None)
 
-    def rate(self, kind: QuotaType, who: QuotaClient) -> float | None:
-        found = self._applies(kind, who)
+    def rate(self, kind: QuotaType, client: QuotaClient) -> float | None:
+        found = self._applies(kind, client)
         return None if found is None else found[0]
 
-    def request_bytes_max(self, kind: QuotaType, who: QuotaClient) -> int | None:
+    def request_bytes_max(self, kind: QuotaType, client: QuotaClient) -> int | None:
         """Return the size of the largest request that causes no wait for an idle client; None: unlimited."""
-        rate = self.rate(kind, who)
+        rate = self.rate(kind, client)
         return None if rate is None else max(int(rate * self.limits.burst_ms / 1000), 1)
 
-    def record(self, kind: QuotaType, who: QuotaClient, size: int, now: int) -> int:
+    def record(self, kind: QuotaType, client: QuotaClient, size: int, now: int) -> int:
         """Record the use of `size` bytes. Return how many milliseconds the client must wait."""
-        found = self._applies(kind, who)
+        found = self._applies(kind, client)
         if found is None:
             return 0
         rate, sharer = found
@@ -111,9 +111,9 @@ class ClientQuotaManager:
         debt.owed, debt.at_ms = debt.left(rate, now) + size, max(now, debt.at_ms)
         return self._wait(debt.owed, rate)
 
-    def throttle_ms(self, kind: QuotaType, who: QuotaClient, now: int) -> int:
+    def throttle_ms(self, kind: QuotaType, client: QuotaClient, now: int) -> int:
         """Return how many milliseconds the client must wait for its earlier use."""
-        found = self._applies(kind, who)
+        found = self._applies(kind, client)
         debt = None if found is None else self._debts.get((kind, found[1]))
         return 0 if found is None or debt is None else self._wait(debt.left(found[0], now), found[0])
 
@@ -123,14 +123,14 @@ class ClientQuotaManager:
             return 0
         return min(int((owed - allowed) * 1000 / rate) + 1, self.limits.wait_ms_max)
 
-    def _applies(self, kind: QuotaType, who: QuotaClient) -> tuple[float, Entity] | None:
+    def _applies(self, kind: QuotaType, client: QuotaClient) -> tuple[float, Entity] | None:
         """Return the rate, and the entity that shares it; None if no rate applies."""
         if not self._rates:
             return None
         for level in LEVELS:
-            entity = level(who)
+            entity = level(client)
             rate = self._rates.get(entity, {}).get(kind)
             if rate is not None and rate > 0:
-                user, client = entity
-                return rate, (None if user is None else who.user, None if client is None else who.client)
+                user, client_id = entity
+                return rate, (None if user is None else client.user, None if client_id is None else client.client)
         return None

@@ -42,7 +42,7 @@ def truncation_offset(log: PartitionLog, leaders: EpochEndOffset) -> tuple[int, 
     """Return the offset to truncate to after the leader's answer, and whether the logs agree after that.
 
     The leader may name an epoch that this log lacks. Then all records of later epochs diverge, and the remaining
-    records end in an older epoch. The leader has not said where that epoch ends, so the follower asks again.
+    records end in an older epoch. The leader has not answered where that epoch ends, so the follower asks again.
     """
     end = log.end_offset
     if leaders.epoch == NO_EPOCH:

@@ -13,7 +13,7 @@ from replica.core.partitions.partition_log import PartitionLog, TimestampAndOffs
 LATEST: Final = -1
 EARLIEST: Final = -2
 GREATEST: Final = -3
-"""Stands for the record with the greatest timestamp."""
+"""The special timestamp that selects the record with the greatest timestamp."""
 EARLIEST_LOCAL: Final = -4
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from attrs import define, field
 
 from kraft_controller.core.commands import Role as RoleCommand
-from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
+from kraft_controller.core.names import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.outbox import Outbox
@@ -50,7 +50,7 @@ class Partition:
     """All records before it are committed. It is between the log start and the log end."""
     topic_id: TopicId | None = None
     role: Role = None
-    leader: BrokerId = NOBODY
+    leader: BrokerId = NO_LEADER
     """The leader of the newest known leader epoch."""
     leader_epoch: LeaderEpoch = LeaderEpoch(-1)
     """The newest known leader epoch. It never goes back."""
@@ -113,7 +113,7 @@ class Partition:
 
     @property
     def _other_leader(self) -> str:
-        leader = "it has no leader" if self.leader == NOBODY else f"broker {self.leader} leads it"
+        leader = "it has no leader" if self.leader == NO_LEADER else f"broker {self.leader} leads it"
         return f"this broker does not lead {self.where}: {leader}"
 
     # -- roles ---------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Partition:
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
         self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
         self.role = None
-        if state.leader != NOBODY:
+        if state.leader != NO_LEADER:
             self.role = FollowerRole(state.leader, state.leader_epoch, in_sync=me in state.isr)
         self.outbox.roles.append(RoleTaken(self.where, False, state.leader_epoch))
         self.outbox.note(
@@ -462,7 +462,7 @@ class Partition:
                 "the broker then copies it from the other replicas"
             )
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
-        self.outbox.note("log_rotten", partition=str(self.where), follower=follower.id, why=wrong)
+        self.outbox.note("log_rotten", key=self.where, partition=str(self.where), follower=follower.id, why=wrong)
 
     def look_up(self, asked: Lookup, replica: BrokerId, committed: bool, search: Search) -> OffsetAnswer:
         """Answer ListOffsets for one partition: look up a timestamp among the records that the client may read."""

@@ -81,7 +81,7 @@ class TransactionCompletion:
         return MarkerId(self._last_marker)
 
     def on_end(self, transaction: TransactionMetadata, ticket: Ticket, ask: End, now: int) -> None:
-        if (error := transaction.refusal(ask.who)) is not None:
+        if (error := transaction.refusal(ask.identity)) is not None:
             self._outbox.answer(ticket, TransactionDone(error))
             return
         state = transaction.state

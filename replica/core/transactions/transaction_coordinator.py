@@ -136,16 +136,16 @@ class TransactionCoordinator:
         match ask:
             case Init():
                 self._on_init(ticket, ask, now)
-            case AddPartitions(who):
-                found = self._sought(who.id)
+            case AddPartitions(identity):
+                found = self._sought(identity.id)
                 if isinstance(found, TransactionMetadata):
                     self._on_add(found, ticket, ask, now)
                 else:
                     self._outbox.answer(
                         ticket, TransactionDone(E.INVALID_PRODUCER_ID_MAPPING if found is None else found)
                     )
-            case End(who):
-                found = self._sought(who.id)
+            case End(identity):
+                found = self._sought(identity.id)
                 if isinstance(found, TransactionMetadata):
                     self.completion.on_end(found, ticket, ask, now)
                 else:
@@ -214,7 +214,7 @@ class TransactionCoordinator:
         self.transactions.write(transaction, after, now, done)
 
     def _on_add(self, transaction: TransactionMetadata, ticket: Ticket, ask: AddPartitions, now: int) -> None:
-        error = transaction.refusal(ask.who)
+        error = transaction.refusal(ask.identity)
         if error is None and transaction.state in PREPARED:
             error = E.CONCURRENT_TRANSACTIONS
         if error is None and transaction.state is S.ONGOING and ask.partitions <= set(transaction.now.partitions):

@@ -54,13 +54,13 @@ class NeedsId:
 
 @frozen
 class AddPartitions:
-    who: ProducerIdentity
+    identity: ProducerIdentity
     partitions: frozenset[TopicPartition]
 
 
 @frozen
 class End:
-    who: ProducerIdentity
+    identity: ProducerIdentity
     commit: bool
 
 

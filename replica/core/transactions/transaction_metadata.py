@@ -58,11 +58,11 @@ class TransactionMetadata:
 
     # -- producers -----------------------------------------------------------------------------
 
-    def refusal(self, who: ProducerIdentity) -> E | None:
+    def refusal(self, identity: ProducerIdentity) -> E | None:
         """Return the error if this producer may not use the id now."""
-        if who.producer != self.now.producer:
+        if identity.producer != self.now.producer:
             return E.INVALID_PRODUCER_ID_MAPPING
-        if who.epoch != self.now.epoch:
+        if identity.epoch != self.now.epoch:
             return E.PRODUCER_FENCED
         if self.pending is not None:
             return E.CONCURRENT_TRANSACTIONS
@@ -136,5 +136,5 @@ class TransactionMetadata:
 
 
 def is_last(epoch: int) -> bool:
-    """Return whether a producer can get no later epoch. The greatest epoch is reserved for fencing."""
+    """Return whether the producer's epochs are exhausted. The greatest epoch is reserved for fencing."""
     return epoch >= GREATEST_EPOCH - 1

@@ -1,8 +1,7 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
 The names are those of Kafka's JMX beans, in lower case with underscores; those of groups are the ones of common
-exporters. Each broker counts only the led partitions that it leads itself, so that the counts can be summed over all
-brokers.
+exporters. Each broker counts only the partitions that it leads, so that the counts can be summed over all brokers.
 """
 
 from __future__ import annotations

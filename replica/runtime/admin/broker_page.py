@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 from replica.runtime.admin.broker_sampler import BrokerSample
+from replica.runtime.admin.overview import Overview
 from zab.admin.markup import (
     NONE,
     SIGNS,
@@ -28,17 +29,17 @@ SHOWN_MAX: Final = 200
 """The maximum number of rows in a table. The page counts the rest."""
 
 
-def whole(state: dict[str, Any], samples: Sequence[BrokerSample]) -> bytes:
+def whole(state: Overview, samples: Sequence[BrokerSample]) -> bytes:
     return framed(f"{SIGNS[state['health']]} broker {state['broker']}", main(state, samples))
 
 
-def main(state: dict[str, Any], samples: Sequence[BrokerSample]) -> str:
+def main(state: Overview, samples: Sequence[BrokerSample]) -> str:
     warned = warnings([escape(each) for each in state["warnings"]])
     parts = [_head(state), warned, _brokers(state), _troubled(state), _topics(state), _groups(state), _samples(samples)]
     return "".join([*parts, _foot(state)])
 
 
-def _head(state: dict[str, Any]) -> str:
+def _head(state: Overview) -> str:
     found = state["partitions"]
     alive = sum(each["alive"] for each in state["brokers"])
     controller = state["controller"]
@@ -53,7 +54,7 @@ def _head(state: dict[str, Any]) -> str:
     return header(state["health"], f"As seen by broker {state['broker']}. {escape(controlled)}.", facts)
 
 
-def _brokers(state: dict[str, Any]) -> str:
+def _brokers(state: Overview) -> str:
     rows = []
     for each in state["brokers"]:
         here = " <small>this one</small>" if each["me"] else ""
@@ -74,7 +75,7 @@ def _brokers(state: dict[str, Any]) -> str:
     return members("Brokers", ("Broker", "", "Leads", "Replicas", "In sync", "Rack", "Listeners"), rows)
 
 
-def _troubled(state: dict[str, Any]) -> str:
+def _troubled(state: Overview) -> str:
     if not state["troubled"]:
         return ""
     rows = [
@@ -92,7 +93,7 @@ def _troubled(state: dict[str, Any]) -> str:
     return table(title, ("Partition", "Leader", "Epoch", "Replicas", "In sync", "On dead brokers"), rows, "")
 
 
-def _topics(state: dict[str, Any]) -> str:
+def _topics(state: Overview) -> str:
     rows = [
         (
             f"<b>{escape(each['topic'])}</b>{' <small>internal</small>' if each['internal'] else ''}",
@@ -106,10 +107,10 @@ def _topics(state: dict[str, Any]) -> str:
         for each in state["topics"][:SHOWN_MAX]
     ]
     head = ("Topic", "Partitions", "Replicas", "Without a leader", "Under-replicated", "Led here", "Offsets held here")
-    return table("Topics", head, rows, "no topics yet", _hidden(state, "topics"))
+    return table("Topics", head, rows, "no topics yet", _hidden(len(state["topics"]), state["omitted"]["topics"]))
 
 
-def _groups(state: dict[str, Any]) -> str:
+def _groups(state: Overview) -> str:
     rows = [
         (
             f"<b>{escape(each['group'])}</b>",
@@ -122,12 +123,18 @@ def _groups(state: dict[str, Any]) -> str:
         for each in state["groups"][:SHOWN_MAX]
     ]
     head = ("Group", "State", "Members", "Topics", "Lag")
-    return table("Groups coordinated here", head, rows, "none; other brokers may have some", _hidden(state, "groups"))
+    return table(
+        "Groups coordinated here",
+        head,
+        rows,
+        "none; other brokers may have some",
+        _hidden(len(state["groups"]), state["omitted"]["groups"]),
+    )
 
 
-def _hidden(state: dict[str, Any], kind: str) -> int:
-    """Return how many entries of this kind the page omits."""
-    return max(len(state[kind]) - SHOWN_MAX, 0) + int(state["omitted"][kind])
+def _hidden(listed: int, omitted: int) -> int:
+    """Return how many rows the page omits: listed ones beyond `SHOWN_MAX`, and those that the overview omits."""
+    return max(listed - SHOWN_MAX, 0) + omitted
 
 
 def _elsewhere(count: int) -> str:
@@ -142,7 +149,7 @@ def _samples(samples: Sequence[BrokerSample]) -> str:
     )
 
 
-def _foot(state: dict[str, Any]) -> str:
+def _foot(state: Overview) -> str:
     directories = (f"{escape(each['path'])}{' (failed)' if each['failed'] else ''}" for each in state["directories"])
     places = ", ".join(directories)
     where = f"Broker {state['broker']} of cluster {escape(state['cluster'])}, logs in {places}."

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from attrs import define, field
 
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
+from kraft_controller.runtime.operator_port import HealthReport
 from replica.core.partitions.leader_role import LeaderRole
 from replica.runtime.broker import Broker
 from zab.host.clocks import wall_ms
@@ -41,6 +42,96 @@ class Partitions:
     leads: Counter[int] = field(factory=Counter)
     holds: Counter[int] = field(factory=Counter)
     in_sync: Counter[int] = field(factory=Counter)
+
+
+class Health(HealthReport):
+    broker: int
+    serves: bool
+    controller: int | None
+    active: bool
+
+
+class BrokerRow(TypedDict):
+    id: int
+    me: bool
+    alive: bool
+    controller: bool
+    rack: str | None
+    listeners: list[str]
+    leads: int
+    holds: int
+    in_sync: int
+
+
+class PartitionCounts(TypedDict):
+    total: int
+    offline: int
+    under_replicated: int
+    under_min_isr_here: int
+    not_preferred: int
+    led_here: int
+    held_here: int
+
+
+class TopicRow(TypedDict):
+    topic: str
+    internal: bool
+    partitions: int
+    replicas: int
+    offline: int
+    under_replicated: int
+    led_here: int
+    held_here: int
+    offsets_here: int
+
+
+class PartitionRow(TypedDict):
+    topic: str
+    partition: int
+    leader: int | None
+    epoch: int
+    replicas: list[int]
+    isr: list[int]
+    gone: list[int]
+
+
+class GroupRow(TypedDict):
+    """A group that this broker coordinates. `lag` is None if this broker holds none of the group's partitions."""
+
+    group: str
+    state: str
+    members: int
+    topics: list[str]
+    partitions: int
+    lag: int | None
+    lag_unknown: int
+
+
+class Omitted(TypedDict):
+    topics: int
+    groups: int
+
+
+class DirectoryRow(TypedDict):
+    path: str
+    failed: str | None
+
+
+class Overview(TypedDict):
+    broker: int
+    cluster: str
+    now_ms: int
+    health: str
+    controller: int | None
+    warnings: list[str]
+    brokers: list[BrokerRow]
+    partitions: PartitionCounts
+    topics_total: int
+    topics: list[TopicRow]
+    troubled: list[PartitionRow]
+    groups: list[GroupRow]
+    omitted: Omitted
+    directories: list[DirectoryRow]
 
 
 def partitions_of(broker: Broker) -> Partitions:
@@ -77,7 +168,7 @@ def behind(broker: Broker, role: Role) -> bool:
 
 def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
     """Return the number of records from an offset to the high watermark; None if this broker holds no replica."""
-    held = broker.parts.replica_manager.held(where)
+    held = broker.parts.replica_manager.log_and_high_watermark(where)
     return None if held is None else max(held[1] - offset, 0)
 
 
@@ -102,11 +193,11 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
     warnings += [f"log directory {where} has failed: {why}" for where, why in log_manager.failed.items()]
     warnings += [f"the log of {where} is damaged: {why}" for where, why in log_manager.damaged.items()]
     warnings += [f"the log of {where} is no longer compacted: {why}" for where, why in log_manager.uncleanable.items()]
-    warnings += [f"{where} has no replica here: {why}" for where, why in log_manager.anothers.items()]
+    warnings += [f"{where} has no replica here: {why}" for where, why in log_manager.mismatched_logs.items()]
     return warnings
 
 
-def health(broker: Broker) -> dict[str, object]:
+def health(broker: Broker) -> Health:
     """Return the health for supervisors and load balancers. A broker is healthy if it serves, knows the controller, and
     no loop hangs; other warnings do not make it unhealthy."""
     usable = not broker.parts.log_manager.failed or len(broker.parts.log_manager.failed) < len(broker.config.log_dirs)
@@ -122,7 +213,7 @@ def health(broker: Broker) -> dict[str, object]:
     }
 
 
-def overview(broker: Broker) -> dict[str, Any]:
+def overview(broker: Broker) -> Overview:
     found = partitions_of(broker)
     warnings = worries(broker, found)
     serves = health(broker)["serves"] and not broker.problems()
@@ -160,7 +251,7 @@ def overview(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> dict[str, Any]:
+def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> BrokerRow:
     described = broker.parts.metadata_cache.brokers.get(ident)
     endpoints = () if described is None else described.endpoints
     return {
@@ -176,9 +267,9 @@ def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> dict[str, Any
     }
 
 
-def _topic(broker: Broker, name: str) -> dict[str, Any]:
+def _topic(broker: Broker, name: str) -> TopicRow:
     partitions = broker.parts.metadata_cache.topics[name].partitions.values()
-    held = [broker.parts.replica_manager.held(role.where) for role in partitions]
+    held = [broker.parts.replica_manager.log_and_high_watermark(role.where) for role in partitions]
     known = [each for each in held if each is not None]
     return {
         "topic": name,
@@ -200,7 +291,7 @@ def _troubled(broker: Broker) -> list[Role]:
     return sorted(found, key=lambda role: (role.state.leader in live, role.where))[:TROUBLED_MAX]
 
 
-def _partition(broker: Broker, role: Role) -> dict[str, Any]:
+def _partition(broker: Broker, role: Role) -> PartitionRow:
     live = broker.parts.metadata_cache.brokers
     return {
         "topic": role.where.topic,
@@ -213,7 +304,7 @@ def _partition(broker: Broker, role: Role) -> dict[str, Any]:
     }
 
 
-def _groups(broker: Broker) -> Iterator[dict[str, Any]]:
+def _groups(broker: Broker) -> Iterator[GroupRow]:
     for group in broker.parts.group_coordinator.coordinator.groups:
         lags = [lag_of(broker, where, position.offset) for where, position in group.offsets.positions.items()]
         known = [lag for lag in lags if lag is not None]

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
+from attrs import evolve
+
+from replica.core.errors import ErrorCode
 from replica.core.security.acls import Operation
 from replica.runtime.authorization.guard import (
     CLUSTER_REFUSED,
     GROUP_REFUSED,
     REFUSED_TEXT,
     TOPIC_REFUSED,
-    Guard,
     GuardedRequest,
-    handle_split,
+    GuardTable,
+    entry,
+    guard_table,
     of_cluster,
+    split,
 )
-from replica.runtime.requests import ApiKey, Handler
+from replica.runtime.requests import Handler
 from replica.wire.schemas.quota_schemas import (
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_CLIENT_QUOTAS,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterQuotaEntryResult,
+    DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
 from replica.wire.schemas.reassignment_schemas import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    LIST_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
 from replica.wire.schemas.security_schemas import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
     AclCreationResult,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -41,50 +59,112 @@ from replica.wire.schemas.security_schemas import (
     DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
+    DescribeAclsRequest,
     DescribeAclsResponse,
+    DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
 from replica.wire.schemas.topic_schemas import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
+    INCREMENTAL_ALTER_CONFIGS,
+    AlterConfigsRequest,
     AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeConfigsResult,
+    DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
-T = TypeVar("T")
+Q = TypeVar("Q")
 
 _TOPIC: Final = 2
 _GROUP: Final = 32
 
 
-def _configs(operation: Operation, results: str, result: Callable[..., Any]) -> Guard:
-    """Return a guard that checks `operation` on topics and groups, and on the cluster for all other resources."""
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
 
-    async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
-        permitted = {(each.resource_type, each.resource_name): True for each in guarded.body.resources}
-        for kind, name in permitted:
-            if kind == _TOPIC:
-                permitted[kind, name] = guarded.topic(operation, name)
-            elif kind == _GROUP:
-                permitted[kind, name] = guarded.group(operation, name)
-            else:
-                permitted[kind, name] = guarded.cluster(operation)
-        return await handle_split(
-            guarded,
-            handler,
-            "resources",
-            results,
-            lambda each: permitted[each.resource_type, each.resource_name],
-            refused,
+
+def _permits(
+    guarded: GuardedRequest[Q], operation: Operation, resources: Sequence[_Resource]
+) -> Callable[[_Resource], bool]:
+    """Check `operation` on topics and groups, and on the cluster for all other resources. Each resource is checked
+    once, even if the request repeats it."""
+    permitted = {(each.resource_type, each.resource_name): True for each in resources}
+    for kind, name in permitted:
+        if kind == _TOPIC:
+            permitted[kind, name] = guarded.topic(operation, name)
+        elif kind == _GROUP:
+            permitted[kind, name] = guarded.group(operation, name)
+        else:
+            permitted[kind, name] = guarded.cluster(operation)
+    return lambda each: permitted[each.resource_type, each.resource_name]
+
+
+def _code(resource: _Resource) -> ErrorCode:
+    return {_TOPIC: TOPIC_REFUSED, _GROUP: GROUP_REFUSED}.get(resource.resource_type, CLUSTER_REFUSED)
+
+
+async def _describe_configs(
+    guarded: GuardedRequest[DescribeConfigsRequest], handler: Handler[DescribeConfigsRequest, DescribeConfigsResponse]
+) -> DescribeConfigsResponse:
+    resources = guarded.body.resources
+    passed, refused = split(resources, _permits(guarded, Operation.DESCRIBE_CONFIGS, resources))
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, resources=passed)
+    response = await handler(guarded.with_body(body)) if passed else DescribeConfigsResponse()
+    hidden = [
+        DescribeConfigsResult(
+            error_code=_code(each),
+            error_message=REFUSED_TEXT,
+            resource_type=each.resource_type,
+            resource_name=each.resource_name,
         )
+        for each in refused
+    ]
+    return evolve(response, results=[*response.results, *hidden])
 
-    def refused(resource: Any) -> Any:
-        kind = resource.resource_type
-        code = {_TOPIC: TOPIC_REFUSED, _GROUP: GROUP_REFUSED}.get(kind, CLUSTER_REFUSED)
-        return result(
-            error_code=code, error_message=REFUSED_TEXT, resource_type=kind, resource_name=resource.resource_name
-        )
 
-    return guard
+async def _alter_configs(
+    guarded: GuardedRequest[AlterConfigsRequest], handler: Handler[AlterConfigsRequest, AlterConfigsResponse]
+) -> AlterConfigsResponse:
+    resources = guarded.body.resources
+    passed, refused = split(resources, _permits(guarded, Operation.ALTER_CONFIGS, resources))
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, resources=passed)
+    response = await handler(guarded.with_body(body)) if passed else AlterConfigsResponse()
+    return evolve(response, responses=[*response.responses, *map(_unset, refused)])
+
+
+async def _incremental_alter_configs(
+    guarded: GuardedRequest[IncrementalAlterConfigsRequest],
+    handler: Handler[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse],
+) -> IncrementalAlterConfigsResponse:
+    resources = guarded.body.resources
+    passed, refused = split(resources, _permits(guarded, Operation.ALTER_CONFIGS, resources))
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, resources=passed)
+    response = await handler(guarded.with_body(body)) if passed else IncrementalAlterConfigsResponse()
+    return evolve(response, responses=[*response.responses, *map(_unset, refused)])
+
+
+def _unset(resource: _Resource) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=_code(resource),
+        error_message=REFUSED_TEXT,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _not_elected(body: ElectLeadersRequest) -> ElectLeadersResponse:
@@ -104,52 +184,68 @@ def _not_elected(body: ElectLeadersRequest) -> ElectLeadersResponse:
 
 
 def _not_created(body: CreateAclsRequest) -> CreateAclsResponse:
-    return CreateAclsResponse(results=[_refused(AclCreationResult) for _ in body.creations])
+    return CreateAclsResponse(results=[AclCreationResult(CLUSTER_REFUSED, REFUSED_TEXT) for _ in body.creations])
 
 
 def _not_deleted(body: DeleteAclsRequest) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=[_refused(DeleteAclsFilterResult) for _ in body.filters])
+    return DeleteAclsResponse(
+        filter_results=[DeleteAclsFilterResult(CLUSTER_REFUSED, REFUSED_TEXT) for _ in body.filters]
+    )
 
 
 def _unaltered(body: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
     names = dict.fromkeys(each.name for each in body.deletions) | dict.fromkeys(each.name for each in body.upsertions)
     return AlterUserScramCredentialsResponse(
-        results=[_refused(AlterUserScramCredentialsResult, user=name) for name in names]
+        results=[AlterUserScramCredentialsResult(name, CLUSTER_REFUSED, REFUSED_TEXT) for name in names]
     )
 
 
 def _quotas_unaltered(body: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
-        entries=[_refused(AlterQuotaEntryResult, entity=each.entity) for each in body.entries]
+        entries=[AlterQuotaEntryResult(CLUSTER_REFUSED, REFUSED_TEXT, each.entity) for each in body.entries]
     )
 
 
-def _refused(of: Callable[..., T], **fields: object) -> T:
-    return of(error_code=CLUSTER_REFUSED, error_message=REFUSED_TEXT, **fields)
+# -- requests whose response has one error for the whole request --------------------------------------------------
 
 
-def _whole(operation: Operation, response: Callable[..., Any]) -> Guard:
-    """Return a guard that checks `operation` on the cluster. The response has one error for the whole request."""
-    return of_cluster(operation, lambda body: _refused(response))
+def _no_log_dirs(body: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(error_code=CLUSTER_REFUSED)
 
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS, "results", DescribeConfigsResult),
-    ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses", AlterConfigsResourceResponse),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses", AlterConfigsResourceResponse),
-    ApiKey.DESCRIBE_LOG_DIRS: of_cluster(
-        Operation.DESCRIBE, lambda body: DescribeLogDirsResponse(error_code=CLUSTER_REFUSED)
-    ),
-    ApiKey.ELECT_LEADERS: of_cluster(Operation.ALTER, _not_elected),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(Operation.ALTER, AlterPartitionReassignmentsResponse),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(Operation.DESCRIBE, ListPartitionReassignmentsResponse),
-    ApiKey.DESCRIBE_ACLS: _whole(Operation.DESCRIBE, DescribeAclsResponse),
-    ApiKey.CREATE_ACLS: of_cluster(Operation.ALTER, _not_created),
-    ApiKey.DELETE_ACLS: of_cluster(Operation.ALTER, _not_deleted),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(Operation.DESCRIBE, DescribeUserScramCredentialsResponse),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: of_cluster(Operation.ALTER, _unaltered),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: of_cluster(
-        Operation.DESCRIBE_CONFIGS, lambda body: _refused(DescribeClientQuotasResponse, entries=None)
-    ),
-    ApiKey.ALTER_CLIENT_QUOTAS: of_cluster(Operation.ALTER_CONFIGS, _quotas_unaltered),
-}
+def _not_reassigned(body: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=CLUSTER_REFUSED, error_message=REFUSED_TEXT)
+
+
+def _no_reassignments(body: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=CLUSTER_REFUSED, error_message=REFUSED_TEXT)
+
+
+def _no_acls(body: DescribeAclsRequest) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=CLUSTER_REFUSED, error_message=REFUSED_TEXT)
+
+
+def _no_users(body: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(error_code=CLUSTER_REFUSED, error_message=REFUSED_TEXT)
+
+
+def _no_quotas(body: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=CLUSTER_REFUSED, error_message=REFUSED_TEXT, entries=None)
+
+
+GUARDS: Final[GuardTable] = guard_table(
+    entry(DESCRIBE_CONFIGS, _describe_configs),
+    entry(ALTER_CONFIGS, _alter_configs),
+    entry(INCREMENTAL_ALTER_CONFIGS, _incremental_alter_configs),
+    entry(DESCRIBE_LOG_DIRS, of_cluster(Operation.DESCRIBE, _no_log_dirs)),
+    entry(ELECT_LEADERS, of_cluster(Operation.ALTER, _not_elected)),
+    entry(ALTER_PARTITION_REASSIGNMENTS, of_cluster(Operation.ALTER, _not_reassigned)),
+    entry(LIST_PARTITION_REASSIGNMENTS, of_cluster(Operation.DESCRIBE, _no_reassignments)),
+    entry(DESCRIBE_ACLS, of_cluster(Operation.DESCRIBE, _no_acls)),
+    entry(CREATE_ACLS, of_cluster(Operation.ALTER, _not_created)),
+    entry(DELETE_ACLS, of_cluster(Operation.ALTER, _not_deleted)),
+    entry(DESCRIBE_USER_SCRAM_CREDENTIALS, of_cluster(Operation.DESCRIBE, _no_users)),
+    entry(ALTER_USER_SCRAM_CREDENTIALS, of_cluster(Operation.ALTER, _unaltered)),
+    entry(DESCRIBE_CLIENT_QUOTAS, of_cluster(Operation.DESCRIBE_CONFIGS, _no_quotas)),
+    entry(ALTER_CLIENT_QUOTAS, of_cluster(Operation.ALTER_CONFIGS, _quotas_unaltered)),
+)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+from attrs import evolve
 
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.security.acls import Operation, ResourceType
 from replica.runtime.authorization.guard import (
     CLUSTER_REFUSED,
     TOPIC_REFUSED,
-    Guard,
     GuardedRequest,
-    handle_split,
-    of_topics,
+    GuardTable,
+    entry,
+    guard_table,
+    split,
 )
-from replica.runtime.requests import ApiKey, Handler
+from replica.runtime.requests import Handler
 from replica.wire.schemas.data_schemas import (
+    DELETE_RECORDS,
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
     DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
     FetchableTopicResponse,
     FetchRequest,
@@ -27,9 +38,13 @@ from replica.wire.schemas.data_schemas import (
     InitProducerIdResponse,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
     OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
     OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
     PartitionData,
     PartitionProduceResponse,
@@ -39,7 +54,12 @@ from replica.wire.schemas.data_schemas import (
     TopicProduceResponse,
 )
 from replica.wire.schemas.transaction_schemas import (
+    DESCRIBE_PRODUCERS,
+    WRITE_TXN_MARKERS,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     PartitionResponse,
+    TopicRequest,
     TopicResponse,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -49,21 +69,28 @@ from replica.wire.schemas.transaction_schemas import (
 )
 
 
-async def _produce(guarded: GuardedRequest[ProduceRequest], handler: Handler) -> ProduceResponse | None:
-    name = guarded.body.transactional_id
+async def _produce(
+    guarded: GuardedRequest[ProduceRequest], handler: Handler[ProduceRequest, ProduceResponse | None]
+) -> ProduceResponse | None:
+    name, topics = guarded.body.transactional_id, guarded.body.topic_data
     if name is not None and not guarded.transactional_id(Operation.WRITE, name):
-        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ProduceResponse(responses=[_unwritten(each, refused) for each in guarded.body.topic_data])
-    permitted = guarded.topics(Operation.WRITE, [each.name for each in guarded.body.topic_data])
-    response: ProduceResponse | None = await handle_split(
-        guarded, handler, "topic_data", "responses", lambda each: each.name in permitted, lambda each: _unwritten(each)
-    )
-    if guarded.body.acks == 0 and any(each.name not in permitted for each in guarded.body.topic_data):
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ProduceResponse(responses=[_unwritten(each, error) for each in topics])
+    permitted = guarded.topics(Operation.WRITE, [each.name for each in topics])
+    passed, refused = split(topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    response: ProduceResponse | None = ProduceResponse()
+    if passed:
+        response = await handler(guarded.with_body(evolve(guarded.body, topic_data=passed)))
+    if guarded.body.acks == 0:
         raise KafkaError(
             TOPIC_REFUSED,
             f"{guarded.request.principal} is not authorized to write to all topics of its produce request with acks=0",
         )
-    return response
+    if response is None:
+        return None
+    return evolve(response, responses=[*response.responses, *(_unwritten(each) for each in refused)])
 
 
 def _unwritten(topic: TopicProduceData, refused: ErrorCode = TOPIC_REFUSED) -> TopicProduceResponse:
@@ -76,14 +103,20 @@ def _unwritten(topic: TopicProduceData, refused: ErrorCode = TOPIC_REFUSED) -> T
     )
 
 
-async def _fetch(guarded: GuardedRequest[FetchRequest], handler: Handler) -> Any:
+async def _fetch(guarded: GuardedRequest[FetchRequest], handler: Handler[FetchRequest, FetchResponse]) -> FetchResponse:
     topics = guarded.body.topics
     if guarded.body.replica_id >= 0:
         if guarded.cluster(Operation.CLUSTER_ACTION):
             return await handler(guarded.request)
         return FetchResponse(responses=[_unread(each) for each in topics])
     permitted = guarded.topics(Operation.READ, [each.topic for each in topics])
-    return await handle_split(guarded, handler, "topics", "responses", lambda each: each.topic in permitted, _unread)
+    passed, refused = split(topics, lambda each: each.topic in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    response = await handler(guarded.with_body(evolve(guarded.body, topics=passed))) if passed else FetchResponse()
+    if response.error_code:
+        return response
+    return evolve(response, responses=[*response.responses, *map(_unread, refused)])
 
 
 def _unread(topic: FetchTopic) -> FetchableTopicResponse:
@@ -96,18 +129,22 @@ def _unread(topic: FetchTopic) -> FetchableTopicResponse:
     )
 
 
-async def _list_offsets(guarded: GuardedRequest[ListOffsetsRequest], handler: Handler) -> Any:
+async def _list_offsets(
+    guarded: GuardedRequest[ListOffsetsRequest], handler: Handler[ListOffsetsRequest, ListOffsetsResponse]
+) -> ListOffsetsResponse:
     if guarded.body.replica_id >= 0 and guarded.cluster(Operation.CLUSTER_ACTION, quiet=True):
         return await handler(guarded.request)
-    return await _LIST_OFFSETS(guarded, handler)
+    permitted = guarded.topics(Operation.DESCRIBE, [each.name for each in guarded.body.topics])
+    passed, refused = split(guarded.body.topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else ListOffsetsResponse()
+    return evolve(response, topics=[*response.topics, *map(_unlisted, refused)])
 
 
-_LIST_OFFSETS: Final = of_topics(
-    Operation.DESCRIBE,
-    "topics",
-    "topics",
-    "name",
-    lambda topic: ListOffsetsTopicResponse(
+def _unlisted(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(
         name=topic.name,
         partitions=[
             ListOffsetsPartitionResponse(
@@ -119,22 +156,26 @@ _LIST_OFFSETS: Final = of_topics(
             )
             for part in topic.partitions
         ],
-    ),
-)
+    )
 
 
-async def _epoch_ends(guarded: GuardedRequest[OffsetForLeaderEpochRequest], handler: Handler) -> Any:
+async def _epoch_ends(
+    guarded: GuardedRequest[OffsetForLeaderEpochRequest],
+    handler: Handler[OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse],
+) -> OffsetForLeaderEpochResponse:
     if guarded.cluster(Operation.CLUSTER_ACTION, quiet=True):
         return await handler(guarded.request)
-    return await _EPOCH_ENDS(guarded, handler)
+    permitted = guarded.topics(Operation.DESCRIBE, [each.topic for each in guarded.body.topics])
+    passed, refused = split(guarded.body.topics, lambda each: each.topic in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else OffsetForLeaderEpochResponse()
+    return evolve(response, topics=[*response.topics, *map(_no_epoch_ends, refused)])
 
 
-_EPOCH_ENDS: Final = of_topics(
-    Operation.DESCRIBE,
-    "topics",
-    "topics",
-    "topic",
-    lambda topic: OffsetForLeaderTopicResult(
+def _no_epoch_ends(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    return OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=[
             OffsetForLeaderPartitionResult(
@@ -142,15 +183,23 @@ _EPOCH_ENDS: Final = of_topics(
             )
             for part in topic.partitions
         ],
-    ),
-)
+    )
 
-_DELETE_RECORDS: Final = of_topics(
-    Operation.DELETE,
-    "topics",
-    "topics",
-    "name",
-    lambda topic: DeleteRecordsTopicResult(
+
+async def _delete_records(
+    guarded: GuardedRequest[DeleteRecordsRequest], handler: Handler[DeleteRecordsRequest, DeleteRecordsResponse]
+) -> DeleteRecordsResponse:
+    permitted = guarded.topics(Operation.DELETE, [each.name for each in guarded.body.topics])
+    passed, refused = split(guarded.body.topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else DeleteRecordsResponse()
+    return evolve(response, topics=[*response.topics, *map(_undeleted, refused)])
+
+
+def _undeleted(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    return DeleteRecordsTopicResult(
         name=topic.name,
         partitions=[
             DeleteRecordsPartitionResult(
@@ -158,11 +207,12 @@ _DELETE_RECORDS: Final = of_topics(
             )
             for part in topic.partitions
         ],
-    ),
-)
+    )
 
 
-async def _producer_id(guarded: GuardedRequest[InitProducerIdRequest], handler: Handler) -> Any:
+async def _producer_id(
+    guarded: GuardedRequest[InitProducerIdRequest], handler: Handler[InitProducerIdRequest, InitProducerIdResponse]
+) -> InitProducerIdResponse:
     """Require WRITE on the transactional id; without an id, WRITE on at least one topic, or IDEMPOTENT_WRITE."""
     name = guarded.body.transactional_id
     if name is not None:
@@ -175,7 +225,9 @@ async def _producer_id(guarded: GuardedRequest[InitProducerIdRequest], handler: 
     return InitProducerIdResponse(error_code=CLUSTER_REFUSED, producer_epoch=-1)
 
 
-async def _markers(guarded: GuardedRequest[WriteTxnMarkersRequest], handler: Handler) -> Any:
+async def _markers(
+    guarded: GuardedRequest[WriteTxnMarkersRequest], handler: Handler[WriteTxnMarkersRequest, WriteTxnMarkersResponse]
+) -> WriteTxnMarkersResponse:
     """Require CLUSTER_ACTION, as brokers have, or ALTER for an operator that ends a hanging transaction."""
     if guarded.cluster(Operation.ALTER, quiet=True) or guarded.cluster(Operation.CLUSTER_ACTION):
         return await handler(guarded.request)
@@ -199,26 +251,35 @@ async def _markers(guarded: GuardedRequest[WriteTxnMarkersRequest], handler: Han
     )
 
 
-_PRODUCERS: Final = of_topics(
-    Operation.READ,
-    "topics",
-    "topics",
-    "name",
-    lambda topic: TopicResponse(
+async def _producers(
+    guarded: GuardedRequest[DescribeProducersRequest],
+    handler: Handler[DescribeProducersRequest, DescribeProducersResponse],
+) -> DescribeProducersResponse:
+    permitted = guarded.topics(Operation.READ, [each.name for each in guarded.body.topics])
+    passed, refused = split(guarded.body.topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else DescribeProducersResponse()
+    return evolve(response, topics=[*response.topics, *map(_no_producers, refused)])
+
+
+def _no_producers(topic: TopicRequest) -> TopicResponse:
+    return TopicResponse(
         name=topic.name,
         partitions=[
             PartitionResponse(partition_index=number, error_code=TOPIC_REFUSED) for number in topic.partition_indexes
         ],
-    ),
-)
+    )
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    ApiKey.PRODUCE: _produce,
-    ApiKey.FETCH: _fetch,
-    ApiKey.LIST_OFFSETS: _list_offsets,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_ends,
-    ApiKey.DELETE_RECORDS: _DELETE_RECORDS,
-    ApiKey.INIT_PRODUCER_ID: _producer_id,
-    ApiKey.WRITE_TXN_MARKERS: _markers,
-    ApiKey.DESCRIBE_PRODUCERS: _PRODUCERS,
-}
+
+GUARDS: Final[GuardTable] = guard_table(
+    entry(PRODUCE, _produce),
+    entry(FETCH, _fetch),
+    entry(LIST_OFFSETS, _list_offsets),
+    entry(OFFSET_FOR_LEADER_EPOCH, _epoch_ends),
+    entry(DELETE_RECORDS, _delete_records),
+    entry(INIT_PRODUCER_ID, _producer_id),
+    entry(WRITE_TXN_MARKERS, _markers),
+    entry(DESCRIBE_PRODUCERS, _producers),
+)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
 from attrs import evolve
 
@@ -15,12 +15,24 @@ from replica.runtime.authorization.guard import (
     TOPIC_REFUSED,
     Guard,
     GuardedRequest,
-    handle_permitted,
-    handle_split,
+    GuardTable,
+    entry,
+    guard_table,
+    split,
 )
-from replica.runtime.requests import ApiKey, Handler
-from replica.wire.schemas import APIS
+from replica.runtime.requests import Handler
 from replica.wire.schemas.group_schemas import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SYNC_GROUP,
     Coordinator,
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -30,14 +42,17 @@ from replica.wire.schemas.group_schemas import (
     DescribeGroupsResponseGroup,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
+    LeaveGroupRequest,
     LeaveGroupResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
     OffsetDeleteRequest,
@@ -49,19 +64,29 @@ from replica.wire.schemas.group_schemas import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
+    SyncGroupRequest,
     SyncGroupResponse,
 )
-from replica.wire.schemas.transaction_schemas import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
-)
+from replica.wire.schemas.transaction_schemas import TxnOffsetCommitRequestTopic
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class _MemberRequest(Protocol):
+    group_id: str
+
+
+M = TypeVar("M", bound=_MemberRequest)
 
 _BY_GROUP: Final = 0
 _BY_TRANSACTION: Final = 1
 _HAS_ERROR_SINCE: Final = 2
 
 
-async def _find_coordinator(guarded: GuardedRequest[FindCoordinatorRequest], handler: Handler) -> Any:
+async def _find_coordinator(
+    guarded: GuardedRequest[FindCoordinatorRequest], handler: Handler[FindCoordinatorRequest, FindCoordinatorResponse]
+) -> FindCoordinatorResponse:
     body, kind = guarded.body, guarded.body.key_type
 
     def may(key: str) -> bool:
@@ -74,31 +99,40 @@ async def _find_coordinator(guarded: GuardedRequest[FindCoordinatorRequest], han
         if may(body.key):
             return await handler(guarded.request)
         return FindCoordinatorResponse(node_id=-1, port=-1, error_code=refused, error_message=REFUSED_TEXT)
-    keys = body.coordinator_keys
-    permitted = {key for key in dict.fromkeys(keys) if may(key)}
-    response: FindCoordinatorResponse = await handle_permitted(
-        guarded, handler, "coordinator_keys", [key for key in keys if key in permitted]
-    )
+    permitted = {key for key in dict.fromkeys(body.coordinator_keys) if may(key)}
+    passed, others = split(body.coordinator_keys, lambda key: key in permitted)
+    response = FindCoordinatorResponse()
+    if passed:
+        response = await handler(guarded.with_body(evolve(body, coordinator_keys=passed)))
     hidden = [
-        Coordinator(key=key, node_id=-1, port=-1, error_code=refused, error_message=REFUSED_TEXT)
-        for key in keys
-        if key not in permitted
+        Coordinator(key=key, node_id=-1, port=-1, error_code=refused, error_message=REFUSED_TEXT) for key in others
     ]
     return evolve(response, coordinators=[*response.coordinators, *hidden])
 
 
-def _member(response: Callable[..., Any]) -> Guard:
-    """Return the guard for a member's request. The response to a refused one has only an error code."""
+def _member(refused: Callable[[], R]) -> Guard[M, R]:
+    """Return the guard for a member's request. `refused` returns the response to a refused one."""
 
-    async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
+    async def guard(guarded: GuardedRequest[M], handler: Handler[M, R]) -> R:
         if guarded.group(Operation.READ, guarded.body.group_id):
             return await handler(guarded.request)
-        return response(error_code=GROUP_REFUSED)
+        return refused()
 
     return guard
 
 
-async def _join(guarded: GuardedRequest[JoinGroupRequest], handler: Handler) -> Any:
+_SYNC: Final[Guard[SyncGroupRequest, SyncGroupResponse]] = _member(lambda: SyncGroupResponse(error_code=GROUP_REFUSED))
+_HEARTBEAT: Final[Guard[HeartbeatRequest, HeartbeatResponse]] = _member(
+    lambda: HeartbeatResponse(error_code=GROUP_REFUSED)
+)
+_LEAVE: Final[Guard[LeaveGroupRequest, LeaveGroupResponse]] = _member(
+    lambda: LeaveGroupResponse(error_code=GROUP_REFUSED)
+)
+
+
+async def _join(
+    guarded: GuardedRequest[JoinGroupRequest], handler: Handler[JoinGroupRequest, JoinGroupResponse]
+) -> JoinGroupResponse:
     if guarded.group(Operation.READ, guarded.body.group_id):
         return await handler(guarded.request)
     return JoinGroupResponse(
@@ -119,37 +153,27 @@ def refused_parts(
     return OffsetCommitResponseTopic(name=topic.name, partitions=parts)
 
 
-async def _handle_readable_topics(
-    guarded: GuardedRequest[OffsetCommitRequest]
-    | GuardedRequest[TxnOffsetCommitRequest]
-    | GuardedRequest[OffsetDeleteRequest],
-    handler: Handler,
-) -> Any:
-    """Pass on the topics that the client may read, and refuse the others."""
-    permitted = guarded.topics(Operation.READ, [each.name for each in guarded.body.topics])
-    return await handle_split(
-        guarded,
-        handler,
-        "topics",
-        "topics",
-        lambda each: each.name in permitted,
-        lambda each: refused_parts(each, TOPIC_REFUSED),
-    )
-
-
-async def commit(
-    guarded: GuardedRequest[OffsetCommitRequest] | GuardedRequest[TxnOffsetCommitRequest], handler: Handler
-) -> Any:
+async def _commit(
+    guarded: GuardedRequest[OffsetCommitRequest], handler: Handler[OffsetCommitRequest, OffsetCommitResponse]
+) -> OffsetCommitResponse:
+    topics = guarded.body.topics
     if not guarded.group(Operation.READ, guarded.body.group_id):
-        refused = [refused_parts(each, GROUP_REFUSED) for each in guarded.body.topics]
-        return APIS[guarded.request.api].response(topics=refused)
-    return await _handle_readable_topics(guarded, handler)
+        return OffsetCommitResponse(topics=[refused_parts(each, GROUP_REFUSED) for each in topics])
+    permitted = guarded.topics(Operation.READ, [each.name for each in topics])
+    passed, refused = split(topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else OffsetCommitResponse()
+    return evolve(response, topics=[*response.topics, *(refused_parts(each, TOPIC_REFUSED) for each in refused)])
 
 
 # -- offsets -----------------------------------------------------------------------------------------------
 
 
-async def _offsets(guarded: GuardedRequest[OffsetFetchRequest], handler: Handler) -> OffsetFetchResponse:
+async def _offsets(
+    guarded: GuardedRequest[OffsetFetchRequest], handler: Handler[OffsetFetchRequest, OffsetFetchResponse]
+) -> OffsetFetchResponse:
     if guarded.request.version < 8:
         return await _offsets_of_one(guarded, handler)
     wanted, refused, hidden = [], [], dict[str, list[OffsetFetchResponseTopic]]()
@@ -164,7 +188,9 @@ async def _offsets(guarded: GuardedRequest[OffsetFetchRequest], handler: Handler
             permitted = guarded.topics(Operation.DESCRIBE, [each.name for each in topics])
             wanted.append(evolve(group, topics=[each for each in topics if each.name in permitted]))
             hidden[name] = [_unknown(each, TOPIC_REFUSED) for each in topics if each.name not in permitted]
-    response: OffsetFetchResponse = await handle_permitted(guarded, handler, "groups", wanted)
+    response = OffsetFetchResponse()
+    if wanted:
+        response = await handler(guarded.with_body(evolve(guarded.body, groups=wanted)))
     found = []
     for result in response.groups:
         if result.group_id not in hidden:
@@ -175,28 +201,29 @@ async def _offsets(guarded: GuardedRequest[OffsetFetchRequest], handler: Handler
     return evolve(response, groups=[*found, *refused])
 
 
-async def _offsets_of_one(guarded: GuardedRequest[OffsetFetchRequest], handler: Handler) -> OffsetFetchResponse:
+async def _offsets_of_one(
+    guarded: GuardedRequest[OffsetFetchRequest], handler: Handler[OffsetFetchRequest, OffsetFetchResponse]
+) -> OffsetFetchResponse:
     topics = guarded.body.topics
     if not guarded.group(Operation.DESCRIBE, guarded.body.group_id):
         listed = guarded.request.version < _HAS_ERROR_SINCE
         parts = [_unknown(each, GROUP_REFUSED) for each in topics or ()] if listed else []
         return OffsetFetchResponse(topics=parts, error_code=GROUP_REFUSED)
     if topics is None:
-        response: OffsetFetchResponse = await handler(guarded.request)
+        response = await handler(guarded.request)
         return evolve(response, topics=_visible(guarded, response.topics))
     permitted = guarded.topics(Operation.DESCRIBE, [each.name for each in topics])
-    result: OffsetFetchResponse = await handle_split(
-        guarded,
-        handler,
-        "topics",
-        "topics",
-        lambda each: each.name in permitted,
-        lambda each: _unknown(each, TOPIC_REFUSED),
-    )
-    return result
+    passed, refused = split(topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else OffsetFetchResponse()
+    if response.error_code:
+        return response
+    return evolve(response, topics=[*response.topics, *(_unknown(each, TOPIC_REFUSED) for each in refused)])
 
 
-def _visible(guarded: GuardedRequest[Any], topics: list[OffsetFetchResponseTopic]) -> list[OffsetFetchResponseTopic]:
+def _visible(guarded: GuardedRequest[Q], topics: list[OffsetFetchResponseTopic]) -> list[OffsetFetchResponseTopic]:
     """Return the topics that the client may describe, for a request that names no topics."""
     permitted = guarded.topics(Operation.DESCRIBE, [each.name for each in topics], quiet=True)
     return [each for each in topics if each.name in permitted]
@@ -215,60 +242,75 @@ def _unknown(topic: OffsetFetchRequestTopic, error: ErrorCode) -> OffsetFetchRes
 # -- administration ---------------------------------------------------------------------------------------------------
 
 
-async def _describe(guarded: GuardedRequest[DescribeGroupsRequest], handler: Handler) -> DescribeGroupsResponse:
+async def _describe(
+    guarded: GuardedRequest[DescribeGroupsRequest], handler: Handler[DescribeGroupsRequest, DescribeGroupsResponse]
+) -> DescribeGroupsResponse:
     names = guarded.body.groups
     permitted = {name for name in dict.fromkeys(names) if guarded.group(Operation.DESCRIBE, name)}
-    response: DescribeGroupsResponse = await handle_permitted(
-        guarded, handler, "groups", [name for name in names if name in permitted]
-    )
+    passed, refused = split(names, lambda name: name in permitted)
+    body = evolve(guarded.body, groups=passed)
+    response = await handler(guarded.with_body(body)) if passed else DescribeGroupsResponse()
     found = response.groups
     if guarded.body.include_authorized_operations:
         found = [each if each.error_code else _with_operations(guarded, each) for each in found]
-    hidden = [
-        DescribeGroupsResponseGroup(error_code=GROUP_REFUSED, group_id=name) for name in names if name not in permitted
-    ]
+    hidden = [DescribeGroupsResponseGroup(error_code=GROUP_REFUSED, group_id=name) for name in refused]
     return evolve(response, groups=[*found, *hidden])
 
 
-def _with_operations(guarded: GuardedRequest[Any], group: DescribeGroupsResponseGroup) -> DescribeGroupsResponseGroup:
+def _with_operations(guarded: GuardedRequest[Q], group: DescribeGroupsResponseGroup) -> DescribeGroupsResponseGroup:
     operations = guarded.authorizer.operations(guarded.request, ResourceType.GROUP, group.group_id)
     return evolve(group, authorized_operations=operations)
 
 
-async def _list(guarded: GuardedRequest[ListGroupsRequest], handler: Handler) -> ListGroupsResponse:
-    reply: ListGroupsResponse = await handler(guarded.request)
+async def _list(
+    guarded: GuardedRequest[ListGroupsRequest], handler: Handler[ListGroupsRequest, ListGroupsResponse]
+) -> ListGroupsResponse:
+    reply = await handler(guarded.request)
     if guarded.cluster(Operation.DESCRIBE, quiet=True):
         return reply
     seen = [each for each in reply.groups if guarded.group(Operation.DESCRIBE, each.group_id, quiet=True)]
     return evolve(reply, groups=seen)
 
 
-async def _delete(guarded: GuardedRequest[DeleteGroupsRequest], handler: Handler) -> DeleteGroupsResponse:
+async def _delete(
+    guarded: GuardedRequest[DeleteGroupsRequest], handler: Handler[DeleteGroupsRequest, DeleteGroupsResponse]
+) -> DeleteGroupsResponse:
     names = guarded.body.groups_names
     permitted = {name for name in dict.fromkeys(names) if guarded.group(Operation.DELETE, name)}
-    reply: DeleteGroupsResponse = await handle_permitted(
-        guarded, handler, "groups_names", [name for name in names if name in permitted]
-    )
-    refused = [DeletableGroupResult(group_id=name, error_code=GROUP_REFUSED) for name in names if name not in permitted]
-    return evolve(reply, results=[*reply.results, *refused])
+    passed, refused = split(names, lambda name: name in permitted)
+    body = evolve(guarded.body, groups_names=passed)
+    reply = await handler(guarded.with_body(body)) if passed else DeleteGroupsResponse()
+    hidden = [DeletableGroupResult(group_id=name, error_code=GROUP_REFUSED) for name in refused]
+    return evolve(reply, results=[*reply.results, *hidden])
 
 
-async def _delete_offsets(guarded: GuardedRequest[OffsetDeleteRequest], handler: Handler) -> Any:
+async def _delete_offsets(
+    guarded: GuardedRequest[OffsetDeleteRequest], handler: Handler[OffsetDeleteRequest, OffsetDeleteResponse]
+) -> OffsetDeleteResponse:
     if not guarded.group(Operation.DELETE, guarded.body.group_id):
         return OffsetDeleteResponse(error_code=GROUP_REFUSED)
-    return await _handle_readable_topics(guarded, handler)
+    topics = guarded.body.topics
+    permitted = guarded.topics(Operation.READ, [each.name for each in topics])
+    passed, refused = split(topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else OffsetDeleteResponse()
+    if response.error_code:
+        return response
+    return evolve(response, topics=[*response.topics, *(refused_parts(each, TOPIC_REFUSED) for each in refused)])
 
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    ApiKey.FIND_COORDINATOR: _find_coordinator,
-    ApiKey.JOIN_GROUP: _join,
-    ApiKey.SYNC_GROUP: _member(SyncGroupResponse),
-    ApiKey.HEARTBEAT: _member(HeartbeatResponse),
-    ApiKey.LEAVE_GROUP: _member(LeaveGroupResponse),
-    ApiKey.OFFSET_COMMIT: commit,
-    ApiKey.OFFSET_FETCH: _offsets,
-    ApiKey.DESCRIBE_GROUPS: _describe,
-    ApiKey.LIST_GROUPS: _list,
-    ApiKey.DELETE_GROUPS: _delete,
-    ApiKey.OFFSET_DELETE: _delete_offsets,
-}
+GUARDS: Final[GuardTable] = guard_table(
+    entry(FIND_COORDINATOR, _find_coordinator),
+    entry(JOIN_GROUP, _join),
+    entry(SYNC_GROUP, _SYNC),
+    entry(HEARTBEAT, _HEARTBEAT),
+    entry(LEAVE_GROUP, _LEAVE),
+    entry(OFFSET_COMMIT, _commit),
+    entry(OFFSET_FETCH, _offsets),
+    entry(DESCRIBE_GROUPS, _describe),
+    entry(LIST_GROUPS, _list),
+    entry(DELETE_GROUPS, _delete),
+    entry(OFFSET_DELETE, _delete_offsets),
+)

@@ -1,8 +1,8 @@
-"""The common parts of guards: a request with its authorizer, and functions that pass on only the permitted elements."""
+"""The common parts of guards: a request with its authorizer, and functions that separate the permitted elements."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
@@ -11,10 +11,12 @@ from kraft_controller.core.names import TopicId
 from replica.core.errors import ErrorCode
 from replica.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.runtime.authorization.authorizer import Authorizer
-from replica.runtime.requests import Handler, Request
-from replica.wire.schemas import APIS
+from replica.runtime.requests import ApiKey, Handler, Request
+from replica.wire.fields import Api
 
 Q = TypeVar("Q")
+R = TypeVar("R")
+E = TypeVar("E")
 
 REFUSED_TEXT: Final = "the principal is not authorized"
 TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -62,58 +64,42 @@ class GuardedRequest(Generic[Q]):
         """Return the permitted names. Each name is checked once, even if the request repeats it."""
         return {name for name in dict.fromkeys(names) if self.topic(operation, name, quiet=quiet)}
 
-    def changed(self, **fields: object) -> Request[Q]:
-        return evolve(self.request, body=evolve(self.body, **fields))  # type: ignore[misc]  # every body is a class of attrs
+    def with_body(self, body: Q) -> Request[Q]:
+        return evolve(self.request, body=body)
 
 
-Guard: TypeAlias = Callable[[GuardedRequest[Any], Handler], Awaitable[Any]]
-Refused: TypeAlias = Callable[[Any], Any]
-"""Returns the result for a refused element of a request."""
+Guard: TypeAlias = Callable[[GuardedRequest[Q], Handler[Q, R]], Awaitable[R]]
+"""Authorizes a request, and calls the handler with its permitted part. Returns the response."""
+GuardTable: TypeAlias = Mapping[ApiKey, Guard[Any, Any]]
+"""Guards by API key. With `entry`, mypy checks the types of each."""
 
 
-async def handle_permitted(guarded: GuardedRequest[Any], handler: Handler, field: str, permitted: list[Any]) -> Any:
-    """Call the handler with only `permitted` in `field`. Return an empty response if `permitted` is empty."""
-    return await handler(guarded.changed(**{field: permitted})) if permitted else APIS[guarded.request.api].response()
+def entry(
+    api: Api[Q, R], guard: Callable[[GuardedRequest[Q], Handler[Q, R]], Awaitable[R | None]]
+) -> tuple[ApiKey, Guard[Any, Any]]:
+    """Return the key of the API with its guard, which must take requests of that API and return its responses."""
+    return api.key, guard
 
 
-async def handle_split(
-    guarded: GuardedRequest[Any],
-    handler: Handler,
-    field: str,
-    results: str,
-    allowed: Callable[[Any], bool],
-    refused: Refused,
-) -> Any:
-    """Call the handler with the permitted elements of `field`, and add the results of the refused ones to its
-    response."""
-    elements = getattr(guarded.body, field) or ()
-    permitted = [each for each in elements if allowed(each)]
-    if len(permitted) == len(elements):
-        return await handler(guarded.request)
-    response = await handle_permitted(guarded, handler, field, permitted)
-    if response is None or getattr(response, "error_code", None):
-        return response
-    others = [refused(each) for each in elements if not allowed(each)]
-    return evolve(response, **{results: [*getattr(response, results), *others]})
+def guard_table(*entries: tuple[ApiKey, Guard[Any, Any]]) -> GuardTable:
+    table = dict(entries)
+    assert len(table) == len(entries), "an API has two guards"
+    return table
 
 
-def of_topics(operation: Operation, field: str, results: str, name: str, refused: Refused) -> Guard:
-    """Return a guard that checks `operation` on each topic in `field`. `name`: the attribute that holds the topic
-    name."""
-
-    async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
-        permitted = guarded.topics(operation, [getattr(each, name) for each in getattr(guarded.body, field)])
-        return await handle_split(
-            guarded, handler, field, results, lambda each: getattr(each, name) in permitted, refused
-        )
-
-    return guard
+def split(elements: Iterable[E], permitted: Callable[[E], bool]) -> tuple[list[E], list[E]]:
+    """Return the elements that are permitted and those that are refused."""
+    passed: list[E] = []
+    refused: list[E] = []
+    for element in elements:
+        (passed if permitted(element) else refused).append(element)
+    return passed, refused
 
 
-def of_cluster(operation: Operation, refused: Refused) -> Guard:
+def of_cluster(operation: Operation, refused: Callable[[Q], R]) -> Guard[Q, R]:
     """Return a guard that checks `operation` on the cluster. `refused` returns the response to a refused request."""
 
-    async def guard(guarded: GuardedRequest[Any], handler: Handler) -> Any:
+    async def guard(guarded: GuardedRequest[Q], handler: Handler[Q, R]) -> R:
         if guarded.cluster(operation):
             return await handler(guarded.request)
         return refused(guarded.body)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from attrs import evolve
 
@@ -13,14 +12,16 @@ from replica.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.runtime.authorization.guard import (
     REFUSED_TEXT,
     TOPIC_REFUSED,
-    Guard,
     GuardedRequest,
-    handle_permitted,
-    handle_split,
-    of_topics,
+    GuardTable,
+    entry,
+    guard_table,
+    split,
 )
-from replica.runtime.requests import ApiKey, Handler
+from replica.runtime.requests import Handler
 from replica.wire.schemas.cluster_schemas import (
+    DESCRIBE_CLUSTER,
+    METADATA,
     DescribeClusterRequest,
     DescribeClusterResponse,
     MetadataRequest,
@@ -29,8 +30,13 @@ from replica.wire.schemas.cluster_schemas import (
     MetadataResponseTopic,
 )
 from replica.wire.schemas.topic_schemas import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
     CreatableTopic,
     CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
     CreateTopicsRequest,
@@ -40,8 +46,12 @@ from replica.wire.schemas.topic_schemas import (
     DeleteTopicsResponse,
 )
 
+Q = TypeVar("Q")
 
-async def _metadata(guarded: GuardedRequest[MetadataRequest], handler: Handler) -> MetadataResponse:
+
+async def _metadata(
+    guarded: GuardedRequest[MetadataRequest], handler: Handler[MetadataRequest, MetadataResponse]
+) -> MetadataResponse:
     """Return all topics that the client may describe if the request asks for all.
 
     A named topic that the client may not describe gets the same error whether it exists or not, so that the error does
@@ -49,7 +59,7 @@ async def _metadata(guarded: GuardedRequest[MetadataRequest], handler: Handler) 
     """
     topics = guarded.body.topics
     if topics is None or (guarded.request.version == 0 and not topics):
-        reply: MetadataResponse = await handler(guarded.request)
+        reply = await handler(guarded.request)
         permitted = guarded.topics(Operation.DESCRIBE, [each.name or "" for each in reply.topics], quiet=True)
         return _with_operations(
             guarded, evolve(reply, topics=[each for each in reply.topics if each.name in permitted])
@@ -63,7 +73,7 @@ async def _metadata(guarded: GuardedRequest[MetadataRequest], handler: Handler) 
             hidden = one.name is None
             name = one.name if not hidden else None if guarded.request.version >= 12 else ""
             refused.append(MetadataResponseTopic(error_code=error, name=name, topic_id=one.topic_id))
-    reply = await handler(guarded.changed(topics=wanted))
+    reply = await handler(guarded.with_body(evolve(guarded.body, topics=wanted)))
     return _with_operations(guarded, evolve(reply, topics=[*reply.topics, *refused]))
 
 
@@ -82,7 +92,7 @@ def _refusal(guarded: GuardedRequest[MetadataRequest], topic: MetadataRequestTop
     return None
 
 
-def _may_create(guarded: GuardedRequest[Any], name: str) -> bool:
+def _may_create(guarded: GuardedRequest[Q], name: str) -> bool:
     return guarded.cluster(Operation.CREATE, quiet=True) or guarded.topic(Operation.CREATE, name)
 
 
@@ -94,36 +104,42 @@ def _with_operations(guarded: GuardedRequest[MetadataRequest], response: Metadat
     return response
 
 
-def _with_topic_operations(guarded: GuardedRequest[Any], topic: MetadataResponseTopic) -> MetadataResponseTopic:
+def _with_topic_operations(guarded: GuardedRequest[Q], topic: MetadataResponseTopic) -> MetadataResponseTopic:
     if not topic.name or topic.error_code == TOPIC_REFUSED:
         return topic
     operations = guarded.authorizer.operations(guarded.request, ResourceType.TOPIC, topic.name)
     return evolve(topic, topic_authorized_operations=operations)
 
 
-def _cluster_operations(guarded: GuardedRequest[Any]) -> int:
+def _cluster_operations(guarded: GuardedRequest[Q]) -> int:
     seen = guarded.cluster(Operation.DESCRIBE, quiet=True)
     return guarded.authorizer.operations(guarded.request, ResourceType.CLUSTER, CLUSTER_NAME) if seen else 0
 
 
 async def _describe_cluster(
-    guarded: GuardedRequest[DescribeClusterRequest], handler: Handler
+    guarded: GuardedRequest[DescribeClusterRequest], handler: Handler[DescribeClusterRequest, DescribeClusterResponse]
 ) -> DescribeClusterResponse:
-    reply: DescribeClusterResponse = await handler(guarded.request)
+    reply = await handler(guarded.request)
     if guarded.body.include_cluster_authorized_operations:
         reply = evolve(reply, cluster_authorized_operations=_cluster_operations(guarded))
     return reply
 
 
-async def _create(guarded: GuardedRequest[CreateTopicsRequest], handler: Handler) -> CreateTopicsResponse:
+async def _create(
+    guarded: GuardedRequest[CreateTopicsRequest], handler: Handler[CreateTopicsRequest, CreateTopicsResponse]
+) -> CreateTopicsResponse:
     topics = guarded.body.topics
     if guarded.cluster(Operation.CREATE, quiet=True):
         permitted = {each.name for each in topics}
     else:
         permitted = guarded.topics(Operation.CREATE, [each.name for each in topics])
-    reply: CreateTopicsResponse = await handle_split(
-        guarded, handler, "topics", "topics", lambda each: each.name in permitted, _not_created
-    )
+    passed, refused = split(topics, lambda each: each.name in permitted)
+    if not refused:
+        reply = await handler(guarded.request)
+    else:
+        body = evolve(guarded.body, topics=passed)
+        reply = await handler(guarded.with_body(body)) if passed else CreateTopicsResponse()
+        reply = evolve(reply, topics=[*reply.topics, *map(_not_created, refused)])
     seen = guarded.topics(Operation.DESCRIBE_CONFIGS, [each.name for each in reply.topics], quiet=True)
     return evolve(reply, topics=[each if each.name in seen else _unseen(each) for each in reply.topics])
 
@@ -136,6 +152,19 @@ def _not_created(topic: CreatableTopic) -> CreatableTopicResult:
     return CreatableTopicResult(name=topic.name, error_code=TOPIC_REFUSED, error_message=REFUSED_TEXT)
 
 
+async def _grow(
+    guarded: GuardedRequest[CreatePartitionsRequest],
+    handler: Handler[CreatePartitionsRequest, CreatePartitionsResponse],
+) -> CreatePartitionsResponse:
+    permitted = guarded.topics(Operation.ALTER, [each.name for each in guarded.body.topics])
+    passed, refused = split(guarded.body.topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else CreatePartitionsResponse()
+    return evolve(response, results=[*response.results, *map(_not_grown, refused)])
+
+
 def _not_grown(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_REFUSED, error_message=REFUSED_TEXT)
 
@@ -144,15 +173,16 @@ def _not_deleted(name: str | None, topic_id: TopicId | None = None) -> Deletable
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=TOPIC_REFUSED, error_message=REFUSED_TEXT)
 
 
-async def _delete(guarded: GuardedRequest[DeleteTopicsRequest], handler: Handler) -> DeleteTopicsResponse:
+async def _delete(
+    guarded: GuardedRequest[DeleteTopicsRequest], handler: Handler[DeleteTopicsRequest, DeleteTopicsResponse]
+) -> DeleteTopicsResponse:
     if guarded.request.version < 6:
         names = guarded.body.topic_names
         permitted = guarded.topics(Operation.DELETE, names)
-        reply: DeleteTopicsResponse = await handle_permitted(
-            guarded, handler, "topic_names", [name for name in names if name in permitted]
-        )
-        refused = [_not_deleted(name) for name in names if name not in permitted]
-        return evolve(reply, responses=[*reply.responses, *refused])
+        passed, refused = split(names, lambda name: name in permitted)
+        body = evolve(guarded.body, topic_names=passed)
+        reply = await handler(guarded.with_body(body)) if passed else DeleteTopicsResponse()
+        return evolve(reply, responses=[*reply.responses, *map(_not_deleted, refused)])
     wanted, answers = [], []
     for one in guarded.body.topics:
         ident = one.topic_id
@@ -163,14 +193,15 @@ async def _delete(guarded: GuardedRequest[DeleteTopicsRequest], handler: Handler
             # Hide the name of a topic that the client may not describe.
             shown = name if one.name is not None or guarded.topic(Operation.DESCRIBE, name, quiet=True) else None
             answers.append(_not_deleted(shown, ident))
-    reply = await handle_permitted(guarded, handler, "topics", wanted)
+    body = evolve(guarded.body, topics=wanted)
+    reply = await handler(guarded.with_body(body)) if wanted else DeleteTopicsResponse()
     return evolve(reply, responses=[*reply.responses, *answers])
 
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    ApiKey.METADATA: _metadata,
-    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
-    ApiKey.CREATE_TOPICS: _create,
-    ApiKey.CREATE_PARTITIONS: of_topics(Operation.ALTER, "topics", "results", "name", _not_grown),
-    ApiKey.DELETE_TOPICS: _delete,
-}
+GUARDS: Final[GuardTable] = guard_table(
+    entry(METADATA, _metadata),
+    entry(DESCRIBE_CLUSTER, _describe_cluster),
+    entry(CREATE_TOPICS, _create),
+    entry(CREATE_PARTITIONS, _grow),
+    entry(DELETE_TOPICS, _delete),
+)

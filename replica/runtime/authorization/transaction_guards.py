@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, Protocol, TypeVar
 
 from attrs import evolve
 
 from replica.core.errors import ErrorCode
 from replica.core.security.acls import Operation
-from replica.runtime.authorization.group_guards import commit, refused_parts
-from replica.runtime.authorization.guard import GROUP_REFUSED, TOPIC_REFUSED, Guard, GuardedRequest, handle_permitted
-from replica.runtime.requests import ApiKey, Handler
+from replica.runtime.authorization.group_guards import refused_parts
+from replica.runtime.authorization.guard import (
+    GROUP_REFUSED,
+    TOPIC_REFUSED,
+    GuardedRequest,
+    GuardTable,
+    entry,
+    guard_table,
+    split,
+)
+from replica.runtime.requests import Handler
 from replica.wire.schemas.transaction_schemas import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    LIST_TRANSACTIONS,
+    TXN_OFFSET_COMMIT,
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,
@@ -34,11 +47,21 @@ from replica.wire.schemas.transaction_schemas import (
 _REFUSED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def _owns_transactional_id(guarded: GuardedRequest[Any]) -> bool:
+class _TransactionRequest(Protocol):
+    transactional_id: str
+
+
+Q = TypeVar("Q", bound=_TransactionRequest)
+
+
+def _owns_transactional_id(guarded: GuardedRequest[Q]) -> bool:
     return guarded.transactional_id(Operation.WRITE, guarded.body.transactional_id)
 
 
-async def _add_partitions(guarded: GuardedRequest[AddPartitionsToTxnRequest], handler: Handler) -> Any:
+async def _add_partitions(
+    guarded: GuardedRequest[AddPartitionsToTxnRequest],
+    handler: Handler[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse],
+) -> AddPartitionsToTxnResponse:
     """Refuse all partitions if the client may not write to one of them: AddPartitionsToTxn adds all or none."""
     topics = guarded.body.topics
     if not _owns_transactional_id(guarded):
@@ -60,7 +83,9 @@ def _refused(topic: AddPartitionsToTxnTopic, error: ErrorCode) -> AddPartitionsT
     return AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=results)
 
 
-async def _add_offsets(guarded: GuardedRequest[AddOffsetsToTxnRequest], handler: Handler) -> Any:
+async def _add_offsets(
+    guarded: GuardedRequest[AddOffsetsToTxnRequest], handler: Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse]
+) -> AddOffsetsToTxnResponse:
     if not _owns_transactional_id(guarded):
         return AddOffsetsToTxnResponse(error_code=_REFUSED)
     if not guarded.group(Operation.READ, guarded.body.group_id):
@@ -68,38 +93,54 @@ async def _add_offsets(guarded: GuardedRequest[AddOffsetsToTxnRequest], handler:
     return await handler(guarded.request)
 
 
-async def _end(guarded: GuardedRequest[EndTxnRequest], handler: Handler) -> Any:
+async def _end(
+    guarded: GuardedRequest[EndTxnRequest], handler: Handler[EndTxnRequest, EndTxnResponse]
+) -> EndTxnResponse:
     return await handler(guarded.request) if _owns_transactional_id(guarded) else EndTxnResponse(error_code=_REFUSED)
 
 
-async def _commit(guarded: GuardedRequest[TxnOffsetCommitRequest], handler: Handler) -> Any:
+async def _commit(
+    guarded: GuardedRequest[TxnOffsetCommitRequest], handler: Handler[TxnOffsetCommitRequest, TxnOffsetCommitResponse]
+) -> TxnOffsetCommitResponse:
     if not _owns_transactional_id(guarded):
         return TxnOffsetCommitResponse(topics=[refused_parts(each, _REFUSED) for each in guarded.body.topics])
-    return await commit(guarded, handler)
+    if not guarded.group(Operation.READ, guarded.body.group_id):
+        return TxnOffsetCommitResponse(topics=[refused_parts(each, GROUP_REFUSED) for each in guarded.body.topics])
+    permitted = guarded.topics(Operation.READ, [each.name for each in guarded.body.topics])
+    passed, refused = split(guarded.body.topics, lambda each: each.name in permitted)
+    if not refused:
+        return await handler(guarded.request)
+    body = evolve(guarded.body, topics=passed)
+    response = await handler(guarded.with_body(body)) if passed else TxnOffsetCommitResponse()
+    return evolve(response, topics=[*response.topics, *(refused_parts(each, TOPIC_REFUSED) for each in refused)])
 
 
 # -- listings -------------------------------------------------------------------------------------------------
 
 
 async def _describe(
-    guarded: GuardedRequest[DescribeTransactionsRequest], handler: Handler
+    guarded: GuardedRequest[DescribeTransactionsRequest],
+    handler: Handler[DescribeTransactionsRequest, DescribeTransactionsResponse],
 ) -> DescribeTransactionsResponse:
     """Return the transactions that the client may describe, with only the topics that it may describe."""
     names = guarded.body.transactional_ids
     permitted = {name for name in dict.fromkeys(names) if guarded.transactional_id(Operation.DESCRIBE, name)}
-    reply: DescribeTransactionsResponse = await handle_permitted(
-        guarded, handler, "transactional_ids", [name for name in names if name in permitted]
-    )
+    passed, refused = split(names, lambda name: name in permitted)
+    body = evolve(guarded.body, transactional_ids=passed)
+    reply = await handler(guarded.with_body(body)) if passed else DescribeTransactionsResponse()
     found = reply.transaction_states
     topics = [topic.topic for each in found for topic in each.topics]
     seen = guarded.topics(Operation.DESCRIBE, topics, quiet=True)
     shown = [evolve(each, topics=[topic for topic in each.topics if topic.topic in seen]) for each in found]
-    hidden = [TransactionState(error_code=_REFUSED, transactional_id=name) for name in names if name not in permitted]
+    hidden = [TransactionState(error_code=_REFUSED, transactional_id=name) for name in refused]
     return evolve(reply, transaction_states=[*shown, *hidden])
 
 
-async def _list(guarded: GuardedRequest[ListTransactionsRequest], handler: Handler) -> ListTransactionsResponse:
-    reply: ListTransactionsResponse = await handler(guarded.request)
+async def _list(
+    guarded: GuardedRequest[ListTransactionsRequest],
+    handler: Handler[ListTransactionsRequest, ListTransactionsResponse],
+) -> ListTransactionsResponse:
+    reply = await handler(guarded.request)
     seen = [
         each
         for each in reply.transaction_states
@@ -108,11 +149,11 @@ async def _list(guarded: GuardedRequest[ListTransactionsRequest], handler: Handl
     return evolve(reply, transaction_states=seen)
 
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
-    ApiKey.ADD_OFFSETS_TO_TXN: _add_offsets,
-    ApiKey.END_TXN: _end,
-    ApiKey.TXN_OFFSET_COMMIT: _commit,
-    ApiKey.DESCRIBE_TRANSACTIONS: _describe,
-    ApiKey.LIST_TRANSACTIONS: _list,
-}
+GUARDS: Final[GuardTable] = guard_table(
+    entry(ADD_PARTITIONS_TO_TXN, _add_partitions),
+    entry(ADD_OFFSETS_TO_TXN, _add_offsets),
+    entry(END_TXN, _end),
+    entry(TXN_OFFSET_COMMIT, _commit),
+    entry(DESCRIBE_TRANSACTIONS, _describe),
+    entry(LIST_TRANSACTIONS, _list),
+)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import trio
 
-from kraft_controller.core.configuration.config_keys import KEYS
+from kraft_controller.core.configuration.config_keys import TOPIC
 from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import LogConfig
 from replica.runtime.logs import Log
@@ -86,7 +86,7 @@ class TopicConfigs:
         """Apply the settings one by one. An invalid one is logged and ignored."""
         made = self.defaults
         for key, text in values.items():
-            if key not in KEYS["topics"]:
+            if key not in TOPIC:
                 continue  # a key of a newer broker version
             try:
                 made = LogConfig.of({key: text}, made)

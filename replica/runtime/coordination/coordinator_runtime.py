@@ -60,7 +60,7 @@ class CoordinatorStorage(Protocol):
         error.
         """
 
-    def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
+    def log_and_high_watermark(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
         """Return the log of a replica and its high watermark; None if this broker holds no replica."""
 
 
@@ -306,7 +306,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
 
     def _advance(self, loader: CoordinatorLoader, where: TopicPartition) -> int | None:
         try:
-            return loader.advance(self._storage.held(where))
+            return loader.advance(self._storage.log_and_high_watermark(where))
         except (KafkaError, OSError) as error:
             event = f"{self._kind}_load_failed"
             self._log.warn_rate_limited(event, where.partition, logging.ERROR, partition=where, why=error)

@@ -20,8 +20,11 @@ from replica.core.security.acls import (
     check_acl,
 )
 from replica.runtime.authorization.authorizer import Authorizer
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.security_schemas import (
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
     AclCreation,
     AclCreationResult,
     AclDescription,
@@ -123,7 +126,7 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
                 failed[pattern] = error
         return failed
 
-    return {ApiKey.DESCRIBE_ACLS: describe, ApiKey.CREATE_ACLS: create, ApiKey.DELETE_ACLS: delete}
+    return handler_table(handles(DESCRIBE_ACLS, describe), handles(CREATE_ACLS, create), handles(DELETE_ACLS, delete))
 
 
 def _described(entry: Entry) -> AclDescription:

@@ -16,8 +16,15 @@ from attrs import evolve
 from kraft_controller.core.configuration.config_keys import DEFAULT, values_of
 from kraft_controller.runtime.admin.entity_configs import Entity
 from replica.core.network.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
-from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.wire.schemas.data_schemas import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+from replica.runtime.requests import ApiKey, Handler, Handlers, Request, handler_table, handles
+from replica.wire.schemas.data_schemas import (
+    FETCH,
+    PRODUCE,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 
 
 def apply_quotas(quotas: ClientQuotaManager, entity: Entity, configs: Mapping[str, str]) -> tuple[str, ...]:
@@ -45,11 +52,12 @@ def _unquoted(name: str) -> str:
 
 def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], int], inter_broker: str) -> Handlers:
     """Return the handlers with quotas on Produce and Fetch. `inter_broker`: the listener at which replicas fetch."""
-    produce_to, fetch_from = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
+    produce_to: Handler[ProduceRequest, ProduceResponse | None] = handlers[ApiKey.PRODUCE]
+    fetch_from: Handler[FetchRequest, FetchResponse] = handlers[ApiKey.FETCH]
 
     async def produce(request: Request[ProduceRequest]) -> ProduceResponse | None:
         size = sum(len(part.records or b"") for topic in request.body.topic_data for part in topic.partition_data)
-        reply: ProduceResponse | None = await produce_to(request)
+        reply = await produce_to(request)
         wait = quotas.record(QuotaType.PRODUCE, _client(request), size, now())
         if reply is None:
             await trio.sleep(wait / 1000)
@@ -60,25 +68,24 @@ def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], in
     async def fetch(request: Request[FetchRequest]) -> FetchResponse:
         body, client = request.body, _client(request)
         if body.replica_id >= 0 and request.listener == inter_broker:
-            unmetered: FetchResponse = await fetch_from(request)
-            return unmetered
+            return await fetch_from(request)
         if wait := quotas.throttle_ms(QuotaType.FETCH, client, now()):
             # The quota was exceeded on another connection of the client. The client fetches again after the empty
             # response.
             request = evolve(request, body=evolve(body, max_bytes=0, max_wait_ms=0))
-            nothing: FetchResponse = await fetch_from(request)
+            nothing = await fetch_from(request)
             nothing.throttle_time_ms = wait
             return nothing
         most = quotas.request_bytes_max(QuotaType.FETCH, client)
         if most is not None and most < body.max_bytes:
             least = min(body.min_bytes, most)  # otherwise the fetch would wait for more bytes than it may return
             request = evolve(request, body=evolve(body, max_bytes=most, min_bytes=least))
-        reply: FetchResponse = await fetch_from(request)
+        reply = await fetch_from(request)
         size = sum(len(part.records or b"") for topic in reply.responses for part in topic.partitions)
         reply.throttle_time_ms = quotas.record(QuotaType.FETCH, client, size, now())
         return reply
 
-    return {**handlers, ApiKey.PRODUCE: produce, ApiKey.FETCH: fetch}
+    return {**handlers, **handler_table(handles(PRODUCE, produce), handles(FETCH, fetch))}
 
 
 def _client(request: Request[Any]) -> QuotaClient:

@@ -25,9 +25,12 @@ from replica.runtime.configuration.config_layers import (
     of_broker,
     of_topic,
 )
-from replica.runtime.requests import ApiKey, Handler, Handlers, Request, Turns
+from replica.runtime.requests import Handler, Handlers, Request, Turns, handler_table, handles
 from replica.runtime.store.store_call import call_store
 from replica.wire.schemas.topic_schemas import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -115,7 +118,7 @@ def handlers(
             entries = of_topic({}, await layers())
         return {entry.name: entry.value for entry in entries if entry.value is not None}
 
-    def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler:
+    def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler[Any, R]:
         async def alter(request: Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]) -> R:
             check_only, resources = request.body.validate_only, request.body.resources
             named = Counter((each.resource_type, each.resource_name) for each in resources)
@@ -151,11 +154,11 @@ def handlers(
         lists = any(each.operation in (Operation.APPEND, Operation.SUBTRACT) for each in alterations)
         return config_alteration.altered(entity.kind, alterations, await inherited(entity) if lists else {})
 
-    return {
-        ApiKey.DESCRIBE_CONFIGS: describe,
-        ApiKey.ALTER_CONFIGS: altering_with(replaced, AlterConfigsResponse),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: altering_with(altered, IncrementalAlterConfigsResponse),
-    }
+    return handler_table(
+        handles(DESCRIBE_CONFIGS, describe),
+        handles(ALTER_CONFIGS, altering_with(replaced, AlterConfigsResponse)),
+        handles(INCREMENTAL_ALTER_CONFIGS, altering_with(altered, IncrementalAlterConfigsResponse)),
+    )
 
 
 def _described(body: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:

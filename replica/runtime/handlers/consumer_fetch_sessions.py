@@ -45,19 +45,18 @@ _FIELDS: Final = (
 _fields_of = attrgetter(*_FIELDS)
 
 
-def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], int], inter_broker: str) -> Handler:
+def in_sessions(
+    fetch: Handler[FetchRequest, FetchResponse], sessions: FetchSessionCache, now: Callable[[], int], inter_broker: str
+) -> Handler[FetchRequest, FetchResponse]:
     async def answer(request: Request[FetchRequest]) -> FetchResponse:
         body = request.body
-        reply: FetchResponse
         if in_session(request, inter_broker):
-            reply = await fetch(request)
-            return reply
+            return await fetch(request)
         ident, epoch, owner = body.session_id, body.session_epoch, request.principal
         if epoch in (BEGIN, END):
             sessions.close(ident, owner)
             if epoch == END:
-                reply = await fetch(request)
-                return reply
+                return await fetch(request)
             requests = dict(_requests(body))
             reply = await fetch(request)
             begun = sessions.begin(owner, requests, now())

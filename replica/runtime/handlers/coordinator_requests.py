@@ -17,8 +17,13 @@ from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.runtime.logs import Log
-from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.wire.schemas.group_schemas import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from replica.runtime.requests import Handlers, Request, handler_table, handles
+from replica.wire.schemas.group_schemas import (
+    FIND_COORDINATOR,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -71,7 +76,7 @@ class CoordinatorTopicLookup:
 
 def handlers(metadata: LeaderLookup, topics: Mapping[int, CoordinatorTopicLookup]) -> Handlers:
     """Return the handlers. `topics`: the internal topic for each coordinator type."""
-    return {ApiKey.FIND_COORDINATOR: CoordinatorLookup(metadata, topics).find}
+    return handler_table(handles(FIND_COORDINATOR, CoordinatorLookup(metadata, topics).find))
 
 
 @define(eq=False)

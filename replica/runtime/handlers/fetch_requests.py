@@ -15,8 +15,9 @@ from replica.core.errors import ErrorCode
 from replica.core.fetching.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.data_schemas import (
+    FETCH,
     AbortedTransaction,
     DivergingEpoch,
     FetchableTopicResponse,
@@ -63,7 +64,7 @@ def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
             ],
         )
 
-    return {ApiKey.FETCH: fetch}
+    return handler_table(handles(FETCH, fetch))
 
 
 def in_session(request: Request[FetchRequest], inter_broker: str) -> bool:

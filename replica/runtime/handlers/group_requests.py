@@ -38,8 +38,18 @@ from replica.core.groups.group_messages import (
     Synced,
 )
 from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
-from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
 from replica.wire.schemas.group_schemas import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SYNC_GROUP,
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -76,6 +86,7 @@ from replica.wire.schemas.group_schemas import (
     SyncGroupResponse,
 )
 from replica.wire.schemas.transaction_schemas import (
+    TXN_OFFSET_COMMIT,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
@@ -93,19 +104,19 @@ R = TypeVar("R")
 def handlers(groups: GroupCoordinatorRuntime, known: Callable[[TopicPartition], bool]) -> Handlers:
     """Return the handlers. `known` returns whether a partition exists; offsets for other partitions are refused."""
     requests = _GroupRequests(groups, known)
-    return {
-        ApiKey.JOIN_GROUP: requests.join,
-        ApiKey.SYNC_GROUP: requests.sync,
-        ApiKey.HEARTBEAT: requests.heartbeat,
-        ApiKey.LEAVE_GROUP: requests.leave,
-        ApiKey.OFFSET_COMMIT: requests.commit,
-        ApiKey.TXN_OFFSET_COMMIT: requests.commit_in_transaction,
-        ApiKey.OFFSET_FETCH: requests.fetch,
-        ApiKey.DESCRIBE_GROUPS: requests.describe,
-        ApiKey.LIST_GROUPS: requests.list_groups,
-        ApiKey.DELETE_GROUPS: requests.delete,
-        ApiKey.OFFSET_DELETE: requests.delete_offsets,
-    }
+    return handler_table(
+        handles(JOIN_GROUP, requests.join),
+        handles(SYNC_GROUP, requests.sync),
+        handles(HEARTBEAT, requests.heartbeat),
+        handles(LEAVE_GROUP, requests.leave),
+        handles(OFFSET_COMMIT, requests.commit),
+        handles(TXN_OFFSET_COMMIT, requests.commit_in_transaction),
+        handles(OFFSET_FETCH, requests.fetch),
+        handles(DESCRIBE_GROUPS, requests.describe),
+        handles(LIST_GROUPS, requests.list_groups),
+        handles(DELETE_GROUPS, requests.delete),
+        handles(OFFSET_DELETE, requests.delete_offsets),
+    )
 
 
 @frozen

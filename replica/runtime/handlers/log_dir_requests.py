@@ -11,8 +11,9 @@ import trio
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.runtime.replication.log_manager_runtime import LogManagerRuntime, LogSize
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.topic_schemas import (
+    DESCRIBE_LOG_DIRS,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -47,7 +48,7 @@ def handlers(disk: LogManagerRuntime, watermarks: Callable[[], Mapping[TopicPart
             )
         return DescribeLogDirsResponse(results=results)
 
-    return {ApiKey.DESCRIBE_LOG_DIRS: describe}
+    return handler_table(handles(DESCRIBE_LOG_DIRS, describe))
 
 
 def _by_topic(held: list[LogSize], committed: Mapping[TopicPartition, int]) -> list[DescribeLogDirsTopic]:

@@ -15,9 +15,11 @@ from attrs import define, field
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import ActiveProducer
-from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
 from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas.transaction_schemas import (
+    DESCRIBE_PRODUCERS,
+    WRITE_TXN_MARKERS,
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
@@ -129,7 +131,7 @@ def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handle
             answered.append(TopicResponse(name=topic, partitions=parts))
         return DescribeProducersResponse(topics=answered)
 
-    return {ApiKey.WRITE_TXN_MARKERS: write, ApiKey.DESCRIBE_PRODUCERS: describe}
+    return handler_table(handles(WRITE_TXN_MARKERS, write), handles(DESCRIBE_PRODUCERS, describe))
 
 
 def _named(topics: list[WritableTxnMarkerTopic] | list[TopicRequest]) -> Iterator[TopicPartition]:

@@ -11,8 +11,10 @@ from attrs import frozen
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, wrong_with_name
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache, TopicMetadata
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.cluster_schemas import (
+    DESCRIBE_CLUSTER,
+    METADATA,
     NOT_ASKED,
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -106,7 +108,7 @@ def handlers(
             cluster_authorized_operations=ALL_OF_CLUSTER if whole else NOT_ASKED,
         )
 
-    return {ApiKey.METADATA: metadata, ApiKey.DESCRIBE_CLUSTER: describe_cluster}
+    return handler_table(handles(METADATA, metadata), handles(DESCRIBE_CLUSTER, describe_cluster))
 
 
 async def _create(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:

@@ -13,8 +13,11 @@ from replica.core.errors import ErrorCode
 from replica.core.partitions.offset_lookup import Lookup
 from replica.core.replica_messages import CONSUMER, Deleted
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
-from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
 from replica.wire.schemas.data_schemas import (
+    DELETE_RECORDS,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -125,11 +128,11 @@ def handlers(
             ],
         )
 
-    return {
-        ApiKey.LIST_OFFSETS: list_offsets,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: epoch_ends,
-        ApiKey.DELETE_RECORDS: delete_records,
-    }
+    return handler_table(
+        handles(LIST_OFFSETS, list_offsets),
+        handles(OFFSET_FOR_LEADER_EPOCH, epoch_ends),
+        handles(DELETE_RECORDS, delete_records),
+    )
 
 
 def _named(topics: list[ListOffsetsTopic]) -> Iterator[TopicPartition]:

@@ -9,9 +9,10 @@ from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.replica_messages import Produced
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.schemas.data_schemas import (
+    PRODUCE,
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
@@ -56,7 +57,7 @@ def handlers(replicas: ReplicaManagerRuntime) -> Handlers:
             raise KafkaError(failed.error, f"{failed.where}: a produce with acks=0 failed: {failed.text}")
         return _reply(body, iter(answers))
 
-    return {ApiKey.PRODUCE: produce}
+    return handler_table(handles(PRODUCE, produce))
 
 
 def _wrong_with(

@@ -8,8 +8,8 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_messages import Init
 from replica.runtime.coordination.transaction_coordinator_runtime import ProducerIdSource, TransactionCoordinatorRuntime
 from replica.runtime.handlers.transaction_requests import for_version
-from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.wire.schemas.data_schemas import InitProducerIdRequest, InitProducerIdResponse
+from replica.runtime.requests import Handlers, Request, handler_table, handles
+from replica.wire.schemas.data_schemas import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 
 _FENCED_SINCE: Final = 4
 
@@ -33,4 +33,4 @@ def handlers(ids: ProducerIdSource, transactions: TransactionCoordinatorRuntime)
             producer_epoch=initialized.epoch,
         )
 
-    return {ApiKey.INIT_PRODUCER_ID: init}
+    return handler_table(handles(INIT_PRODUCER_ID, init))

@@ -9,14 +9,16 @@ from urllib.parse import unquote
 import zab
 from kraft_controller.core.configuration import config_alteration
 from kraft_controller.core.configuration.config_alteration import Alteration, Operation
-from kraft_controller.core.configuration.config_keys import CLIENT, DEFAULT, KEYS, ConfigError
+from kraft_controller.core.configuration.config_keys import CLIENT, DEFAULT, IPS, ConfigError
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, read_configs
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.handlers.client_throttling import user_and_client
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.runtime.store.store_call import call_store
 from replica.wire.schemas.quota_schemas import (
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_CLIENT_QUOTAS,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterQuotaEntry,
@@ -77,7 +79,7 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
 
         return AlterClientQuotasResponse(entries=[await one(entry) for entry in request.body.entries])
 
-    return {ApiKey.DESCRIBE_CLIENT_QUOTAS: describe, ApiKey.ALTER_CLIENT_QUOTAS: alter}
+    return handler_table(handles(DESCRIBE_CLIENT_QUOTAS, describe), handles(ALTER_CLIENT_QUOTAS, alter))
 
 
 # -- entities ------------------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class _EntityFilter:
 
 
 def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
-    for key in {**CLIENT, **KEYS["ips"]}.values():
+    for key in {**CLIENT, **IPS}.values():
         if key.name in quotas:
             try:
                 value = key.value(quotas[key.name])
@@ -165,7 +167,7 @@ def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
 
 def _alteration(entity: Entity, op: OpData) -> Alteration:
     name, value = op.key, op.value
-    if name not in (KEYS["ips"] if entity.kind == "ips" else CLIENT):
+    if name not in (IPS if entity.kind == "ips" else CLIENT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown quota {name}: use {', '.join(CLIENT)}")
     if op.remove:
         return Alteration(name, Operation.DELETE)

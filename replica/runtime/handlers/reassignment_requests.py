@@ -13,8 +13,11 @@ from kraft_controller.core.topics import reassignment
 from kraft_controller.core.topics.preferred_election import ElectionOutcome
 from kraft_controller.runtime.controller import Controller
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.reassignment_schemas import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    LIST_PARTITION_REASSIGNMENTS,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ElectLeadersRequest,
@@ -132,11 +135,11 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
             topics=[OngoingTopicReassignment(name=name, partitions=entries) for name, entries in topics.items()]
         )
 
-    return {
-        ApiKey.ELECT_LEADERS: elect,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: list_ongoing,
-    }
+    return handler_table(
+        handles(ELECT_LEADERS, elect),
+        handles(ALTER_PARTITION_REASSIGNMENTS, alter),
+        handles(LIST_PARTITION_REASSIGNMENTS, list_ongoing),
+    )
 
 
 def _brokers(replicas: Sequence[int] | None) -> Sequence[BrokerId] | None:

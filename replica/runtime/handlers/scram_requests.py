@@ -8,8 +8,10 @@ from typing import Final
 from kraft_controller.core.configuration.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.authentication.user_credentials import Credentials, UserCredentials
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.wire.schemas.security_schemas import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
@@ -59,7 +61,9 @@ def handlers(users: UserCredentials) -> Handlers:
             )
         return AlterUserScramCredentialsResponse(results=results)
 
-    return {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe, ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter}
+    return handler_table(
+        handles(DESCRIBE_USER_SCRAM_CREDENTIALS, describe), handles(ALTER_USER_SCRAM_CREDENTIALS, alter)
+    )
 
 
 def _described(name: str, credentials: Credentials | None, repeated: bool) -> DescribeUserScramCredentialsResult:

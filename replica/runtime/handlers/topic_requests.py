@@ -12,9 +12,12 @@ from kraft_controller.core.names import metric_name, wrong_beside
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime.configuration.config_layers import Layers, of_topic
-from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.requests import Handlers, Request, handler_table, handles
 from replica.runtime.store.topic_manager import Manual, TopicManager
 from replica.wire.schemas.topic_schemas import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -126,7 +129,9 @@ def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], La
 
         return DeleteTopicsResponse(responses=await _each(asked, shown, one))
 
-    return {ApiKey.CREATE_TOPICS: create, ApiKey.CREATE_PARTITIONS: grow, ApiKey.DELETE_TOPICS: delete}
+    return handler_table(
+        handles(CREATE_TOPICS, create), handles(CREATE_PARTITIONS, grow), handles(DELETE_TOPICS, delete)
+    )
 
 
 def _repeated(names: Iterable[str]) -> set[str]:

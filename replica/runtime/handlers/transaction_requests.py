@@ -23,8 +23,13 @@ from replica.core.transactions.transaction_messages import (
 )
 from replica.core.transactions.transaction_states import TxnState
 from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
-from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
 from replica.wire.schemas.transaction_schemas import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    LIST_TRANSACTIONS,
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,
@@ -61,13 +66,13 @@ def handlers(
     topic, and raises `KafkaError` if it does not exist.
     """
     requests = _TransactionRequests(transactions, known, offsets_partitions)
-    return {
-        ApiKey.ADD_PARTITIONS_TO_TXN: requests.add_partitions,
-        ApiKey.ADD_OFFSETS_TO_TXN: requests.add_offsets,
-        ApiKey.END_TXN: requests.end,
-        ApiKey.DESCRIBE_TRANSACTIONS: requests.describe,
-        ApiKey.LIST_TRANSACTIONS: requests.list_transactions,
-    }
+    return handler_table(
+        handles(ADD_PARTITIONS_TO_TXN, requests.add_partitions),
+        handles(ADD_OFFSETS_TO_TXN, requests.add_offsets),
+        handles(END_TXN, requests.end),
+        handles(DESCRIBE_TRANSACTIONS, requests.describe),
+        handles(LIST_TRANSACTIONS, requests.list_transactions),
+    )
 
 
 @frozen

@@ -18,7 +18,7 @@ from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.core.network.client_connection import ClientConnection, PendingWrite, RequestKind
 from replica.core.network.connection_limits import ConnectionLimits
 from replica.runtime.network.listener_context import ListenerContext
-from replica.runtime.requests import ANONYMOUS, ApiKey, Request, unheard
+from replica.runtime.requests import ANONYMOUS, ApiKey, Request, ignore
 from replica.wire.encoding import Unwritable
 from replica.wire.framing import Framing
 from replica.wire.messages import (
@@ -304,7 +304,7 @@ class ConnectionShell:
         self._progressed.ring()
 
     async def _response_to(
-        self, decoded: DecodedRequest[Any], kind: RequestKind, placed: Callable[[], None] = unheard
+        self, decoded: DecodedRequest[Any], kind: RequestKind, placed: Callable[[], None] = ignore
     ) -> object | None:
         listener, authenticator = self._listener, self._authenticator
         refusal = self._connection.refusal(kind, 0 if authenticator is None else now_ms())

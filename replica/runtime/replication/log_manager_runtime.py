@@ -22,7 +22,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import PartitionLog
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.logs import Log
-from replica.runtime.requests import unheard
+from replica.runtime.requests import ignore
 from replica.storage import log_manager
 from replica.storage.checkpoint_files import METADATA
 from replica.storage.log_manager import LogManager, ManagerSettings
@@ -97,9 +97,9 @@ class LogManagerRuntime:
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
         self.cleans = cleans
         """`log.cleaner.enable`: True if logs with cleanup.policy=compact are compacted."""
-        self.anothers: dict[TopicPartition, str] = {}
+        self.mismatched_logs: dict[TopicPartition, str] = {}
         """Logs that have no role because their topic id differs from the store's, with the reason."""
-        self._told_uncleanable: set[TopicPartition] = set()
+        self._reported_uncleanable: set[TopicPartition] = set()
         """The uncleanable partitions that `log_uncleanable` has already reported."""
         self._configs = configs
         self._log = log
@@ -124,13 +124,13 @@ class LogManagerRuntime:
 
     def _progress_of_loading(self) -> Callable[[int, int], None]:
         """Return the progress callback of the loading thread."""
-        said = began = time.monotonic()
+        reported = began = time.monotonic()
 
         def progress(done: int, total: int) -> None:
-            nonlocal said
+            nonlocal reported
             now = time.monotonic()
-            if now - said >= LOADING_S:
-                said = now
+            if now - reported >= LOADING_S:
+                reported = now
                 self._log.say("logs_loading", done=done, of=total, s=f"{now - began:.1f}")
 
         return progress
@@ -202,14 +202,14 @@ class LogManagerRuntime:
 
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         logs = self._logs
-        self.anothers.pop(where, None)
+        self.mismatched_logs.pop(where, None)
         ident = None if topic_id is None else urlsafe_b64decode(f"{topic_id}==")
         kept = logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
             if not begins:
                 # This broker is in the ISR, so it had a log of this topic: perhaps this one, and its metadata file is
                 # damaged.
-                self.anothers[where] = why = _anothers(logs.folder(where), kept, topic_id)
+                self.mismatched_logs[where] = why = _mismatch(logs.folder(where), kept, topic_id)
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
             # The topic of this log was deleted while this broker was down. Ids are never reused.
             aside = logs.set_aside(where)
@@ -225,7 +225,7 @@ class LogManagerRuntime:
         self._logs.take_offline(where, why)
 
     def delete(self, where: TopicPartition) -> None:
-        self.anothers.pop(where, None)
+        self.mismatched_logs.pop(where, None)
         if self._logs.directory_of(where) is not None:
             self._logs.delete(where, self._now())
 
@@ -237,7 +237,7 @@ class LogManagerRuntime:
 
     # -- periodic work ------------------------------------------------------------------------------------------
 
-    async def run(self, watermarks: Callable[[], Watermarks], retired: Callable[[], None] = unheard) -> None:
+    async def run(self, watermarks: Callable[[], Watermarks], retired: Callable[[], None] = ignore) -> None:
         """Run until cancelled.
 
         `watermarks` returns the high watermarks, beyond which nothing is cleaned or deleted. `retired` is called after
@@ -257,9 +257,9 @@ class LogManagerRuntime:
             while self.cleans:
                 done = await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))
                 uncleanable = self.uncleanable
-                for where in uncleanable.keys() - self._told_uncleanable:
+                for where in uncleanable.keys() - self._reported_uncleanable:
                     self._log.say("log_uncleanable", logging.ERROR, partition=where, why=uncleanable[where])
-                self._told_uncleanable = set(uncleanable)
+                self._reported_uncleanable = set(uncleanable)
                 if done is None:
                     return
                 self._log.say("cleaned", partition=TopicPartition(*done[0]), upto=done[1].upto)
@@ -322,7 +322,7 @@ class LogManagerRuntime:
             self._log.failed("disk", error)  # unexpected: try again in the next round
 
 
-def _anothers(folder: str, kept: bytes, topic_id: object) -> str:
+def _mismatch(folder: str, kept: bytes, topic_id: object) -> str:
     of = urlsafe_b64encode(kept).decode().rstrip("=")
     return (
         f"{folder} belongs to topic {of} according to its {METADATA}, but the store has topic {topic_id}, so this "

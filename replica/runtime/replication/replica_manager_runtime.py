@@ -40,7 +40,7 @@ from replica.runtime.replication.alter_partition_sender import AlterPartitionPac
 from replica.runtime.replication.batch_examiner import BatchExaminer, BatchExaminerSettings
 from replica.runtime.replication.fetcher_tasks import FetcherSettings, FetcherTasks
 from replica.runtime.replication.replica_durability import CheckpointedLogs, ReplicaDurability
-from replica.runtime.requests import unheard
+from replica.runtime.requests import ignore
 from replica.runtime.turn_loop import TurnLoop
 from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED, Watchdogs
@@ -69,15 +69,14 @@ class ReplicaNotes:
 
     def write(self, note: Note) -> None:
         fields, event = dict(note.fields), note.event
-        if isinstance(error := fields.pop("raised", None), Exception):
-            self._log.failed(event, error, **fields)
+        if note.raised is not None:
+            self._log.failed(event, note.raised, **fields)
         elif event == "fetch_refused":
             # Normal while leaders change, and then for many partitions at once.
             self.fetches_refused += 1
-            key = fields["leader"], fields["error"]
-            self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
+            self._log.warn_rate_limited(event, note.key, logging.INFO, total=self.fetches_refused, **fields)
         elif event in RATE_LIMITED:
-            self._log.warn_rate_limited(event, fields.get("partition"), **fields)
+            self._log.warn_rate_limited(event, note.key, **fields)
         else:
             self._log.say(event, LEVELS.get(event, logging.INFO), **fields)
 
@@ -147,7 +146,7 @@ class ReplicaManagerRuntime:
 
     # -- the controller --------------------------------------------------------------------------------------
 
-    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply(self, command: Command) -> Mapping[TopicPartition, int]:
         errors = self.core.apply(command, self.now())
         self._turn()
         return errors
@@ -173,7 +172,7 @@ class ReplicaManagerRuntime:
         acks: int,
         timeout_ms: int,
         entries: Sequence[tuple[TopicPartition, bytes]],
-        placed: Callable[[], None] = unheard,
+        placed: Callable[[], None] = ignore,
     ) -> list[Produced]:
         """Append batches. `placed` is called when they are in the logs and only replication is pending."""
         ready = await self._examiner.all_examined(entries, self._log_of)
@@ -193,7 +192,7 @@ class ReplicaManagerRuntime:
     async def delete_records(self, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]]) -> list[Deleted]:
         return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))
 
-    async def _answered(self, ask: Callable[[int], list[T] | None], placed: Callable[[], None] = unheard) -> list[T]:
+    async def _answered(self, ask: Callable[[int], list[T] | None], placed: Callable[[], None] = ignore) -> list[T]:
         """Return the results, now or when the core completes the operation. Cancellation drops the operation."""
         self._last_token += 1
         token, pending = self._last_token, PendingReply[Any]()
@@ -259,7 +258,7 @@ class ReplicaManagerRuntime:
             answer(results)
         self._turn()
 
-    def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
+    def log_and_high_watermark(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
         """Return the log of a replica and its high watermark; None if this broker has no replica."""
         partition = self.core.partitions.get(where)
         return None if partition is None else (partition.log, partition.high_watermark)

@@ -10,7 +10,7 @@ from attrs import define, evolve, field
 from harness.checkers.controller.settled import apart, unfinished
 from harness.worlds.controller.replicas import Replicas
 from kraft_controller.core.commands import Role
-from kraft_controller.core.names import NOBODY, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
+from kraft_controller.core.names import NO_LEADER, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
 from tests.histories.controller.story import held
@@ -151,7 +151,7 @@ SPOILT: Final[dict[str, Spoil]] = {
     "a broken directory is not heard of": _left(znodes.LOG_DIR_EVENTS + "/log_dir_event_1"),
     "a move is not over": _another_move,
     "a state is not there": _without(znodes.state_path(SECOND)),
-    "nobody leads": _state_of(NOBODY, ONE, TWO),
+    "nobody leads": _state_of(NO_LEADER, ONE, TWO),
     "not all are in sync": _state_of(ONE, ONE),
     "somebody else is in sync": _state_of(ONE, ONE, TWO, THREE),
     "nobody is the controller": _without(znodes.CONTROLLER),

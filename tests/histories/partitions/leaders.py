@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checkers.partitions import commitment, logs, replicas
 from harness.probes import counted_as
-from kraft_controller.core.names import NOBODY
+from kraft_controller.core.names import NO_LEADER
 from kraft_controller.wire import znodes
 from tests.histories.controller.story import ADMIN
 from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks, reaches
@@ -180,7 +180,7 @@ def who_joins_while_somebody_else_comes_to_lead(t: Tale, bad: bool) -> None:
 def who_joins_while_nobody_leads(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(NOBODY, ALL, 2)
+    t.state(NO_LEADER, ALL, 2)
     t.looks(ONE)
 
 
@@ -338,8 +338,8 @@ def whom_the_isr_names_is_elected_as_he_should_be(t: Tale, bad: bool) -> None:
 def that_nobody_leads_excuses_nobody(t: Tale, bad: bool) -> None:
     t.opens("a1 b1", 2, (ONE, TWO))
     t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(NOBODY, [ONE, TWO], 2)
-    t.state(NOBODY, [ONE, TWO], 3)
+    t.state(NO_LEADER, [ONE, TWO], 2)
+    t.state(NO_LEADER, [ONE, TWO], 3)
     t.leads(THREE, 3)
 
 

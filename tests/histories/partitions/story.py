@@ -230,6 +230,7 @@ class Consumer:
     number: int
     where: TopicPartition
     offset: int
+    committed: bool = False
 
 
 @define(eq=False)
@@ -237,6 +238,7 @@ class Workload:
     producers: dict[tuple[int, TopicPartition, str], Producer] = field(factory=dict)
     consumers: dict[tuple[int, TopicPartition], Consumer] = field(factory=dict)
     committers: dict[tuple[int, int, str], Committer] = field(factory=dict)
+    transactors: dict[int, Any] = field(factory=dict)
 
 
 @define(eq=False)
@@ -246,6 +248,7 @@ class World:
     brokers: dict[int, Member]
     workload: Workload = field(factory=Workload)
     counts: list[str] = field(factory=list)
+    transacted: frozenset[str] = frozenset()
     keeper: Keeper = field(init=False)
 
     def counted(self, what: str) -> None:

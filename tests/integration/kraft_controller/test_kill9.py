@@ -1,4 +1,4 @@
-"""Real brokers and a real store: the controller is killed in the midst of its work, once of each kind."""
+"""Real brokers and a real store: the controller is killed during each kind of work."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ class Broken:
 
     def serve_as(self, me: BrokerId | None) -> None:
         report = partial(report_misaddressed, me or ONE)
-        self.handler = ControllerCommandHandler(lambda: BrokerEpoch(5), self.obey, me=me, report_misaddressed=report)
+        self.handler = ControllerCommandHandler(lambda: BrokerEpoch(5), self.apply, me=me, report_misaddressed=report)
         self.server = CommandServer(self.handler)
 
-    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply(self, command: Command) -> Mapping[TopicPartition, int]:
         self.heard.append(command)
         return self.errors
 
@@ -179,11 +179,11 @@ def test_replies_become_events() -> None:
 def test_commands_are_fenced_by_epochs() -> None:
     obeyed: list[Command] = []
 
-    def obey(command: Command) -> dict[TopicPartition, int]:
+    def apply(command: Command) -> dict[TopicPartition, int]:
         obeyed.append(command)
         return {}
 
-    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), obey)
+    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), apply)
     assert handler.handle(Numbered(1, metadata(3, 5))).error == 0
     assert handler.handle(Numbered(2, metadata(2, 5))).error == STALE_CONTROLLER_EPOCH
     assert handler.handle(Numbered(3, metadata(4, 4))).error == STALE_BROKER_EPOCH
@@ -196,11 +196,11 @@ def test_commands_are_fenced_by_epochs() -> None:
 def test_late_command_of_the_same_controller_is_refused() -> None:
     obeyed: list[Command] = []
 
-    def obey(command: Command) -> dict[TopicPartition, int]:
+    def apply(command: Command) -> dict[TopicPartition, int]:
         obeyed.append(command)
         return {}
 
-    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), obey)
+    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), apply)
     for number in (7, 7, 9):  # said again, because the first answer was lost
         assert handler.handle(Numbered(number, metadata(3))).error == 0
     assert handler.handle(Numbered(7, metadata(3))).error == STALE_CONTROLLER_EPOCH

@@ -25,9 +25,9 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[Command] = []
         self.refused = 0
-        self.server = CommandServer(ControllerCommandHandler(lambda: BrokerEpoch(5), self.obey))
+        self.server = CommandServer(ControllerCommandHandler(lambda: BrokerEpoch(5), self.apply))
 
-    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply(self, command: Command) -> Mapping[TopicPartition, int]:
         self.heard.append(command)
         return {}
 

@@ -101,7 +101,7 @@ def test_other_brokers_report_no_cluster_counts(known: int | None, tmp_path: Pat
 async def test_others_get_turns_while_many_measurements_are_written() -> None:
     lines = 20_000
     found = [MetricSample("size", GAUGE, "of a log", number, {"partition": str(number)}) for number in range(lines)]
-    port = OperatorPort(AdminSettings(port=0), [lambda: found], dict, BrokerId(1))
+    port = OperatorPort(AdminSettings(port=0), [lambda: found], partial(controller_health, None), BrokerId(1))
     turns = 0
 
     async def others() -> None:

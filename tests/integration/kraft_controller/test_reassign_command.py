@@ -144,7 +144,11 @@ def test_impossible_plans_change_nothing(tmp_path: Path) -> None:
                 assert (said.code, why in said.err) == (1, True), said
             (tmp_path / "torn").write_text('{"version":1,"partitions":[{"topic"')
             torn = await here.command("reassign", "execute", str(tmp_path / "torn"))
-            assert (torn.code, "the plan cannot be parsed" in torn.err) == (1, True)
+            assert (torn.code, f"{tmp_path / 'torn'}: the plan cannot be parsed: not JSON" in torn.err) == (1, True)
+            (tmp_path / "deep").write_text("[" * 10_000)
+            for words in (("execute", str(tmp_path / "deep")), ("generate", "--topics-file", str(tmp_path / "deep"))):
+                deep = await here.command("reassign", *words)
+                assert (deep.code, f"{tmp_path / 'deep'}: the " in deep.err) == (1, True), deep
             assert (await here.command("reassign", "execute", str(tmp_path / "none"))).code == 2
             good = plan_in(tmp_path / "good", {"t-0": [2, 1]})
             assert (await here.command("reassign", "execute", good, "--throttle", "0")).code == 2

@@ -100,7 +100,7 @@ def test_invalid_topic_commands_fail_and_write_nothing(tmp_path: Path) -> None:
         (1, "expected one of", ("create", "t", "--config", "cleanup.policy=burn")),
         (1, "did you mean min.insync.replicas?", ("create", "t", "--config", "min.in.sync.replicas=2")),
         (1, "whole number, 1 or more", ("create", "t", "--config", "min.insync.replicas=0")),
-        (2, "KEY=VALUE", ("create", "t", "--config", "min.insync.replicas")),
+        (2, "--config min.insync.replicas: expected KEY=VALUE", ("create", "t", "--config", "min.insync.replicas")),
         (2, "expected the form 1:2,2:3", ("create", "t", "--replica-assignment", "1;2")),
         (2, "expected the form 1:2,2:3", ("create", "t", "--replica-assignment", "")),
         (2, "expected the form 1:2,2:3", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "")),

@@ -58,4 +58,4 @@ async def test_it_is_led_by_another_and_stays_so(tmp_path: Path) -> None:
         assert [text for text in worries(one, partitions_of(one)) if text.startswith("the log of orders-0 is damaged")]
         await trio.sleep(1)  # time for it to be told again, and to take it up again, as it must not
         assert leader(two) == 2
-        assert one.parts.replica_manager.held(WHERE) is None
+        assert one.parts.replica_manager.log_and_high_watermark(WHERE) is None

@@ -123,8 +123,13 @@ def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pyt
         async with cluster(tmp_path, 1) as made:
             replication = made.brokers[1].parts.replica_manager
             for number in range(1_000):
-                fields = {"partition": f"t-{number}", "leader": 2, "error": "NOT_LEADER_OR_FOLLOWER"}
-                replication.core._outbox.note("fetch_refused", **fields)
+                replication.core._outbox.note(
+                    "fetch_refused",
+                    key=(2, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+                    partition=f"t-{number}",
+                    leader=2,
+                    error="NOT_LEADER_OR_FOLLOWER",
+                )
             replication._turn()
             values = {sample.name: sample.value for sample in samples(made.brokers[1])}
             assert values["kafka_server_refused_fetches_count"] == 1_000

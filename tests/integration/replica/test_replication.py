@@ -113,8 +113,8 @@ class Cluster:
         role = Role(where, ID, self.state, Assignment((BrokerId(1), BrokerId(2), BrokerId(3))))
         for number, replicas in self.replicas.items():
             epoch = self.epochs[number]
-            assert not replicas.obey(LeaderAndIsr(BrokerId(9), CE, epoch, False, (role,), self.live()))
-            replicas.obey(UpdateMetadata(BrokerId(9), CE, epoch, (role,), self.live()))
+            assert not replicas.apply(LeaderAndIsr(BrokerId(9), CE, epoch, False, (role,), self.live()))
+            replicas.apply(UpdateMetadata(BrokerId(9), CE, epoch, (role,), self.live()))
 
     async def ask(self, broker: int, api: ApiKey, body: dict[str, Any]) -> dict[str, Any]:
         stream = await trio.open_tcp_stream("127.0.0.1", self.ports[broker])
@@ -278,7 +278,7 @@ async def test_positions_are_written_for_the_coordinator_of_groups(tmp_path: Pat
         while len(done) < 2:
             await trio.sleep(0.01)
         assert done == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), (ErrorCode.NONE, 0)]
-        held = brokers.replicas[1].held(T0)
+        held = brokers.replicas[1].log_and_high_watermark(T0)
         assert held is not None
         assert held[1] == 1
 

@@ -42,7 +42,7 @@ def other_ident(size: int) -> bytes:
 
 
 def held(broker: Broker, where: TopicPartition) -> Any:
-    found = broker.parts.replica_manager.held(where)
+    found = broker.parts.replica_manager.log_and_high_watermark(where)
     return None if found is None else found[0]
 
 
@@ -108,9 +108,9 @@ def test_positions_are_those_of_one_topic_also_when_one_word_says_that_there_is_
             told = UpdateMetadata(
                 broker.config.id, ControllerEpoch(1), broker.parts.membership.epoch, (anew,), brokers, full=True
             )
-            broker.parts.control_plane.obey(told)
+            broker.parts.control_plane.apply(told)
             assert gone == ["t"]
-            broker.parts.control_plane.obey(told)
+            broker.parts.control_plane.apply(told)
             assert gone == ["t"]
             await until(lambda: broker.parts.topic_configs["t"].retention_ms == 5)  # it was read again
 
@@ -166,7 +166,7 @@ def test_log_of_another_topic_id_stays_and_blocks_leadership(tmp_path: Path) -> 
             right = file.read_bytes()
             file.write_bytes(right.replace(b"topic_id: A", b"topic_id: B"))
             broker = await made.start(1)
-            await until(lambda: T0 in broker.parts.log_manager.anothers)
+            await until(lambda: T0 in broker.parts.log_manager.mismatched_logs)
             assert held(broker, T0) is None
             [said] = [each for each in worries(broker, partitions_of(broker)) if "no replica" in each]
             written = right.decode().partition("topic_id: ")[2]
@@ -178,7 +178,7 @@ def test_log_of_another_topic_id_stays_and_blocks_leadership(tmp_path: Path) -> 
             broker = await made.start(1)
             await until(lambda: held(broker, T0) is not None)
             assert held(broker, T0).end_offset == 1
-            assert not broker.parts.log_manager.anothers
+            assert not broker.parts.log_manager.mismatched_logs
 
     trio.run(main)
 

@@ -165,8 +165,12 @@ def test_options_for_passwords_of_users_show_no_secret(values: str) -> None:
         as_verbs(["--alter", "--user", "ann", "--add-config", f"a=b,={values}"])
     assert CANARY not in str(caught.value)
     with pytest.raises(Misused) as caught:
-        pair(values.replace("=", " "))
-    assert CANARY not in str(caught.value)
+        pair("--set", values.replace("=", " "))
+    assert str(caught.value) == "--set: expected KEY=VALUE"
+    with pytest.raises(Misused, match=r"^--set: expected"):
+        pair("--set", "canary1")
+    with pytest.raises(Misused, match=r"^--set retention\.ms: expected"):
+        pair("--set", "retention.ms")
 
 
 def test_which_keys_are_secret() -> None:

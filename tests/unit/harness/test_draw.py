@@ -125,3 +125,15 @@ def test_some_scripts_of_the_store_make_inner_bounds_small_and_have_impolite_cli
     knobs = [script_from_seed(seed, machine="store").knobs for seed in range(30)]
     for name in (*INNER_BOUNDS, "impolite_percent"):
         assert 2 <= sum(getattr(each, name) > 0 for each in knobs) <= 25, name
+
+
+def test_a_share_of_scripts_has_a_quiet_stage_a_closed_loop_or_late_messages() -> None:
+    scripts = [script_from_seed(seed) for seed in range(600)]
+    assert 100 < sum(script.knobs.quiet_stage > 0 for script in scripts) < 200
+    assert {script.knobs.quiet_stage for script in scripts} == {0, 1, 2}
+    assert 130 < sum(script.timing.late_percent > 0 for script in scripts) < 230
+    loops = [script for script in scripts if script.knobs.closed_loop]
+    assert 4 <= len(loops) <= 24
+    assert not any(isinstance(op, Write) for script in loops for op in script.ops)
+    assert all(item.at <= script.length_ms for script in loops for item in script.items)
+    assert not any(script_from_seed(seed, machine="controller").knobs.quiet_stage for seed in range(60))

@@ -1,4 +1,4 @@
-"""The world of processes, without a process: the machine under a server, logs, what it can do."""
+"""The parts of the world of real servers, without a process: fault control, configuration, logs, verdict."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from harness.quorums import in_words
 from harness.worlds.processes import netns, verdict
 from harness.worlds.processes.addresses import Loopback, member, name_of
 from harness.worlds.processes.configuration import Pace, configuration
-from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
-from harness.worlds.processes.machine import FAILURES, Behaviour, Disk, Lever
+from harness.worlds.processes.launcher import FAILURES, Disk, FaultControl, FaultState
+from harness.worlds.processes.logs import DirectoryContents, Entry, committed, differences, read_directory
 from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
 from zab.cli.zoo_cfg.plan import read_plan
 from zab.core.zxid import NOTHING, Zxid
 
-# -- the machine under a server ------------------------------------------------------------------------
+# -- fault control -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def lever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lever]:
-    """Of this process, for as long as the test lasts."""
+def fault_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultControl]:
+    """Patch the disk calls of this process for the duration of a test."""
     for name in ("pwrite", "pread", "posix_fallocate", "fsync", "fdatasync", "unlink"):
         monkeypatch.setattr(os, name, getattr(os, name))
-    lever = Lever(tmp_path / "lever")
-    Disk(lever, tmp_path / "kept").install()
-    yield lever
-    lever.close()
+    fault_control = FaultControl(tmp_path / "fault_control")
+    Disk(fault_control, tmp_path / "kept").install()
+    yield fault_control
+    fault_control.close()
 
 
 @pytest.mark.parametrize(
     ("failure", "number"), [("write", errno.EIO), ("fsync", errno.EIO), ("full", errno.ENOSPC), ("read", errno.EIO)]
 )
-def test_the_nth_call_fails(lever: Lever, tmp_path: Path, failure: str, number: int) -> None:
+def test_nth_call_fails(fault_control: FaultControl, tmp_path: Path, failure: str, number: int) -> None:
     def call() -> None:
         os.pwrite(fd, b"x", 0)
         os.pread(fd, 1, 0)
@@ -54,25 +54,25 @@ def test_the_nth_call_fails(lever: Lever, tmp_path: Path, failure: str, number: 
 
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
-        lever.change(failure=FAILURES[failure], left=2)
+        fault_control.change(failure=FAILURES[failure], left=2)
         call()
         call()
         with pytest.raises(OSError, match=os.strerror(number)):
             call()
-        lever.write(Behaviour())
+        fault_control.write(FaultState())
         call()
     finally:
         os.close(fd)
 
 
-def test_a_full_disk_stays_full_and_a_failed_call_is_one(lever: Lever, tmp_path: Path) -> None:
+def test_full_disk_stays_full_and_an_error_occurs_once(fault_control: FaultControl, tmp_path: Path) -> None:
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
-        lever.change(failure=FAILURES["full"])
+        fault_control.change(failure=FAILURES["full"])
         for _ in range(2):
             with pytest.raises(OSError, match="No space"):
                 os.pwrite(fd, b"x", 0)
-        lever.change(failure=FAILURES["write"])
+        fault_control.change(failure=FAILURES["write"])
         with pytest.raises(OSError, match="Input/output"):
             os.pwrite(fd, b"x", 0)
         os.pwrite(fd, b"x", 0)
@@ -80,7 +80,7 @@ def test_a_full_disk_stays_full_and_a_failed_call_is_one(lever: Lever, tmp_path:
         os.close(fd)
 
 
-def test_a_part_of_the_log_that_is_deleted_is_kept(lever: Lever, tmp_path: Path) -> None:
+def test_deleted_log_file_is_kept(fault_control: FaultControl, tmp_path: Path) -> None:
     (tmp_path / "log.100000001").write_bytes(b"history")
     (tmp_path / "snapshot.5").write_bytes(b"state")
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -92,17 +92,17 @@ def test_a_part_of_the_log_that_is_deleted_is_kept(lever: Lever, tmp_path: Path)
     assert [path.read_bytes() for path in (tmp_path / "kept").glob("*/*")] == [b"history"]
 
 
-def test_two_hands_on_one_lever(lever: Lever, tmp_path: Path) -> None:
-    other = Lever(tmp_path / "lever")
+def test_two_processes_share_the_fault_control(fault_control: FaultControl, tmp_path: Path) -> None:
+    other = FaultControl(tmp_path / "fault_control")
     other.change(wall_ms=-60_000, slow_us=7)
-    assert lever.read() == Behaviour(slow_us=7, wall_ms=-60_000)
+    assert fault_control.read() == FaultState(slow_us=7, wall_ms=-60_000)
     other.close()
 
 
-# -- where servers live, and what they are told --------------------------------------------------------
+# -- addresses and configuration -----------------------------------------------------------------------
 
 
-def test_every_server_finds_the_others_at_addresses_of_its_own(tmp_path: Path) -> None:
+def test_every_server_has_its_own_addresses_of_the_others(tmp_path: Path) -> None:
     places, others = Loopback(), Loopback()
     try:
         names = [places.names(sid, range(1, 4)) for sid in (1, 2, 3)]
@@ -116,7 +116,7 @@ def test_every_server_finds_the_others_at_addresses_of_its_own(tmp_path: Path) -
 
 
 @pytest.mark.skipif(netns.can_make() is not None, reason="network namespaces cannot be made here")
-def test_packets_are_dropped_one_way_and_the_namespaces_go_with_the_run() -> None:
+def test_packets_are_dropped_in_one_direction_and_namespaces_are_removed() -> None:
     spaces = netns.Namespaces(range(1, 3))
     try:
         fabric = netns.PacketFabric(Random(1), spaces)
@@ -155,7 +155,7 @@ except TimeoutError:
 """
 
 
-def test_the_configuration_means_what_the_script_says(tmp_path: Path) -> None:
+def test_configuration_file_has_the_settings_of_the_script(tmp_path: Path) -> None:
     script = Script(1)
     places = Loopback()
     try:
@@ -177,7 +177,7 @@ def test_the_configuration_means_what_the_script_says(tmp_path: Path) -> None:
         places.close()
 
 
-def test_servers_are_told_of_groups_and_weights(tmp_path: Path) -> None:
+def test_configuration_file_has_groups_and_weights(tmp_path: Path) -> None:
     script = Script(1, voters=3, groups=((1, 3), (2,)), weights=(2, 1, 0))
     places = Loopback()
     try:
@@ -192,7 +192,7 @@ def test_servers_are_told_of_groups_and_weights(tmp_path: Path) -> None:
         places.close()
 
 
-def test_supported_faults_depend_on_configuration_file() -> None:
+def test_only_settings_of_configuration_files_are_supported() -> None:
     assert can(Crash(0))
     assert can(Setting(0, knob="tick_ms"))
     assert not can(Setting(0, knob="window_entries"))
@@ -208,8 +208,8 @@ def entry(word: bytes) -> Entry:
     return Entry(word, False)
 
 
-def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> Left:
-    found = Left(last=zxids[-1], digest=digest)
+def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> DirectoryContents:
+    found = DirectoryContents(last=zxids[-1], digest=digest)
     for zxid in zxids:
         found.entries[zxid] = entry(b"%d" % zxid)
         found.before[zxid] = before
@@ -217,14 +217,14 @@ def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> Left:
     return found
 
 
-def test_the_history_is_followed_back_over_epochs_and_servers() -> None:
+def test_history_is_followed_back_across_epochs_and_servers() -> None:
     """B was logged by one server and never committed: no later record has it before itself."""
     canon = committed([left(A, B), left(A, C, D), left(D, before=C)], [], D)
     assert [zxid for zxid, _ in canon.entries] == [A, C, D]
     assert canon.whole
 
 
-def test_a_history_whose_beginning_is_nowhere_says_so() -> None:
+def test_history_without_its_beginning_is_not_whole() -> None:
     canon = committed([left(C, D, before=A)], [], D)
     assert [zxid for zxid, _ in canon.entries] == [C, D]
     assert not canon.whole
@@ -234,20 +234,22 @@ def test_a_history_whose_beginning_is_nowhere_says_so() -> None:
     ("one", "other", "complaint"),
     [
         (left(A, C, D), left(A, C, D), None),
-        (left(A, C, D), left(A, C), "server 2 ends at 2/1, the others at 2/2"),
-        (left(A, C, D), left(A, B, C, D), "server 2 has another transaction at 1/2 than was committed"),
+        (left(A, C, D), left(A, C), "the log of server 2 ends at 2/1, the committed history at 2/2"),
+        (left(A, C, D), left(A, B, C, D), "server 2 has a transaction at 1/2 that was not committed"),
         (left(A, C, D), left(A, C, D, digest=2), "servers 1 and 2 have different trees at 2/2"),
-        (left(A, C, D), Left(damage=("log.1: damaged",)), "server 2: log.1: damaged"),
+        (left(A, C, D), DirectoryContents(damage=("log.1: damaged",)), "server 2: log.1: damaged"),
     ],
 )
-def test_differences_between_servers(one: Left, other: Left, complaint: str | None) -> None:
+def test_differences_between_servers_are_reported(
+    one: DirectoryContents, other: DirectoryContents, complaint: str | None
+) -> None:
     canon = committed([one], [], D)
     assert list(differences({1: one, 2: other}, canon)) == ([] if complaint is None else [complaint])
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a server that has ended."""
+    """Return the data directory of a server that has ended."""
 
     async def write() -> None:
         async with zab.open_store(path) as store, store.session() as session:
@@ -259,8 +261,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_directory_is_read_as_it_was_written(written: Path) -> None:
-    found = left_behind(written)
+def test_data_directory_of_a_store_is_read(written: Path) -> None:
+    found = read_directory(written)
     assert found.damage == ()
     canon = committed([found], [], found.last)
     assert canon.whole
@@ -273,7 +275,7 @@ def test_a_directory_is_read_as_it_was_written(written: Path) -> None:
 
 @pytest.fixture
 def ran(tmp_path: Path, written: Path) -> Iterator[World]:
-    """A run whose one server has ended."""
+    """Return a run whose only server has ended."""
     places = Loopback()
     world = World(Script(1, voters=1), tmp_path, places)
     world.servers[1].founded = True
@@ -282,28 +284,28 @@ def ran(tmp_path: Path, written: Path) -> Iterator[World]:
     places.close()
 
 
-def told(world: World, zxid: int) -> None:
-    """A client was told that it has written."""
+def acknowledge(world: World, zxid: int) -> None:
+    """Record an acknowledged write of a client at this zxid."""
     request = Request("create", "/a", b"one")
     world.recorder.add(SessionEvent(0, 1, 5, "connected", 1, 1_000))
     world.recorder.add(Invoke(1, 1, 5, 1, 1, request))
     world.recorder.add(Response(2, 1, 5, 1, Reply(zxid=zxid, path="/a")))
 
 
-def test_an_acknowledged_write_that_no_server_has_is_noticed(ran: World) -> None:
-    told(ran, left_behind(ran.servers[1].data).last + 1)
+def test_lost_acknowledged_write_is_detected(ran: World) -> None:
+    acknowledge(ran, read_directory(ran.servers[1].data).last + 1)
     outcome = outcome_of(ran)
     assert outcome.invariant == DURABLE
     assert "no server has it" in outcome.what
     assert outcome.committed > 0
 
 
-def test_a_traceback_in_a_log_is_noticed(ran: World) -> None:
+def test_traceback_in_a_log_is_detected(ran: World) -> None:
     ran.servers[1].tracebacks.append("Traceback (most recent call last):")
     assert outcome_of(ran).invariant == NO_TRACEBACK
 
 
-def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
+def test_remaining_damage_is_detected(ran: World) -> None:
     log = next(path for path in ran.servers[1].files() if path.name.startswith("log."))
     data = bytearray(log.read_bytes())
     data[8] ^= 1
@@ -311,19 +313,19 @@ def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
     assert outcome_of(ran).invariant == EQUAL
 
 
-def test_healthy_run_has_no_violation(ran: World) -> None:
+def test_undamaged_run_is_valid(ran: World) -> None:
     assert outcome_of(ran).valid
 
 
 @pytest.mark.parametrize(("there", "length"), [((1, 3), 3), ((1, 2), 1), ((2, 3), 1)])
-def test_transaction_on_quorum_of_groups_is_committed(
+def test_records_on_a_quorum_of_groups_are_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[int, ...], length: int
 ) -> None:
-    """It takes server 3, which is a group by itself, and server 1, which outweighs the other one of its group."""
+    """A quorum needs server 3, which is a group by itself, and server 1, which outweighs server 2 in their group."""
     places = Loopback()
     world = World(Script(1, voters=3, groups=((1, 2), (3,)), weights=(2, 1, 1)), tmp_path, places)
     held = {server.data: left(A, C, D) if sid in there else left(A) for sid, server in world.servers.items()}
-    monkeypatch.setattr(verdict, "left_behind", held.__getitem__)
+    monkeypatch.setattr(verdict, "read_directory", held.__getitem__)
     try:
         for server in world.servers.values():
             server.founded = True

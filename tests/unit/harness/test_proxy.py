@@ -1,4 +1,4 @@
-"""The proxy between two ends: what is blocked waits, in one direction or in both; what is cut is cut at both ends."""
+"""The proxy between two ends: blocked data waits, in one direction or in both; a cut breaks both ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.worlds.processes.proxy import Fabric, Proxy
 
 ONE, TWO = 1, 2
 SOON_S = 0.05
-"""Long enough for a byte on loopback to arrive, if nothing keeps it."""
+"""The time in which an unblocked byte arrives on loopback."""
 
 
 class Link:
-    """One end has dialled the other through the proxy."""
+    """Connections from one end to the other through the proxy."""
 
     def __init__(self, fabric: Fabric, proxy: Proxy, address: tuple[str, int]) -> None:
         self.fabric = fabric
@@ -58,7 +58,7 @@ async def linked(*, lossy: bool = False) -> AsyncIterator[Link]:
 
 
 async def hears(stream: trio.SocketStream) -> bytes | None:
-    """None: nothing, not even the end."""
+    """Return the received data, or None if neither data nor the end arrives soon."""
     with trio.move_on_after(SOON_S):
         return bytes(await stream.receive_some())
     return None
@@ -71,7 +71,7 @@ async def is_broken(stream: trio.SocketStream) -> bool:
         return True
 
 
-async def test_both_directions_carry_what_is_said() -> None:
+async def test_both_directions_carry_data() -> None:
     async with linked() as link:
         one, two = await link.both()
         await one.send_all(b"question")
@@ -80,7 +80,7 @@ async def test_both_directions_carry_what_is_said() -> None:
         assert await one.receive_some() == b"answer"
 
 
-async def test_a_blocked_direction_holds_everything_back_and_the_other_one_works() -> None:
+async def test_blocked_direction_holds_data_back_and_the_other_one_works() -> None:
     async with linked() as link:
         one, two = await link.both()
         link.fabric.block([(ONE, TWO)])
@@ -92,7 +92,7 @@ async def test_a_blocked_direction_holds_everything_back_and_the_other_one_works
         assert await two.receive_some() == b"late"
 
 
-async def test_link_blocked_twice_opens_after_both() -> None:
+async def test_direction_blocked_twice_opens_after_two_unblocks() -> None:
     async with linked() as link:
         one, two = await link.both()
         link.fabric.block([(ONE, TWO)])
@@ -104,7 +104,7 @@ async def test_link_blocked_twice_opens_after_both() -> None:
         assert await two.receive_some() == b"late"
 
 
-async def test_the_news_that_the_other_end_has_closed_is_held_back_too() -> None:
+async def test_blocked_direction_holds_back_the_close() -> None:
     async with linked() as link:
         one, two = await link.both()
         link.fabric.block([(ONE, TWO)])
@@ -115,7 +115,7 @@ async def test_the_news_that_the_other_end_has_closed_is_held_back_too() -> None
 
 
 @pytest.mark.parametrize("blocked", [(ONE, TWO), (TWO, ONE)])
-async def test_a_new_connection_needs_both_directions(blocked: tuple[int, int]) -> None:
+async def test_new_connection_needs_both_directions(blocked: tuple[int, int]) -> None:
     async with linked() as link:
         link.fabric.block([blocked])
         one = await link.dial()
@@ -128,7 +128,7 @@ async def test_a_new_connection_needs_both_directions(blocked: tuple[int, int]) 
         assert await two.receive_some() == b"hello"
 
 
-async def test_closed_connection_is_not_forwarded() -> None:
+async def test_closed_client_is_not_connected_to_the_other_end() -> None:
     async with linked() as link:
         link.fabric.block([(ONE, TWO)])
         gone = await link.dial()
@@ -141,7 +141,7 @@ async def test_closed_connection_is_not_forwarded() -> None:
         assert await two.receive_some() == b"hello"
 
 
-async def test_a_cut_breaks_both_ends_and_one_may_dial_again() -> None:
+async def test_cut_breaks_both_ends_and_a_new_connection_works() -> None:
     async with linked() as link:
         one, two = await link.both()
         assert link.fabric.cut(TWO) == 1
@@ -152,7 +152,7 @@ async def test_a_cut_breaks_both_ends_and_one_may_dial_again() -> None:
         assert await two.receive_some() == b"again"
 
 
-async def test_a_lossy_connection_breaks_where_it_loses_and_another_does_not() -> None:
+async def test_loss_breaks_only_lossy_connections() -> None:
     async with linked(lossy=True) as link:
         one, two = await link.both()
         link.fabric.loss = 1.0
@@ -165,7 +165,7 @@ async def test_a_lossy_connection_breaks_where_it_loses_and_another_does_not() -
         assert await two.receive_some() == b"kept"
 
 
-async def test_delays_add_up_and_are_over_when_all_is_healed() -> None:
+async def test_delays_add_up_and_end_with_heal() -> None:
     fabric = Fabric(Random(1))
     fabric.slow(ONE, TWO, 0.2)
     fabric.delay_s = 0.1
@@ -175,16 +175,16 @@ async def test_delays_add_up_and_are_over_when_all_is_healed() -> None:
     assert fabric.delay(ONE, TWO) == 0
 
 
-async def test_a_proxy_that_leads_elsewhere_breaks_what_led_here() -> None:
+async def test_retargeted_proxy_breaks_its_connections() -> None:
     async with linked() as link:
         one, two = await link.both()
-        link.proxy.leads_to(TWO, None)
+        link.proxy.set_target(TWO, None)
         assert await is_broken(one)
         assert await is_broken(two)
         assert await is_broken(await link.dial())
 
 
-async def test_connection_without_listener_ends() -> None:
+async def test_connection_ends_if_the_target_does_not_listen() -> None:
     async with linked() as link:
-        link.proxy.leads_to(TWO, ("127.0.0.1", 1))
+        link.proxy.set_target(TWO, ("127.0.0.1", 1))
         assert await is_broken(await link.dial())

@@ -111,7 +111,7 @@ GOOD = {"totals": [{**analysis().tables["totals"][0], "invalid": 0, "valid": 100
 UNSURE = {
     **GOOD,
     "totals": [{**GOOD["totals"][0], "valid": 98, "unknown": 2}],
-    "given_up": [{"seed": 5, "voters": 3, "what": "300000 events are as many as a run may have"}],
+    "given_up": [{"seed": 5, "voters": 3, "what": "the run reached its budget of 300000 events after 900 ms"}],
     "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "unknown", "histories": 1}],
 }
 
@@ -138,10 +138,10 @@ def test_unknown_results_are_not_valid_and_are_listed(tmp_path: Path) -> None:
     assert (made.unknown, made.valid, analysis(**GOOD).valid) == (3, False, True)
     shown = page(made, tmp_path)
     assert "Unknown: no invariant was violated in 100 runs, but 3 are unknown" in shown
-    assert "300000 events are as many as a run may have" in shown
+    assert "the run reached its budget of 300000 events after 900 ms" in shown
     said = summary(made)
     assert "0 invalid, 2 unknown, 0 errors" in said
-    assert "UNKNOWN 300000 events are as many as a run may have\n  zab-harness replay --seed 5" in said
+    assert "UNKNOWN the run reached its budget of 300000 events after 900 ms\n  zab-harness replay --seed 5" in said
     found = compare(analysis(**GOOD), made)
     assert found.worse
     assert "UNKNOWN: 0 -> 3" in text(found)

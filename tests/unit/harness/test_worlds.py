@@ -1,4 +1,4 @@
-"""What each world can do, as the command tells it; and one script in several worlds, whose verdicts may differ."""
+"""The items that each world supports, listed by the command, and comparisons of one script in several worlds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.worlds import WORLDS, World, world
 KINDS = {kind.__name__ for kind in (*FAULTS, *OPS)}
 
 
-def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_world_lists_every_kind_as_supported_or_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worlds", "--json"]) == 0
     told = {each["name"]: each for each in json.loads(capsys.readouterr().out)["worlds"]}
     assert tuple(told) == WORLDS
@@ -29,7 +29,7 @@ def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixt
     assert [name for name, each in told.items() if "partitions" in each["machines"]] == list(WORLDS)
 
 
-def test_worlds_lists_machines_of_each_item(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kinds_of_some_machines_only_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worlds", "--json"]) == 0
     told = {each["name"]: each["of_machine"] for each in json.loads(capsys.readouterr().out)["worlds"]}
     assert set(told["processes"]) == {"list", "store", "partitions"}
@@ -45,7 +45,7 @@ def test_worlds_lists_machines_of_each_item(capsys: pytest.CaptureFixture[str]) 
     assert lines["Produce"][4:] == ["partitions"]
 
 
-def test_the_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worlds"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines if line.strip()} >= KINDS
@@ -56,7 +56,7 @@ def outcome(script: Script, invariant: str | None) -> Outcome:
 
 
 def pretended(name: str) -> World:
-    """One world is strict and cannot stand still, the other is kind."""
+    """Return a fake world. `cores` reports violations of scripts with faults; the other one has no Pause."""
 
     def can(item: Fault | Op) -> bool:
         return name == "cores" or not isinstance(item, Pause)
@@ -67,7 +67,7 @@ def pretended(name: str) -> World:
     return World(name, "", can, run)
 
 
-def test_a_script_is_the_same_everywhere_and_a_difference_is_told() -> None:
+def test_comparison_runs_one_script_and_reports_differences() -> None:
     script = Script(1, faults=(Crash(10), Pause(20)))
     found = compare(script, ("cores", "stack"), chosen=pretended)
     assert found.script == evolve(script, faults=(Crash(10),))
@@ -76,7 +76,7 @@ def test_a_script_is_the_same_everywhere_and_a_difference_is_told() -> None:
     assert list(found.differences()) == ["cores: liveness: it was not; stack: valid"]
 
 
-def test_worlds_that_agree() -> None:
+def test_comparison_of_worlds_that_agree() -> None:
     found = compare(Script(1, faults=(Pause(20),)), ("cores", "stack"), chosen=pretended)
     assert (found.agree, found.valid, list(found.differences())) == (True, True, [])
 
@@ -89,12 +89,12 @@ def test_two_real_worlds_agree_about_a_short_script(capsys: pytest.CaptureFixtur
     assert "cores: valid" in told
 
 
-def test_misuse_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worlds", "--compare"]) == 2
     assert main(["run", "--seed", "1", "--netns"]) == 2
     assert "--netns" in capsys.readouterr().err
     assert main(["worlds", "--only", "moon"]) == 2
 
 
-def test_all_worlds_are_there() -> None:
+def test_every_world_can_be_loaded() -> None:
     assert [world(name).name for name in WORLDS] == list(WORLDS)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.worlds.processes.controllers.settled import Unsettled, Wanted, _look_at_state, _stays
-from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from harness.worlds.processes.controllers.settled import Expected, Unsettled, _check_state, _stays_unfinished
+from kraft_controller.core.names import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 
 T0 = TopicPartition("t", 0)
@@ -33,8 +33,8 @@ def logs(said: str) -> Callable[[int], str]:
 def look(
     held: Assignment, *, away: int | None = None, led: int = 1, said: str = "", dead: tuple[int, ...] = (3,)
 ) -> bool:
-    wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, set(dead), {2: len("of before ")})
-    return _stays(wanted, logs(said), T0, held, state(led, 1), away)
+    wanted = Expected({T0: ids(3)}, {T0: ids(1)}, set(dead), {2: len("of before ")})
+    return _stays_unfinished(wanted, logs(said), T0, held, state(led, 1), away)
 
 
 def test_move_to_an_offline_broker_stays() -> None:
@@ -42,12 +42,12 @@ def test_move_to_an_offline_broker_stays() -> None:
 
 
 def test_move_stays_while_the_only_source_is_offline() -> None:
-    assert look(MOVING, away=1, led=NOBODY)
+    assert look(MOVING, away=1, led=NO_LEADER)
 
 
 @pytest.mark.parametrize("away", [None, 2, 1])
 def test_any_other_move_must_end(away: int | None) -> None:
-    with pytest.raises(Unsettled, match="on the move"):
+    with pytest.raises(Unsettled, match="is being reassigned"):
         look(MOVING, away=away)
 
 
@@ -65,14 +65,14 @@ def test_refusal_because_of_a_killed_broker_is_valid() -> None:
     ids=["nothing was said", "another was killed", "of another", "for another reason"],
 )
 def test_unmoved_replica_without_a_reason_is_invalid(said: str, dead: tuple[int, ...]) -> None:
-    with pytest.raises(Unsettled, match="were asked for"):
+    with pytest.raises(Unsettled, match="were requested"):
         look(Assignment(ids(1)), said=said, dead=dead)
 
 
 def test_reports_of_an_earlier_round_are_ignored() -> None:
-    wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, {3}, {2: 1_000})
+    wanted = Expected({T0: ids(3)}, {T0: ids(1)}, {3}, {2: 1_000})
     with pytest.raises(Unsettled):
-        _stays(wanted, logs(REFUSED), T0, Assignment(ids(1)), state(1, 1), None)
+        _stays_unfinished(wanted, logs(REFUSED), T0, Assignment(ids(1)), state(1, 1), None)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_reports_of_an_earlier_round_are_ignored() -> None:
         (ids(1, 2), state(1, 1), None, False),
         (ids(1, 2), state(1, 1), 2, True),
         (ids(1, 2), state(2, 2), 2, False),
-        (ids(2,), state(NOBODY, 2), 2, True),
-        (ids(1, 2), state(NOBODY, 1), 2, False),
+        (ids(2,), state(NO_LEADER, 2), 2, True),
+        (ids(1, 2), state(NO_LEADER, 1), 2, False),
         (ids(1, 2), state(2, 1), None, False),
     ],
 )  # fmt: skip
@@ -91,7 +91,7 @@ def test_leader_and_isr_are_read(
     held: tuple[BrokerId, ...], found: PartitionState, away: int | None, right: bool
 ) -> None:
     if right:
-        _look_at_state(T0, Assignment(held), found, away)
+        _check_state(T0, Assignment(held), found, away)
     else:
         with pytest.raises(Unsettled):
-            _look_at_state(T0, Assignment(held), found, away)
+            _check_state(T0, Assignment(held), found, away)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, LeaderEpoch, Version
+from kraft_controller.core.names import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, Version
 from kraft_controller.core.state import Assignment, PartitionState, Recovery
 from kraft_controller.core.topics import leader_election
 
@@ -97,7 +97,7 @@ def test_last_isr_member_stays_recorded() -> None:
     assert (shrunk.leader, shrunk.isr, shrunk.leader_epoch) == (2, (2,), 5)
     last = leader_election.without(state(2, 2), BrokerId(2), BY)
     assert last is not None
-    assert (last.leader, last.isr) == (NOBODY, (2,))
+    assert (last.leader, last.isr) == (NO_LEADER, (2,))
 
 
 sets = st.frozensets(st.integers(1, 5))

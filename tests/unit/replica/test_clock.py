@@ -61,7 +61,7 @@ def leader_of(logs: OneLog) -> ReplicaManagerRuntime:
     made = ReplicaManagerRuntime(ME, logs, Log(ME), lambda: BrokerEpoch(1), lambda: None, lambda broker: None)
     role = Role(T0, TopicId("t" * 22), PartitionState(ME, (ME,)), Assignment((ME,)))
     broker = Broker(ME, BrokerEpoch(1), ())
-    assert not made.obey(LeaderAndIsr(ME, ControllerEpoch(1), BrokerEpoch(1), False, (role,), (broker,)))
+    assert not made.apply(LeaderAndIsr(ME, ControllerEpoch(1), BrokerEpoch(1), False, (role,), (broker,)))
     return made
 
 

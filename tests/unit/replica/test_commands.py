@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import trio
 
 from replica.cli import main
 from replica.cli.bootstrap import with_client
+from replica.cli.command_config import read_command_config
 from replica.cli.root import COMMANDS
 from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import CLOSED_BY_BROKER, Unreachable
 from zab.cli.kit.failures import Failed
 from zab.cli.kit.verb_group import Arguments
 
@@ -37,6 +41,12 @@ def test_help_imports_no_command_modules(capsys: pytest.CaptureFixture[str]) -> 
 def test_misuse_ends_with_2(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(given) == 2
     assert "Usage: zab-broker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [["--offset", "-5"], ["--since", "-1"], ["--count", "-3"]])
+def test_consume_refuses_negative_numbers(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["consume", "orders", *given]) == 2
+    assert f"{given[1]} is not in the range x>=0" in capsys.readouterr().err
 
 
 IMPORT_INTERRUPTED = """
@@ -95,3 +105,33 @@ def test_wrong_server_option_is_reported_with_the_right_one(
 ) -> None:
     assert main(given.split()) == 2
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tls", "login", "options", "unused"),
+    [
+        (False, None, "--tls, --cert, --login", ""),
+        (True, None, "--cert, --login", "; or the listener does not use TLS"),
+        (False, Identity("PLAIN", "a", "b"), "--tls, --cert", "; or the listener does not use SASL"),
+    ],
+)
+def test_hint_names_only_options_that_were_not_given(
+    tls: bool, login: Identity | None, options: str, unused: str
+) -> None:
+    async def disconnect(_: Client, __: Arguments) -> int:
+        raise Unreachable(CLOSED_BY_BROKER)
+
+    arguments = Arguments(
+        command_config=None, bootstrap=None, login=login, tls=tls, ca=None, cert=None, key=None, within=1
+    )
+    with pytest.raises(Failed) as caught:
+        with_client(disconnect, arguments)
+    hint = f"; if it requires TLS or authentication: {options}, or --command-config{unused}"
+    assert str(caught.value) == CLOSED_BY_BROKER + hint
+
+
+def test_ignored_keys_of_command_config_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("acks=all\nlinger.ms=1\nMIIEvQ==\nsecurity.protocol=PLAINTEXT\n")
+    read_command_config(file)
+    assert capsys.readouterr().err == f"warning: --command-config {file}: ignored keys: 3: acks, linger.ms\n"

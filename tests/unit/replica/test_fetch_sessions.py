@@ -124,7 +124,7 @@ class Broker:
         return {"error_code": 0, "session_id": 0, "responses": topics}
 
 
-def fetching(broker: Broker, made: FetchSessionCache) -> Handler:
+def fetching(broker: Broker, made: FetchSessionCache) -> Handler[Any, Any]:
     fetch = typed({ApiKey.FETCH: broker.fetch})[ApiKey.FETCH]
     return on_values({ApiKey.FETCH: in_sessions(fetch, made, lambda: 0, "PLAINTEXT")})[ApiKey.FETCH]
 

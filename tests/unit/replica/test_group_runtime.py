@@ -58,7 +58,7 @@ class Storage:
             self.safe[where] = log.end_offset
             done(E.NONE, first)
 
-    def held(self, where: TopicPartition) -> tuple[MemoryLog, int] | None:
+    def log_and_high_watermark(self, where: TopicPartition) -> tuple[MemoryLog, int] | None:
         return (self.logs[where], self.safe[where]) if where in self.logs else None
 
 
@@ -530,7 +530,7 @@ class Topic:
         self.partitions = 50
 
 
-def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) -> Handler:
+def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) -> Handler[Any, Any]:
     another = transactions or Topic()
     topics = {
         coordinator_requests.GROUP: coordinator_requests.CoordinatorTopicLookup(

@@ -40,12 +40,12 @@ def says(*roles: Role, full: bool = False, epoch: int = 1, controller: BrokerId 
 def test_command_of_older_controller_is_ignored() -> None:
     cache = MetadataCache()
 
-    def obey(command: Command) -> dict[TopicPartition, int]:
+    def apply(command: Command) -> dict[TopicPartition, int]:
         assert isinstance(command, UpdateMetadata)
         cache.update(command)
         return {}
 
-    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), obey)
+    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), apply)
     handler.handle(Numbered(1, says(role(T0, TWO), epoch=4, controller=TWO)))
     answer = handler.handle(Numbered(2, says(role(T0, ONE), epoch=3)))
     assert answer.error == STALE_CONTROLLER_EPOCH

@@ -19,7 +19,7 @@ import pytest
 from attrs import evolve
 
 from kraft_controller.core.commands import Command, LeaderAndIsr, UpdateMetadata
-from kraft_controller.core.names import NOBODY, BrokerId, Version
+from kraft_controller.core.names import NO_LEADER, BrokerId, Version
 from replica.core.errors import ErrorCode
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.leader_role import LeaderRole
@@ -97,7 +97,7 @@ class Chaos(World):
         candidates = [each for each in self.assignments[T0].replicas if each in isr and each in now]
         leader = state.leader if state.leader in candidates and state.leader not in gone else None
         if leader is None:
-            leader = candidates[0] if candidates else NOBODY
+            leader = candidates[0] if candidates else NO_LEADER
         if leader != state.leader or isr != state.isr or leader in gone:
             after = state.next(CE, leader=leader, isr=isr)
             self.states[T0] = evolve(after, version=Version(state.version + 1))
@@ -303,7 +303,7 @@ class Chaos(World):
                 both = min(len(one), len(other))
                 assert one[:both] == other[:both]
         leader = self.states[T0].leader
-        if leader != NOBODY and self.servers[leader].alive:
+        if leader != NO_LEADER and self.servers[leader].alive:
             server = self.servers[leader]
             partition = server.replicas.partitions.get(T0)
             role = None if partition is None else partition.role

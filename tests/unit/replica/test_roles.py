@@ -16,7 +16,7 @@ from tests.unit.replica.world import CE, T0, World
 T1 = TopicPartition("t", 1)
 
 
-def obey(world: World, broker: int, *wheres: TopicPartition, full: bool = False) -> dict[TopicPartition, int]:
+def apply(world: World, broker: int, *wheres: TopicPartition, full: bool = False) -> dict[TopicPartition, int]:
     server = world.servers[broker]
     roles = tuple(world.role(where) for where in wheres)
     errors = server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, full, roles, ()), world.now)
@@ -30,7 +30,7 @@ def test_an_older_leader_epoch_is_refused_and_the_same_one_does_no_harm() -> Non
     world.create(replicas=(1, 2))
     before = world.role(T0)
     world.elect(2, [1, 2])
-    assert obey(world, 1, T0) == {}
+    assert apply(world, 1, T0) == {}
     server = world.servers[1]
     errors = server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (before,), ()), world.now)
     assert errors == {T0: ErrorCode.STALE_CONTROLLER_EPOCH}
@@ -92,7 +92,7 @@ def test_isr_member_does_not_lead_with_an_empty_log() -> None:
 def test_unassigned_broker_creates_no_replica() -> None:
     world = World(2)
     world.create(replicas=(1,))
-    assert obey(world, 2, T0) == {T0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert apply(world, 2, T0) == {T0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert world.servers[2].disk.logs == {}
 
 
@@ -176,7 +176,7 @@ def test_replicas_missing_in_a_full_command_are_stopped_not_deleted() -> None:
     world = World(1)
     world.create(replicas=(1,))
     world.create(T1, replicas=(1,))
-    obey(world, 1, T0, full=True)
+    apply(world, 1, T0, full=True)
     assert world.error(world.produce(1, "a", where=T1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert T1 in world.servers[1].disk.logs
     assert "stray" in world.events(1)
@@ -202,7 +202,7 @@ def test_a_disk_that_fails_takes_its_partitions_with_it_and_no_others() -> None:
     world.collect(world.servers[1])
     assert "log_failed" in world.events(1)
     world.elect(1, [1])
-    assert obey(world, 1, T0) == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert apply(world, 1, T0) == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
 
 
 def test_a_disk_that_fails_when_a_follower_is_to_lead_leaves_no_half_of_it() -> None:
@@ -211,7 +211,7 @@ def test_a_disk_that_fails_when_a_follower_is_to_lead_leaves_no_half_of_it() -> 
     follower = world.servers[2]
     follower.disk.logs[T0].broken = True
     world.states[T0] = evolve(world.states[T0], leader=BrokerId(2), leader_epoch=LeaderEpoch(1))
-    errors = obey(world, 2, T0)
+    errors = apply(world, 2, T0)
     assert errors == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
     assert T0 not in follower.replicas.partitions
     assert not follower.replicas.fetchers.leaders

@@ -50,7 +50,7 @@ class Storage:
             self.safe[where] = log.end_offset
             done(E.NONE, first)
 
-    def held(self, where: TopicPartition) -> tuple[MemoryLog, int] | None:
+    def log_and_high_watermark(self, where: TopicPartition) -> tuple[MemoryLog, int] | None:
         return (self.logs[where], self.safe[where]) if where in self.logs else None
 
 

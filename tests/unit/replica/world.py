@@ -129,7 +129,7 @@ class World:
                     assert session.replica in partition.role.isr.members
                     assert request.leader_epoch == partition.leader_epoch
                     assert request.offset == follower.end_offset == log.end_offset == partition.high_watermark
-                    assert session.told[where] == (partition.high_watermark, log.start_offset)
+                    assert session.last_sent[where] == (partition.high_watermark, log.start_offset)
                     assert request.start_offset == follower.start_offset
 
     # -- the controller ----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Broker:
         self.replicas = Replicas(self.id)
         self.random = Random(f"{world.script.seed}/broker/{number}")
         self.up = self.paused = False
-        self.unheard = False
+        self.unreachable = False
         """Whether no controller can reach it."""
         self.life = 0
         self.session = 0
@@ -129,7 +129,7 @@ class Broker:
         self.client.vanish()
         return True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume it: it does first what it was about to do, and learns then what became of its session."""
         if not self.paused:
             return
@@ -241,7 +241,7 @@ class Broker:
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         self._obeys(command)
-        return self.replicas.obey(command)
+        return self.replicas.apply_command(command)
 
     def _obeys(self, command: Command) -> None:
         world = self.world
@@ -256,7 +256,7 @@ class Broker:
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         if not self.session or self.candidate is None:
             return
-        for where, isr in self.replicas.wishes(self.world.now_ms, self._fetches).items():
+        for where, isr in self.replicas.wanted_isrs(self.world.now_ms, self._fetches).items():
             if where not in self._writing:
                 self._writing.add(where)
                 role = self.replicas.roles[where]
@@ -269,7 +269,7 @@ class Broker:
     def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> requests.StoreRequests[None]:
         """Write an ISR on the state that it knows. If that is outdated, read the present one instead."""
         where, path = role.where, znodes.state_path(role.where)
-        wished = self.replicas.wish(role, isr)
+        wished = self.replicas.with_isr(role, isr)
         [outcome] = yield [requests.Multi((requests.Set(path, znodes.partition_state(wished), wished.version),))]
         if isinstance(outcome, requests.Done):
             [version] = outcome.versions
@@ -282,7 +282,7 @@ class Broker:
         if not isinstance(node, requests.Node):
             return
         state = znodes.read_partition_state(where, node.data, node.version)
-        self.replicas.written(role, state)
+        self.replicas.state_written(role, state)
         if _is_from(state, wished):
             self.world.counted("isr written")
             note = Note(f"{znodes.ISR_CHANGES}/isr_change_", znodes.partitions([where]))

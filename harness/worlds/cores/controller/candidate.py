@@ -268,12 +268,12 @@ class CommandConnection:
     def _arrive(self, numbered: Numbered, _: None) -> None:
         target = self._candidate.world.brokers[self._queue.broker.id]
         breaks = self._candidate.random.random() < BREAKS
-        if not target.up or target.unheard or (breaks and numbered.number % 2):
+        if not target.up or target.unreachable or (breaks and numbered.number % 2):
             self._fail()
             return
 
         def answered(answer: Answer) -> None:
-            if breaks or target.unheard:
+            if breaks or target.unreachable:
                 self._fail()
             else:
                 self._push(self._reply, numbered, answer)

@@ -162,7 +162,7 @@ class ControllerWorkload(StoreWorkload):
     def _pause(self, op: faults.PauseBroker) -> None:
         broker = self._who(op)
         if broker is not None and broker.pause():
-            self._undo(op.for_ms, broker.go_on, broker)
+            self._undo(op.for_ms, broker.resume, broker)
 
     def _lose_store(self, op: faults.LoseStore) -> None:
         broker = self._who(op)
@@ -192,11 +192,11 @@ class ControllerWorkload(StoreWorkload):
 
     def _lose_controller(self, op: faults.LoseController) -> None:
         def find_controller() -> None:
-            broker.unheard = False
+            broker.unreachable = False
 
         broker = self._who(op)
-        if broker is not None and not broker.unheard:
-            broker.unheard = True
+        if broker is not None and not broker.unreachable:
+            broker.unreachable = True
             self._undo(op.for_ms, find_controller)
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from harness.worlds.controller.settled import ROUNDS_MS, unhinder, unsettled
+from harness.worlds.controller.settled import ROUNDS_MS, end_broker_faults, unsettled
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.controller.workload import ControllerWorkload
@@ -22,7 +22,7 @@ class ControllerLiveness(StoreLiveness):
 
     def begin(self) -> None:
         self.world.strikes.disarm()
-        unhinder(self.world.brokers.values(), self.world.start_later)
+        end_broker_faults(self.world.brokers.values(), self.world.start_later)
         super().begin()
 
     def _unequal(self, leader: Server) -> str | None:
@@ -45,6 +45,7 @@ class ControllerWorld(ControllerSimulator, StoreWorld):
     broker_type: ClassVar[Any] = Broker
     workload_type: ClassVar[Any] = ControllerWorkload
     liveness_type: ClassVar[Any] = ControllerLiveness
+    has_quiet_stage = False  # the bounds of brokers assume that all servers are back
 
 
 SIMULATOR: Final = ControllerWorld

@@ -18,6 +18,7 @@ from harness.worlds.cores.partitions.fetching import Answers, Fetcher
 from harness.worlds.cores.partitions.flushing import Awaited, Due
 from harness.worlds.cores.partitions.group_coordinator import Groups
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
+from harness.worlds.cores.partitions.transaction_coordinator import Transactions
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
@@ -56,7 +57,8 @@ class PartitionBroker(Broker):
     def _new_process(self) -> None:
         self.core = ReplicaManager(self.id, self.disk, self.world.replication.settings)
         self.metadata = MetadataCache()
-        self.groups = Groups(self)
+        self.groups, self.transactions = Groups(self), Transactions(self)
+        self._coordinators = (self.groups, self.transactions) if self.world.transacted else (self.groups,)
         self._fetchers: dict[BrokerId, Fetcher] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._at_store: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
@@ -248,8 +250,8 @@ class PartitionBroker(Broker):
 
     def _at_once(self, token: int, results: messages.Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
-        self.world.keeper.logs.changed(self)  # a reply must be true when it is sent
         if answer is not None and results is not None:
+            self.world.keeper.logs.changed(self)  # a reply must be true when it is sent
             self.world.keeper.commitment.answers(self, results)
             answer(results)
         self.turn()
@@ -260,7 +262,7 @@ class PartitionBroker(Broker):
         if not self.up:
             return
         self._act()
-        while self.groups.act():
+        while sum(each.act() for each in self._coordinators):
             self._act()
 
     def _act(self) -> None:
@@ -281,7 +283,8 @@ class PartitionBroker(Broker):
         for leader in ready.leaders:
             self._fetcher(leader).wake()
         for taken in ready.roles:
-            self.groups.role_taken(taken)
+            for coordinator in self._coordinators:
+                coordinator.role_taken(taken)
         self._note(ready)
         self._arm()
 

@@ -1,12 +1,13 @@
 """Producers and consumers of partitions.
 
 A producer with acks=all is idempotent: it numbers its batches, has a few of them in flight, and repeats each until its
-outcome is known. Some of its requests arrive twice, the second time late. Other producers send a batch once, or again
-without a number.
+outcome is known. Some of its requests arrive twice, the second time late or at a new leader. Other producers send a
+batch once, or again without a number.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -14,6 +15,9 @@ from typing import Any, Final
 
 from attrs import define
 
+from harness.checkers.partitions.producers import BATCHES
+from harness.checkers.partitions.stability import visible
+from harness.checkers.transactions import Read
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
@@ -36,6 +40,8 @@ TWICE: Final = 0.1
 """The probability in such a run that a request arrives a second time."""
 TWICE_US: Final = 1_500_000
 """How late that is at most. Most are earlier: short delays mix requests in flight, long ones span a restart."""
+ANEW: Final = 0.9
+"""The probability in any run that an acknowledged batch arrives once more at a new leader."""
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -80,6 +86,7 @@ class Batch:
     sequence: int
     tries: int = 0
     under_way: bool = False
+    data: bytes = b""
 
 
 class Producer(Party):
@@ -93,6 +100,8 @@ class Producer(Party):
         self._line: list[Batch] = []
         self._made = 0
         self._broker: Any = None
+        self._process = 0, 0
+        """The leader's process that it has found last: the broker and its life."""
         self._resting = False
         self._repeats = Random(f"{world.script.seed}/repeats/{number}/{where}")
         self._twice = TWICE if Random(f"{world.script.seed}/repeats").random() < TWICE_SHARE else 0.0
@@ -101,6 +110,8 @@ class Producer(Party):
     def _begin(self) -> None:
         self._id = self.world.new_producer() if self.numbered else -1
         self._sequence = 0
+        self._stored: deque[Batch] = deque(maxlen=BATCHES)
+        """The last acknowledged batches, which a leader recognizes."""
 
     @property
     def settled(self) -> bool:
@@ -129,6 +140,7 @@ class Producer(Party):
             if self._broker is None:
                 self._rest()
                 return
+            self._found(self._broker)
         under_way = sum(batch.under_way for batch in self._line)
         for batch in self._line[: self.most]:
             if under_way >= self.most:
@@ -138,6 +150,17 @@ class Producer(Party):
                 self._say(self._broker, batch)
         if self.acks == "none":
             self._line.clear()
+
+    def _found(self, leader: Any) -> None:
+        """Let an acknowledged batch arrive once more at a new leader, before the next ones. The new process may know it
+        only from its files."""
+        before, self._process = self._process, (leader.id, leader.life)
+        if before == self._process or not self._stored or self._repeats.random() >= ANEW:
+            return
+        oldest = self._repeats.random() < 0.7
+        batch = self._stored[0 if oldest else int(self._repeats.random() * len(self._stored))]
+        self.world.counted("batches repeated at a new leader")
+        self._repeat_at(leader, batch, batch.data)
 
     def _rest(self) -> None:
         self._resting = True
@@ -157,6 +180,7 @@ class Producer(Party):
             data = build(records, producer_id=ident, producer_epoch=0, base_sequence=base)
         else:
             data = build(records)
+        batch.data = data
 
         def told(error: ErrorCode) -> None:
             if batch.under_way and batch.tries == number and self._id == ident:
@@ -180,8 +204,11 @@ class Producer(Party):
             self.later(self.timeout_ms * 1_000 + LATE_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
 
     def _repeat(self, broker: Any, batch: Batch, data: bytes) -> None:
-        """Let a request arrive a second time, at the present leader. The producer does not wait for this reply."""
-        broker = self.leader() or broker
+        """Let a request arrive a second time, at the present leader."""
+        self._repeat_at(self.leader() or broker, batch, data)
+
+    def _repeat_at(self, broker: Any, batch: Batch, data: bytes) -> None:
+        """Send a batch once more. The producer does not wait for the reply."""
 
         def answer(results: list[Produced]) -> None:
             [result] = results
@@ -196,6 +223,8 @@ class Producer(Party):
         batch.under_way = False
         if error is ErrorCode.NONE:
             self._line.remove(batch)
+            if self.numbered:
+                self._stored.append(batch)
             self.world.counted(f"acknowledged {self.acks}")
             if self.acks == "all":
                 self.world.acknowledged_at.append(self.world.now)
@@ -221,11 +250,17 @@ class Producer(Party):
 
 
 class Consumer(Party):
-    """A client that reads a partition from the beginning until the run ends."""
+    """A client that reads a partition from the beginning until the run ends.
 
-    def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition) -> None:
+    `committed`: with the isolation level read_committed.
+    """
+
+    def __init__(
+        self, world: PartitionsSimulator, number: int, where: TopicPartition, *, committed: bool = False
+    ) -> None:
         super().__init__(world, number, where, "consumer")
         self.offset = 0
+        self.committed = committed
         self._asked = 0
         self._poll()
 
@@ -242,7 +277,8 @@ class Consumer(Party):
         self._asked += 1
         number, offset = self._asked, self.offset
         wanted = FetchPartition(self.where, offset, 1 << 16)
-        asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, any_replica=self.world.reads_anywhere)
+        anywhere = self.world.reads_anywhere
+        asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, committed=self.committed, any_replica=anywhere)
 
         def told(result: Fetched | None, begins: int = 0) -> None:
             if number == self._asked:
@@ -253,6 +289,8 @@ class Consumer(Party):
             [result] = results
             if result.error is ErrorCode.NONE:
                 self.world.keeper.commitment.delivered(broker, self.where, offset, result.records)
+                if self.committed:
+                    self.world.keeper.stability.delivered(broker, self.where, offset, result)
             begins = broker.earliest(self.where)
             self.reply(broker, lambda: told(result, begins))
 
@@ -262,8 +300,11 @@ class Consumer(Party):
     def _heard(self, result: Fetched | None, begins: int) -> None:
         if result is not None and result.error is ErrorCode.NONE and result.records:
             last = [header for _, header in walk(result.records)][-1]
+            if self.committed:
+                seen = tuple(visible(result, self.offset))
+                self.world.journal.reads.append(Read(str(self.where), self.offset, last.next_offset, seen))
             self.offset = last.next_offset
-            self.world.counted("reads")
+            self.world.counted("committed reads" if self.committed else "reads")
         elif result is not None and result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.offset = begins
         self.later(5_000 if result is not None and result.records else POLL_MS * 500, self._poll)

@@ -372,7 +372,7 @@ class Hasty(Repeating):
     mark = "late "
 
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
-        if late.who.member != self._who.member or late.who.generation >= self._who.generation:
+        if late.identity.member != self._who.member or late.identity.generation >= self._who.generation:
             return None
         self.world.counted("late commits")
         return late
@@ -399,7 +399,7 @@ class Named(Repeating):
             super()._next()
 
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
-        if late.who.member == self._who.member:
+        if late.identity.member == self._who.member:
             return None
         self.world.counted("commits of former bearers")
         late = evolve(late)

@@ -15,12 +15,15 @@ from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.observed import Broker, Replicated
 from harness.checkers.records import members
 from harness.checkers.records.case import prepared
-from harness.faults import Replication, Script
+from harness.checkers.transactions import Journal
+from harness.faults import Replication, Script, Transact
 from harness.history import Change
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
 from harness.worlds.brokers.recorder import Recorder
+from harness.worlds.brokers.verdict import with_transactions
 from harness.worlds.common import Common
+from harness.worlds.controller.administration import name_of
 from harness.worlds.cores.controller.nodes import Job
 from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.partitions.disk import Disk
@@ -115,6 +118,11 @@ class PartitionsSimulator(ControllerSimulator):
         self.keeper = Keeper(self)
         self.tapes: dict[str, Recorder] = {}
         """By group: what its members were told."""
+        self.transacted = frozenset(name_of(op.topic) for op in script.ops if isinstance(op, Transact))
+        """The topics that transactions write to."""
+        self.journal = Journal()
+        self.bearers = 0
+        """The number of initializations of transactional ids."""
         self._producers = 0
         self.acknowledged_at: list[int] = []
         """The times in microseconds at which producers with acks=all received an acknowledgement."""
@@ -139,7 +147,12 @@ class PartitionsSimulator(ControllerSimulator):
         made = super().outcome()
         brokers = of_brokers(self.availability.broker_hits, self.acknowledged_at, self.liveness.began or self.now)
         made = evolve(made, recoveries=(*made.recoveries, *brokers))
-        return with_members(made, self.tapes, self.keeper.positions.doubtful)
+        made = with_members(made, self.tapes, self.keeper.positions.doubtful)
+        if self.keeper.stability.doubtful():
+            return made
+        self.journal.final = self.keeper.stability.final()
+        self.journal.complete = made.valid
+        return with_transactions(made, self.journal)
 
     # -- for the checkers of replication -----------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
 from harness.worlds.cores.partitions.committers import Committer, Hasty, Member, Named
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
+from harness.worlds.cores.partitions.transactors import Transactor
 from harness.worlds.disks import Crashed
-from kraft_controller.core.names import TopicPartition, Version
+from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition, Version
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
 
@@ -33,6 +34,7 @@ class PartitionsWorkload(ControllerWorkload):
         self.producers: dict[tuple[int, TopicPartition, str], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
         self.committers: dict[tuple[int, int, str], Committer] = {}
+        self.transactors: dict[int, Transactor] = {}
 
     # -- clients -----------------------------------------------------------------------------------------
 
@@ -46,13 +48,23 @@ class PartitionsWorkload(ControllerWorkload):
     def _consume(self, op: faults.Consume) -> None:
         where = administration.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
-            self.consumers[op.client, where] = Consumer(self.world, op.client, where)
+            committed = where.topic in self.world.transacted
+            self.consumers[op.client, where] = Consumer(self.world, op.client, where, committed=committed)
 
     def _commit(self, op: faults.CommitPositions) -> None:
         key = op.client, op.group, op.part
         if key not in self.committers:
             self.committers[key] = _COMMITTERS[op.part](self.world, op.client, op.group)
         self.committers[key].give(op.count)
+
+    def _transact(self, op: faults.Transact) -> None:
+        if not self.world.keeper.replicas.exists(TopicPartition(TRANSACTIONS_TOPIC, 0)):
+            self._ask(administration.create_transactions_topic(self.world.script.brokers, self.world.new_id()))
+        if op.client not in self.transactors:
+            self.transactors[op.client] = Transactor(self.world, op.client)
+        numbers = dict.fromkeys((op.partition, op.other))
+        partitions = tuple(administration.where_of(op.topic, number) for number in numbers)
+        self.transactors[op.client].give(partitions, op.count, op.fate)
 
     def _delete_records(self, op: faults.DeleteRecords) -> None:
         Deleter(self.world, DELETER, administration.where_of(op.topic, op.partition), op.percent)
@@ -143,6 +155,7 @@ class PartitionsWorkload(ControllerWorkload):
         faults.Produce: _produce,
         faults.Consume: _consume,
         faults.CommitPositions: _commit,
+        faults.Transact: _transact,
         faults.DeleteRecords: _delete_records,
         faults.AllowUnclean: _allow,
         faults.LosePower: _lose_power,

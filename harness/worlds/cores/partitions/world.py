@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final
 
 from harness.checkers.controller.settled import Data
 from harness.checkers.partitions.settled import apart, unequal
-from harness.worlds.controller.settled import lacking
+from harness.checkers.partitions.stability import ENDS
+from harness.worlds.controller.settled import unsettled_by
 from harness.worlds.cores.controller.world import ControllerLiveness, ControllerWorld
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
@@ -26,7 +27,10 @@ class PartitionsLiveness(ControllerLiveness):
         super().begin()
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
-        return lacking(nodes, self._apart)
+        found = unsettled_by(nodes, self._apart)
+        if found is None and (what := self.world.keeper.stability.unsettled()) is not None:
+            found = ENDS, what
+        return found
 
     def _apart(self, data: Data, versions: Mapping[str, int]) -> str | None:
         there = {broker.id: broker for broker in self.world.brokers.values() if broker.up}

@@ -98,6 +98,9 @@ class StoreLiveness(Liveness):
             client.come_back()
         super().begin()
 
+    def _load(self) -> None:
+        """Write nothing: the clients are back, and write on their own."""
+
     def _unwritten(self) -> str | None:
         """The new write is that which makes the session of the reader."""
         for client in self._clients.values():

@@ -27,6 +27,7 @@ class StoreWorld(StoreSimulator):
     nemesis_type = Nemesis
     workload_type: ClassVar[Any] = StoreWorkload
     liveness_type: ClassVar[Any] = StoreLiveness
+    has_quiet_stage = True
 
 
 SIMULATOR: Final = StoreWorld

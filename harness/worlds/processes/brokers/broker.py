@@ -13,7 +13,7 @@ from harness.worlds.processes.server import Notify, ServerProcess
 OFFSETS_PARTITIONS: Final = 2
 SESSION_MS_MIN: Final = 2_000
 LAG_MS_MIN: Final = 1_500
-"""As for servers: a broker on a busy machine must not look like one that is gone."""
+"""The minima of timeouts: a live broker on a busy machine must not look dead."""
 
 
 class Broker(ServerProcess):
@@ -22,7 +22,7 @@ class Broker(ServerProcess):
     def __init__(self, number: int, folder: Path, addresses: Addresses, links: Links, notify: Notify) -> None:
         super().__init__(number, folder, "server.properties", addresses, notify)
         self.serves = False
-        """It answers clients."""
+        """True after the broker has logged that it serves, until its process ends."""
         self._links = links
 
     def prepare(self, session_ms: int, replication: Replication, mutant: str | None) -> None:
@@ -65,8 +65,8 @@ class Broker(ServerProcess):
 
     @property
     def disk_fails(self) -> bool:
-        """A call is still to fail on its disk."""
-        return self.lever.read().failure != 0
+        """Return whether a later call on its disk is to fail."""
+        return self.fault_control.read().failure != 0
 
     def state(self) -> str:
         how = "down" if not self.up else "paused" if self.paused else "serving" if self.serves else "starting"

@@ -9,7 +9,7 @@ import trio
 
 from harness.faults import Replication
 from harness.worlds.brokers.recorder import Recorder
-from harness.worlds.brokers.requests import WRONG
+from harness.worlds.brokers.requests import REQUEST_ERRORS
 from harness.worlds.processes.brokers.broker import SESSION_MS_MIN, Broker
 from harness.worlds.processes.brokers.links import Links
 from harness.worlds.processes.cluster import Cluster
@@ -20,7 +20,7 @@ from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import ClientSettings
 from replica.wire.schemas.cluster_schemas import MetadataResponse
 
-LOOK_S: Final = 0.1
+CHECK_S: Final = 0.1
 ASK_S: Final = 1.0
 PATIENCE_S: Final = 60.0
 """The patience of a producer for one batch: longer than any fault."""
@@ -51,57 +51,57 @@ class Fleet:
             broker.prepare(self.session_ms, replication, self.cluster.options.mutant)
             self.cluster.revive(broker)
 
-    def numbered(self, number: int) -> int:
-        """A number beyond the last begins again at the first."""
+    def broker_number(self, number: int) -> int:
+        """Return the number of an existing broker: numbers beyond the last wrap around to the first."""
         return (number - 1) % len(self.brokers) + 1
 
     # -- clients ---------------------------------------------------------------------------------------
 
     def new_client(self) -> Client:
-        """Return a client with connections of its own: a request that waits delays no other client."""
+        """Return a client with connections of its own, so that a slow request delays no other client."""
         client = Client(self.links.bootstrap, SETTINGS)
         self._clients.append(client)
         return client
 
     def start(self, act: Callable[[], Awaitable[None]]) -> None:
-        self.cluster.always(act)
+        self.cluster.spawn(act)
 
     async def close_clients(self) -> None:
         for client in self._clients:
             await client.aclose()
 
     async def controller(self) -> int | None:
-        """Return the controller, as some broker sees it at this moment."""
+        """Return the controller by the current metadata of some broker; None if that cannot be read in time."""
         with trio.move_on_after(ASK_S):
             try:
                 return (await self.new_client().metadata([])).controller_id
-            except WRONG:
+            except REQUEST_ERRORS:
                 pass
         return None
 
     async def in_sync(self, partitions: Iterable[TopicPartition], waits_for: list[str]) -> None:
-        """Wait until some broker sees these partitions, and sees all partitions led and in sync with all replicas."""
+        """Wait until a broker's metadata has these partitions, and all partitions have a leader and are in sync."""
         client = self.new_client()
         while True:
             try:
                 missing = self._missing(await client.metadata(None), partitions)
-            except WRONG as error:
-                missing = f"a broker that answers: {error}"
+            except REQUEST_ERRORS as error:
+                missing = f"a reply of a broker: {error}"
             if missing is None:
                 return
             waits_for[0] = missing
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     def _missing(self, reply: MetadataResponse, partitions: Iterable[TopicPartition]) -> str | None:
         absent = sorted(self.brokers.keys() - {each.node_id for each in reply.brokers})
         if absent:
-            return f"brokers {absent} to be known"
+            return f"brokers {absent} to be in the metadata"
         if reply.controller_id not in self.brokers:
             return "a controller"
         known = {(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions}
         unknown = [where for where in partitions if where not in known]
         if unknown:
-            return f"{unknown[0]} to be there"
+            return f"{unknown[0]} to exist"
         for topic in reply.topics:
             for part in topic.partitions:
                 where = f"{topic.name}-{part.partition_index}"

@@ -1,7 +1,7 @@
-"""The addresses of brokers: every link between them, from clients and to the store leads through a proxy of its own.
+"""The addresses of brokers. Each link between brokers, from clients or to the store has a proxy of its own.
 
-In the fabric of the proxies a broker has a number behind those of the servers, and another for the commands of
-controllers. So it can be cut off from other brokers, from controllers, from clients and from the store, each by itself.
+In the fabric of the proxies, a broker has one number for its data links, and another for the commands of controllers.
+So a fault can cut it off from other brokers, controllers, clients or the store separately.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from harness.worlds.processes.nemesis import Way, both_ways
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
 
 BROKERS: Final = 100
-"""Where the numbers of brokers begin."""
+"""The base of broker numbers in the fabric."""
 CONTROL: Final = 500
-"""Where their numbers for commands of controllers begin."""
+"""The base of the numbers that brokers have for commands of controllers."""
 CLIENTS: Final = 250
 CLIENTS_PORT: Final = 22_092
 BROKERS_PORT: Final = 22_093
@@ -41,22 +41,22 @@ class Links:
     def own(self, broker: int) -> str:
         return self._addresses.own(BROKERS + broker)
 
-    def _seen(self, by: int, sid: int) -> str:
-        found = self._addresses.seen(by, sid)
+    def _proxy_address(self, by: int, sid: int) -> str:
+        found = self._addresses.proxy_address(by, sid)
         assert found is not None, "proxies are on loopback"
         return found
 
     def for_clients(self, broker: int) -> str:
-        return self._seen(CLIENTS, BROKERS + broker)
+        return self._proxy_address(CLIENTS, BROKERS + broker)
 
     def store(self, broker: int) -> str:
         """Return the connection string of the store for this broker."""
-        return ",".join(f"{self._seen(BROKERS + broker, sid)}:{CLIENT_PORT}" for sid in self.servers)
+        return ",".join(f"{self._proxy_address(BROKERS + broker, sid)}:{CLIENT_PORT}" for sid in self.servers)
 
     def names(self, broker: int) -> dict[str, str]:
         """Return the addresses of all brokers, itself included, for this broker."""
         return {
-            name_of(each): self.own(each) if each == broker else self._seen(BROKERS + broker, BROKERS + each)
+            name_of(each): self.own(each) if each == broker else self._proxy_address(BROKERS + broker, BROKERS + each)
             for each in self.brokers
         }
 
@@ -78,12 +78,12 @@ class Links:
             yield Proxy(network, CLIENTS, BROKERS + one, address), self.for_clients(one), CLIENTS_PORT
             for other in self.brokers:
                 if other != one:
-                    host = self._seen(BROKERS + one, BROKERS + other)
+                    host = self._proxy_address(BROKERS + one, BROKERS + other)
                     for base, port in ((BROKERS, BROKERS_PORT), (CONTROL, CONTROL_PORT)):
                         yield Proxy(network, base + one, base + other, (self.own(other), port)), host, port
             for sid in self.servers:
                 address = (self._addresses.own(sid), CLIENT_PORT)
-                yield Proxy(network, BROKERS + one, sid, address), self._seen(BROKERS + one, sid), CLIENT_PORT
+                yield Proxy(network, BROKERS + one, sid, address), self._proxy_address(BROKERS + one, sid), CLIENT_PORT
 
     # -- links that a fault blocks -------------------------------------------------------------------
 

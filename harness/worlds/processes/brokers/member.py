@@ -1,9 +1,9 @@
-"""`python -m harness.worlds.processes.brokers.member JSON` is a member of a group, and prints what it sees as events.
+"""`python -m harness.worlds.processes.brokers.member JSON` is a member of a group that prints its events as JSON lines.
 
-It is a client from another project, and does as little as possible: it subscribes, reads on, and commits its positions
-now and then and before a partition is revoked. When it is assigned a partition it looks up the position of its group,
-and has to go on there. If its library does not allow a lookup at that moment, it looks a little later, and may go on
-anywhere.
+It uses a client library of another project, and as little of it as possible: it subscribes, polls, and commits its
+positions periodically and before a partition is revoked. When it is assigned a partition, it looks up the position of
+its group, and must continue there. If its library does not allow a lookup at that moment, it looks up the position
+later, and may continue anywhere.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from harness.checkers.records.history import (
 from harness.json_lines import to_json
 
 SESSION_MS: Final = 6_000
-"""The minimum of brokers."""
+"""The session timeout, the minimum that brokers accept."""
 BEAT_MS: Final = 500
 POLL_S: Final = 0.1
 PAUSE_S: Final = 0.05
 LOOK_S: Final = 20.0
 COMMIT_EVERY: Final = 10
-"""Records."""
+"""The number of records between two commits."""
 CALLS: Final = 1_000_000
-"""Each client has so many numbers of calls."""
+"""The size of the range of call numbers that each client has."""
 
 
 @frozen
-class Orders:
-    """What a member has to do."""
+class MemberOptions:
+    """The parameters of a member."""
 
     library: str
     number: int
@@ -58,23 +58,23 @@ class Orders:
     topic: str
     group: str
     began: float
-    """The begin of the run by the monotonic clock."""
+    """The start of the run on the monotonic clock."""
     scale: float
     seconds: float
-    """The time that it stays after it has read something, without `upto`."""
+    """The time that the member stays after its first record, unless `upto` is given."""
     upto: Mapping[str, int] | None = None
     """The offsets by partition that its group must reach before it leaves."""
 
 
 class Member(ABC):
-    def __init__(self, orders: Orders) -> None:
-        self.orders = orders
-        self.topic = orders.topic
-        self._calls = orders.number * CALLS
+    def __init__(self, options: MemberOptions) -> None:
+        self.options = options
+        self.topic = options.topic
+        self._calls = options.number * CALLS
         self._positions: dict[int, int] = {}
-        """Its positions in the partitions that it has, as far as it has read."""
+        """The positions of the member in its partitions, for those in which it has read a record."""
         self._reached: dict[int, int] = {}
-        """The positions of its group, as far as it knows."""
+        """The last position of the group in each partition that the member has read or looked up."""
         self._since = 0
         self._until: float | None = None
         self._leaves = False
@@ -87,27 +87,27 @@ class Member(ABC):
                 try:
                     self._poll(self.now_us())
                 except Exception as error:  # retry, as applications do
-                    print(f"a poll: {error!r}", file=sys.stderr, flush=True)
+                    print(f"a poll failed: {error!r}", file=sys.stderr, flush=True)
                     time.sleep(PAUSE_S)
                 if self._since >= COMMIT_EVERY:
                     self.commit()
             self.commit()
         finally:
             self._leave()
-        self.report(Ended(self.now_us(), self.orders.number))
+        self.report(Ended(self.now_us(), self.options.number))
 
     def _on_sigterm(self, *_: object) -> None:
         self._leaves = True
 
     def _has_enough(self) -> bool:
-        if self.orders.upto is not None:
-            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.orders.upto.items())
+        if self.options.upto is not None:
+            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.options.upto.items())
         return self._leaves or (self._until is not None and time.monotonic() > self._until)
 
     # -- events ----------------------------------------------------------------------------------------
 
     def now_us(self) -> int:
-        return round((time.monotonic() - self.orders.began) * 1e6 / self.orders.scale)
+        return round((time.monotonic() - self.options.began) * 1e6 / self.options.scale)
 
     def report(self, event: Event) -> None:
         print(json.dumps(to_json(event)), flush=True)
@@ -122,29 +122,29 @@ class Member(ABC):
     def seen(self, asked: int, partition: int, offset: int, value: bytes | None) -> None:
         text = (value or b"").decode(errors="backslashreplace")
         record = Record(self._named(partition), offset, text)
-        self.report(Polled(self.now_us(), self.orders.number, asked, (record,)))
+        self.report(Polled(self.now_us(), self.options.number, asked, (record,)))
         if self._until is None:
-            self._until = time.monotonic() + self.orders.seconds
+            self._until = time.monotonic() + self.options.seconds
         self._positions[partition] = self._reached[partition] = offset + 1
         self._since += 1
 
     def assigned(self, partitions: Iterable[int], *, looks: bool = True) -> None:
-        """Report the partitions that it has from now on."""
+        """Report the partitions that are assigned to the member from now on."""
         chosen = sorted(partitions)
-        begins = self.look(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
+        begins = self.look_up(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
         self._positions.clear()
         self.report(
-            Assigned(self.now_us(), self.orders.number, tuple(begins), (), self.orders.group, self._generation())
+            Assigned(self.now_us(), self.options.number, tuple(begins), (), self.options.group, self._generation())
         )  # fmt: skip
 
-    def look(self, partitions: Iterable[int]) -> list[Place]:
-        """Look up the positions of the group, and return where it goes on."""
-        number, call = self.orders.number, self._call()
+    def look_up(self, partitions: Iterable[int]) -> list[Place]:
+        """Look up the positions of the group, and return those at which the member continues."""
+        number, call = self.options.number, self._call()
         names = {partition: self._named(partition) for partition in partitions}
-        self.report(Looking(self.now_us(), number, call, self.orders.group, tuple(names.values())))
+        self.report(Looking(self.now_us(), number, call, self.options.group, tuple(names.values())))
         try:
             found = self._committed(names)
-        except Exception as error:  # each library has its own
+        except Exception as error:  # each library has exceptions of its own
             self.report(Unknown(self.now_us(), number, call, repr(error)))
             return [Place(name, NOWHERE) for name in names.values()]
         places = [Place(name, found.get(partition, NOWHERE)) for partition, name in names.items()]
@@ -154,27 +154,27 @@ class Member(ABC):
         return [Place(name, max(offset, 0)) for name, offset in places]
 
     def revoked(self, *, commit: bool = True) -> None:
-        """Report the loss of all partitions; `commit` if they are revoked in good order."""
+        """Report the loss of all partitions. `commit`: commit first, as they are revoked in good order."""
         if commit:
             self.commit()
         self._positions.clear()
-        self.report(Assigned(self.now_us(), self.orders.number))
+        self.report(Assigned(self.now_us(), self.options.number))
 
     def commit(self) -> None:
         positions, self._since = dict(self._positions), 0
         if not positions:
             return
-        number, call = self.orders.number, self._call()
+        number, call = self.options.number, self._call()
         places = tuple(Place(self._named(partition), offset) for partition, offset in sorted(positions.items()))
-        self.report(Committing(self.now_us(), number, call, self.orders.group, places))
+        self.report(Committing(self.now_us(), number, call, self.options.group, places))
         try:
             self._commit(positions)
-        except Exception as error:  # it may have been written all the same
+        except Exception as error:  # the commit may have succeeded nevertheless
             self.report(Unknown(self.now_us(), number, call, repr(error)))
         else:
             self.report(Committed(self.now_us(), number, call))
 
-    # -- of each library -------------------------------------------------------------------------------
+    # -- methods of each library -----------------------------------------------------------------------
 
     @abstractmethod
     def _join(self) -> None: ...
@@ -203,8 +203,8 @@ class Confluent(Member):
         self._at = confluent_kafka.TopicPartition
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": self.orders.hosts,
-                "group.id": self.orders.group,
+                "bootstrap.servers": self.options.hosts,
+                "group.id": self.options.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "session.timeout.ms": SESSION_MS,
@@ -228,7 +228,7 @@ class Confluent(Member):
             self.seen(asked, partition, offset, message.value())
 
     def _generation(self) -> int:
-        """Read it from the opaque metadata of the library: a word, the generation, the group, the member."""
+        """Decode the opaque metadata of the library: a magic word, the generation, the group, the member."""
         written = bytes(self._consumer.consumer_group_metadata() or b"")
         head, colon, rest = written.partition(b":")
         return int.from_bytes(rest[:4], sys.byteorder, signed=True) if head == b"CGMDv2" and colon else NO_GENERATION
@@ -248,7 +248,7 @@ class Confluent(Member):
 
 
 class KafkaPython(Member):
-    """Its listener may not send requests."""
+    """A member whose rebalance listener may not send requests."""
 
     _unseen: tuple[int, ...] = ()
 
@@ -271,8 +271,8 @@ class KafkaPython(Member):
 
         self._kafka = kafka
         self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self.orders.hosts,
-            group_id=self.orders.group,
+            bootstrap_servers=self.options.hosts,
+            group_id=self.options.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             session_timeout_ms=SESSION_MS,
@@ -287,7 +287,7 @@ class KafkaPython(Member):
                 self.seen(asked, part.partition, record.offset, record.value)
         unseen, self._unseen = self._unseen, ()
         if unseen:
-            self.look(unseen)
+            self.look_up(unseen)
 
     def _generation(self) -> int:
         return int(self._consumer.group_metadata().generation_id)
@@ -315,8 +315,8 @@ BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python
 
 
 def main(text: str) -> None:
-    orders = Orders(**json.loads(text))
-    BY_LIBRARY[orders.library](orders).live()
+    options = MemberOptions(**json.loads(text))
+    BY_LIBRARY[options.library](options).live()
 
 
 if __name__ == "__main__":

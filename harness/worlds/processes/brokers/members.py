@@ -1,4 +1,4 @@
-"""The processes of group members that are clients from other projects, and the events that they report."""
+"""The processes of group members that use client libraries of other projects, and the events that they report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from harness.checkers.records.as_json import RECORDS
 from harness.checkers.records.history import Ended, Polled
 from harness.json_lines import parsed
 from harness.worlds.brokers.recorder import Recorder
-from harness.worlds.processes.brokers.member import Orders
+from harness.worlds.processes.brokers.member import MemberOptions
 from harness.worlds.processes.server import end_process, open_process
 
 PROGRAM: Final = "harness.worlds.processes.brokers.member"
 MODULES: Final[Mapping[str, str]] = {"confluent": "confluent_kafka", "python": "kafka"}
-"""The modules of the libraries that scripts name."""
+"""The module of each library, by its name in scripts."""
 NEVER_S: Final = 1e6
-LAST_WORDS: Final = 2_000
-"""Bytes of its stderr that are kept."""
+STDERR_KEPT: Final = 2_000
+"""The number of bytes of stderr that are kept."""
 
 
 def installed(library: str) -> bool:
@@ -32,38 +32,38 @@ def installed(library: str) -> bool:
 
 
 class Member:
-    """`killed`: it does not leave its group, but is killed so long after it has read something."""
+    """The process of a member. `killed`: it is killed some time after its first record instead of leaving."""
 
     def __init__(
-        self, recorder: Recorder, orders: Orders, failed: Callable[[str], None], *, killed: bool = False
+        self, recorder: Recorder, options: MemberOptions, failed: Callable[[str], None], *, killed: bool = False
     ) -> None:
-        self.orders = evolve(orders, seconds=NEVER_S) if killed else orders
+        self.options = evolve(options, seconds=NEVER_S) if killed else options
         self.left = trio.Event()
-        self._kill_s = orders.seconds if killed else None
+        self._kill_s = options.seconds if killed else None
         self._failed = failed
         self._recorder = recorder
         self._process: trio.Process | None = None
 
     def leave(self) -> None:
-        """Ask it to leave in good order."""
+        """Make the member leave its group in good order."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
 
     async def run(self) -> None:
-        command = [sys.executable, "-m", PROGRAM, json.dumps(asdict(self.orders))]
+        command = [sys.executable, "-m", PROGRAM, json.dumps(asdict(self.options))]
         process = await open_process(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self._process = process
-        said = bytearray()
+        stderr = bytearray()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read_stderr, process, said)
+                nursery.start_soon(self._read_stderr, process, stderr)
                 await self._read_events(process, nursery)
                 nursery.cancel_scope.cancel()
             code = await process.wait()
             if code and not (self._kill_s is not None and code < 0):
-                last = said.decode(errors="replace").splitlines()[-2:]
+                last = stderr.decode(errors="replace").splitlines()[-2:]
                 self._failed(
-                    f"client {self.orders.number} of {self.orders.library} ended with {code}: {' | '.join(last)}"
+                    f"client {self.options.number} ({self.options.library}) ended with {code}: {' | '.join(last)}"
                 )
         finally:
             await end_process(process)
@@ -76,7 +76,7 @@ class Member:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 number += 1
-                where = f"line {number} of client {self.orders.number}"
+                where = f"line {number} of client {self.options.number}"
                 event = RECORDS.from_json(parsed(line.decode(), number), where)
                 ended = isinstance(event, Ended)
                 self._recorder.add(event)
@@ -84,13 +84,13 @@ class Member:
                     nursery.start_soon(self._kill_after, kill_s, process)
                     kill_s = None
         if not ended:
-            self._recorder.add(Ended(self._recorder.now_us(), self.orders.number))
+            self._recorder.add(Ended(self._recorder.now_us(), self.options.number))
 
-    async def _read_stderr(self, process: trio.Process, said: bytearray) -> None:
+    async def _read_stderr(self, process: trio.Process, stderr: bytearray) -> None:
         assert process.stderr is not None
         async for data in process.stderr:
-            said += data
-            del said[:-LAST_WORDS]
+            stderr += data
+            del stderr[:-STDERR_KEPT]
 
     @staticmethod
     async def _kill_after(seconds: float, process: trio.Process) -> None:

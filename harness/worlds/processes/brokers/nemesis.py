@@ -1,4 +1,4 @@
-"""Injects the faults of brokers, which stand among the operations of a script."""
+"""Injects the faults of brokers, which are operations in a script."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from harness.faults import (
 )
 from harness.history import Request
 from harness.worlds.processes.brokers.broker import Broker
-from harness.worlds.processes.brokers.fleet import ASK_S, LOOK_S, Fleet
+from harness.worlds.processes.brokers.fleet import ASK_S, CHECK_S, Fleet
 from harness.worlds.processes.nemesis import Injector
 
 LEAVE_S: Final = 60.0
-"""The time that a broker has for a controlled shutdown."""
+"""The time limit for a controlled shutdown of a broker."""
 LOST: Final = "/harness-lost-"
-"""Nodes of the store that mark the loss of a broker's disk."""
+"""The path prefix of nodes of the store that mark the loss of a broker's disk."""
 InSync = Callable[[], Awaitable[None]]
 
 
 class BrokersNemesis(Injector):
-    """`in_sync` waits until all replicas are."""
+    """Injects the faults of brokers. `in_sync` waits until all replicas are in sync."""
 
     def __init__(self, fleet: Fleet, in_sync: InSync) -> None:
         super().__init__(fleet.cluster)
@@ -47,33 +47,33 @@ class BrokersNemesis(Injector):
         self._one_departs = trio.Lock()
 
     def perform(self, op: Op) -> bool:
-        """Return whether it is a fault."""
+        """Start a fault; return False if the operation is no fault."""
         if type(op) in _TARGETED:
-            self.cluster.beside(self._strike, op)
+            self.cluster.spawn_until_healed(self._inject, op)
         elif isinstance(op, Depart):
             self.departing += 1
-            self.cluster.always(self._depart, op)
+            self.cluster.spawn(self._depart, op)
         elif isinstance(op, Blackout):
             for broker in self._fleet.brokers.values():
                 if broker.up:
-                    self.cluster.beside(self.kill, broker, op.down_ms)
+                    self.cluster.spawn_until_healed(self.kill, broker, op.down_ms)
         elif isinstance(op, PartBrokers):
-            one, other = self._fleet.numbered(op.broker), self._fleet.numbered(op.other)
+            one, other = self._fleet.broker_number(op.broker), self._fleet.broker_number(op.other)
             if one != other:
                 self.cluster.counted("hit PartBrokers")
-                self.cluster.beside(self.block, self._fleet.links.between(one, other), op.for_ms)
+                self.cluster.spawn_until_healed(self.block, self._fleet.links.between(one, other), op.for_ms)
         else:
             return False
         return True
 
-    async def _strike(self, op: Any) -> None:
+    async def _inject(self, op: Any) -> None:
         broker = await self._target(op.broker)
         if broker is not None and broker.up:
             self.cluster.counted(f"hit {type(op).__name__}")
             await _TARGETED[type(op)](self, op, broker)
 
     async def _target(self, number: int) -> Broker | None:
-        found = await self._fleet.controller() if number == CONTROLLER else self._fleet.numbered(number)
+        found = await self._fleet.controller() if number == CONTROLLER else self._fleet.broker_number(number)
         return None if found is None else self._fleet.brokers.get(found)
 
     # -- processes and disks ---------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class BrokersNemesis(Injector):
         await self.kill(broker, getattr(op, "down_ms", 0))
 
     async def _depart(self, op: Depart) -> None:
-        """Restart a broker in good order, as an operator does: one at a time, and only if all replicas are in sync."""
+        """Restart a broker in good order, as an operator does: one at a time, and only with all replicas in sync."""
         async with self._one_departs:
             await self._in_sync()
             broker = await self._target(op.broker)
@@ -99,31 +99,31 @@ class BrokersNemesis(Injector):
 
     async def _wipe(self, op: WipeBroker, broker: Broker) -> None:
         broker.kill()
-        await broker.gone()
+        await broker.wait_for_exit()
         await self._mark_loss(broker)
         broker.lose_disk()
         await self.down(broker, op.down_ms)
 
     async def _mark_loss(self, broker: Broker) -> None:
-        """Mark the loss in the store's history, where it divides the elections before it from those after it."""
+        """Mark the loss in the history of the store, which then shows the elections before and after it."""
         mark = Request("create", f"{LOST}{broker.sid}-{broker.starts}", b"%d" % broker.sid)
         while True:
             leader = self.cluster.leader()
             if leader is not None and leader.serves:
                 with trio.move_on_after(ASK_S):
-                    await self.cluster.insist(leader.sid, mark)
+                    await self.cluster.ask_until_answered(leader.sid, mark)
                     return
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def _break_disk(self, op: BreakDisk, broker: Broker) -> None:
-        """Let a call fail once, or the disk be full for so long. A broker without another disk ends of that."""
+        """Make one call fail, or the disk full for a time. A broker without another disk ends because of that."""
         self.cluster.excused.add(broker)
         broker.fail_disk(op.error, op.nth - 1)
         try:
             await self.cluster.sleep(op.down_ms)
         finally:
             if broker.up and broker.disk_fails and op.error != "full":
-                self.cluster.excused.discard(broker)  # the call was not made
+                self.cluster.excused.discard(broker)  # the call that was to fail was not made
             broker.heal()
         self.cluster.revive(broker)
 

@@ -20,11 +20,11 @@ from harness.faults import (
     Replication,
 )
 from harness.worlds.brokers.consumer import Consumer
-from harness.worlds.brokers.requests import WRONG
+from harness.worlds.brokers.requests import REQUEST_ERRORS
 from harness.worlds.brokers.workload import BrokerClients
 from harness.worlds.controller.administration import name_of, wanted_by
 from harness.worlds.processes.brokers.fleet import PATIENCE_S, Fleet
-from harness.worlds.processes.brokers.member import Orders
+from harness.worlds.processes.brokers.member import MemberOptions
 from harness.worlds.processes.brokers.members import Member, installed
 from harness.worlds.processes.brokers.nemesis import FAULTS, BrokersNemesis
 from harness.worlds.processes.cluster import NO_DEATH
@@ -42,8 +42,8 @@ from replica.wire.schemas.reassignment_schemas import (
 from replica.wire.schemas.topic_schemas import CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsTopic
 
 MEMBERS: Final = 20_000
-LOOKERS: Final = 30_000
-"""Where the numbers of clients begin that are members of groups, and that look up positions of groups at the end."""
+POSITION_READERS: Final = 30_000
+"""The first numbers of clients that are members of groups, and of clients that look up group positions at the end."""
 LAST_MEMBER: Final = 90
 
 
@@ -51,21 +51,21 @@ class BrokersWorkload(Workload):
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet.cluster)
         self.fleet = fleet
-        self.of_brokers = BrokerClients(fleet, fleet.recorder, fleet.cluster.script, PATIENCE_S)
-        self.nemesis = BrokersNemesis(fleet, lambda: fleet.in_sync(self.of_brokers.partitions(), [""]))
+        self.broker_clients = BrokerClients(fleet, fleet.recorder, fleet.cluster.script, PATIENCE_S)
+        self.nemesis = BrokersNemesis(fleet, lambda: fleet.in_sync(self.broker_clients.partitions(), [""]))
         self.members: list[Member] = []
 
     def perform(self, op: Op) -> None:
         act = _PERFORM.get(type(op))
         if act is not None:
             act(self, op)
-        elif not self.nemesis.perform(op) and not self.of_brokers.perform(op):
+        elif not self.nemesis.perform(op) and not self.broker_clients.perform(op):
             super().perform(op)
 
     # -- members of groups -----------------------------------------------------------------------------
 
     def _join(self, op: JoinGroup) -> None:
-        if op.topic in self.of_brokers.topics:
+        if op.topic in self.broker_clients.topics:
             self._member(op.client, op.topic, op.library, op.for_ms * self._cluster.scale / 1_000, op.ends == "killed")
 
     def _member(
@@ -80,61 +80,63 @@ class BrokersWorkload(Workload):
         cluster, name = self._cluster, name_of(topic)
         hosts = ",".join(f"{host}:{port}" for host, port in self.fleet.links.bootstrap)
         number = MEMBERS + client * 100 + len(self.members)
-        orders = Orders(library, number, hosts, name, f"members-{name}", cluster.began, cluster.scale, seconds, upto)
-        member = Member(self.fleet.recorder, orders, lambda what: cluster.broken(NO_DEATH, what), killed=killed)
+        options = MemberOptions(
+            library, number, hosts, name, f"members-{name}", cluster.began, cluster.scale, seconds, upto
+        )
+        member = Member(self.fleet.recorder, options, lambda what: cluster.violated(NO_DEATH, what), killed=killed)
         self.members.append(member)
         cluster.counted(f"member {library}")
-        cluster.always(member.run)
+        cluster.spawn(member.run)
         return member
 
     async def dismiss_members(self, waits_for: list[str]) -> None:
         for member in self.members:
-            waits_for[0] = f"a member of {member.orders.group} to leave it"
+            waits_for[0] = f"client {member.options.number} to leave {member.options.group}"
             member.leave()
             await member.left.wait()
 
     async def read_on(self, ends: Mapping[Any, int], waits_for: list[str]) -> None:
-        """Let a last member of every group come to the end of all partitions: then no record is left out."""
-        libraries = {member.orders.topic: member.orders.library for member in self.members}
-        for topic in list(self.of_brokers.topics):
+        """Start a last member in every group, and wait until it has read all partitions to their ends."""
+        libraries = {member.options.topic: member.options.library for member in self.members}
+        for topic in list(self.broker_clients.topics):
             name = name_of(topic)
             if name in libraries:
                 upto = {str(where.partition): end for where, end in ends.items() if where.topic == name}
                 member = self._member(LAST_MEMBER, topic, libraries[name], 0.0, upto=upto)
-                waits_for[0] = f"{member.orders.group} to come to {upto}"
+                waits_for[0] = f"{member.options.group} to reach the offsets {upto}"
                 await member.left.wait()
 
-    def group_lookers(self) -> Iterator[Consumer]:
-        """Return consumers that look up the positions of the groups of members."""
-        groups = {member.orders.topic: member.orders.group for member in self.members}
-        for number, where in enumerate(self.of_brokers.partitions()):
+    def group_position_readers(self) -> Iterator[Consumer]:
+        """Yield consumers that look up the positions of the groups of members."""
+        groups = {member.options.topic: member.options.group for member in self.members}
+        for number, where in enumerate(self.broker_clients.partitions()):
             if where.topic in groups:
-                consumer = Consumer(self.fleet.recorder, self.fleet.new_client(), LOOKERS + number, where)
+                consumer = Consumer(self.fleet.recorder, self.fleet.new_client(), POSITION_READERS + number, where)
                 consumer.group = groups[where.topic]
                 yield consumer
 
     # -- administration --------------------------------------------------------------------------------
 
     def _grow(self, op: GrowTopic) -> None:
-        """Add partitions. Nothing writes to them, as it is not known when they are there."""
-        if op.topic in self.of_brokers.topics:
-            count = self.of_brokers.topics[op.topic] + op.partitions
+        """Add partitions. No client writes to them, as the time of their creation is unknown."""
+        if op.topic in self.broker_clients.topics:
+            count = self.broker_clients.topics[op.topic] + op.partitions
             topic = CreatePartitionsTopic(name=name_of(op.topic), count=count, assignments=None)
             body = CreatePartitionsRequest(topics=[topic], timeout_ms=1_000, validate_only=False)
-            self._cluster.beside(self._ask_controller, CREATE_PARTITIONS, body)
+            self._cluster.spawn_until_healed(self._ask_controller, CREATE_PARTITIONS, body)
 
     def _reassign(self, op: Reassign) -> None:
-        if op.topic in self.of_brokers.topics:
+        if op.topic in self.broker_clients.topics:
             wanted = list(wanted_by(op, self._cluster.script.brokers))
             part = ReassignablePartition(partition_index=op.partition, replicas=wanted)
             topics = [ReassignableTopic(name=name_of(op.topic), partitions=[part])]
             body = AlterPartitionReassignmentsRequest(topics=topics)
-            self._cluster.beside(self._ask_controller, ALTER_PARTITION_REASSIGNMENTS, body)
+            self._cluster.spawn_until_healed(self._ask_controller, ALTER_PARTITION_REASSIGNMENTS, body)
 
     def _elect(self, op: ElectPreferred) -> None:
         parts = [TopicPartitions(topic=name_of(op.topic), partitions=[op.partition])]
         body = ElectLeadersRequest(election_type=0, topic_partitions=parts, timeout_ms=1_000)
-        self._cluster.beside(self._ask_controller, ELECT_LEADERS, body)
+        self._cluster.spawn_until_healed(self._ask_controller, ELECT_LEADERS, body)
 
     async def _ask_controller(self, api: Api[Any, Any], body: object) -> None:
         client = self.fleet.new_client()
@@ -142,11 +144,11 @@ class BrokersWorkload(Workload):
         if controller is not None:
             try:
                 await client.ask_broker(controller, api, body)
-            except WRONG as error:
+            except REQUEST_ERRORS as error:
                 self._cluster.counted(f"{api.key.name.lower()} in vain: {type(error).__name__}")
 
     def _ignore(self, _: Replication) -> None:
-        """The brokers are configured before the run begins."""
+        """Do nothing: the brokers were configured before the run."""
 
 
 _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
@@ -160,7 +162,7 @@ _CAN: Final = (*_PERFORM, *FAULTS, Produce, Consume, CreateTopic, AllowUnclean, 
 
 
 def can(item: Fault | Op) -> bool:
-    """Topics are not deleted: one that is created again has the same offsets for other values, which hides losses."""
+    """Return whether an item is supported. Topics are not deleted: a new topic would reuse offsets and hide losses."""
     if isinstance(item, JoinGroup):
         return installed(item.library)
     return type(item) in _CAN and not (isinstance(item, Produce) and item.acks == "none")

@@ -1,4 +1,4 @@
-"""One run with real brokers on a store of real servers, and its outcome."""
+"""A run with real brokers on a store of real servers, and its outcome."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import trio
 from harness.faults import AllowUnclean, Script, WipeBroker
 from harness.history import History
 from harness.outcome import Outcome
-from harness.worlds.brokers.consumer import look_at_all, read_all
-from harness.worlds.brokers.verdict import Loss, undone, with_records
+from harness.worlds.brokers.consumer import look_up_positions, read_all
+from harness.worlds.brokers.verdict import Loss, partitions_with_losses, with_records
 from harness.worlds.brokers.workload import LAST
 from harness.worlds.processes.addresses import Addresses
 from harness.worlds.processes.brokers.broker import OFFSETS_PARTITIONS, Broker
@@ -27,9 +27,9 @@ from kraft_controller.core.names import TopicPartition
 
 STEADY_S: Final = 0.3
 DEPARTURES_S: Final = 300.0
-"""The time for all brokers that are to be restarted in good order, one after the other."""
+"""The time limit for all restarts of brokers in good order, one after the other."""
 MEMBERS_S: Final = 60.0
-"""The time for all members of groups to have stayed as long as they should."""
+"""The time limit for all members of groups to leave after the script has ended."""
 
 
 class BrokersWorld(World):
@@ -44,13 +44,13 @@ class BrokersWorld(World):
     def processes(self) -> list[ServerProcess]:
         return [*self.servers.values(), *self.fleet.brokers.values()]
 
-    def _left(self, server: ServerProcess) -> None:
+    def _on_ended(self, server: ServerProcess) -> None:
         if isinstance(server, Broker) and self.healed and not self._stopping:
-            self.revive(server)  # it took its time to leave
+            self.revive(server)  # it was leaving when the cluster was healed
 
-    def _disk_failed(self, server: ServerProcess) -> None:
+    def _on_disk_failed(self, server: ServerProcess) -> None:
         if not isinstance(server, Broker):
-            super()._disk_failed(server)
+            super()._on_disk_failed(server)
         elif not server.disk_fails:
             self.excused.discard(server)
             self.revive(server)
@@ -64,7 +64,7 @@ class BrokersWorld(World):
         await self.fleet.links.open(self._nursery)
 
     async def _settle(self, waits_for: list[str]) -> None:
-        await self.fleet.in_sync(self.workload.of_brokers.partitions(), waits_for)
+        await self.fleet.in_sync(self.workload.broker_clients.partitions(), waits_for)
 
     async def _begin(self) -> None:
         await super()._begin()
@@ -78,16 +78,16 @@ class BrokersWorld(World):
         with trio.move_on_after(DEPARTURES_S):
             await self._write_while(lambda: nemesis.departing > 0)
         if nemesis.departing:
-            self.broken(LIVENESS, f"{nemesis.departing} brokers are to leave, and do not come to it")
+            self.violated(LIVENESS, f"{nemesis.departing} restarts of brokers are unfinished after {DEPARTURES_S:g} s")
             await trio.lowlevel.checkpoint()
-        with trio.move_on_after(MEMBERS_S):  # their time begins when they have read something
+        with trio.move_on_after(MEMBERS_S):  # the time of a member begins with its first record
             await self._write_while(lambda: any(not member.left.is_set() for member in self.workload.members))
 
     async def _write_while(self, holds: Callable[[], bool]) -> None:
         while holds():
-            for producer in self.workload.of_brokers.producers.values():
+            for producer in self.workload.broker_clients.producers.values():
                 if not producer.open:
-                    producer.give(1)
+                    producer.enqueue(1)
             await trio.sleep(STEADY_S)
 
     async def _recover(self, waits_for: list[str]) -> None:
@@ -96,17 +96,17 @@ class BrokersWorld(World):
 
     async def _read_back(self, waits_for: list[str]) -> None:
         await super()._read_back(waits_for)
-        recorder, workload, clients = self.fleet.recorder, self.workload, self.workload.of_brokers
+        recorder, workload, clients = self.fleet.recorder, self.workload, self.workload.broker_clients
         recorder.settled()
         partitions = clients.partitions()
         await clients.write_last(partitions, waits_for)
         await workload.dismiss_members(waits_for)
         ends = await read_all(recorder, self.fleet.new_client(), partitions, LAST + len(partitions), waits_for)
         await workload.read_on(ends, waits_for)
-        await look_at_all([*clients.consumers.values(), *workload.group_lookers()], waits_for)
+        await look_up_positions([*clients.consumers.values(), *workload.group_position_readers()], waits_for)
 
     async def _stop(self) -> None:
-        """Stop the brokers first, while there is a store."""
+        """Stop the brokers first, while the store runs."""
         self._stopping = True
         await self.fleet.close_clients()
         self.network.heal()
@@ -122,18 +122,21 @@ def outcome_of_brokers(world: BrokersWorld) -> Outcome:
     made = outcome_of(world, clients=False)
     assert made.history is not None
     whole = WITHOUT_BEGINNING not in dict(made.counts)
-    return with_records(made, world.fleet.recorder, _gone(world, made.history, whole=whole))
+    return with_records(made, world.fleet.recorder, _lossy_partitions(world, made.history, whole=whole))
 
 
-def _gone(world: BrokersWorld, history: History, *, whole: bool) -> list[TopicPartition]:
+def _lossy_partitions(world: BrokersWorld, history: History, *, whole: bool) -> list[TopicPartition]:
     """Return the partitions that may have lost records, by the marks in the history of the store."""
     unclean = any(isinstance(op, AllowUnclean) for op in world.script.ops)
     if not whole and (unclean or any(isinstance(op, WipeBroker) for op in world.script.ops)):
         offsets = [TopicPartition("__consumer_offsets", number) for number in range(OFFSETS_PARTITIONS)]
-        return [*world.workload.of_brokers.partitions(), *offsets]  # it could be any of them
+        return [
+            *world.workload.broker_clients.partitions(),
+            *offsets,
+        ]  # the marks may be missing, so any partition may have lost records
     losses = [
         Loss(change.zxid, int(change.data or b"0"))
         for change in history.changes
         if change.kind == "create" and change.path.startswith(LOST)
     ]
-    return undone(history, losses) if losses or unclean else []
+    return partitions_with_losses(history, losses) if losses or unclean else []

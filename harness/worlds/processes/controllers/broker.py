@@ -1,7 +1,7 @@
 """A broker without data in a process of its own: registration, candidacy, connections, and replicas without records.
 
 `python -m harness.worlds.processes.controllers.broker ID STORE FOLDER` prints a line of JSON for each event, with the
-time of the clock that all processes of a machine share.
+time of the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kraft_controller.runtime.controller import Controller, ControllerEnvironmen
 from kraft_controller.runtime.registration import Registration, prepare
 from kraft_controller.wire import znodes
 
-LOOKS_S: Final = 0.05
+ISR_CHECK_S: Final = 0.05
 SESSION_MS: Final = 1_500
 
 
-def say(event: str, **fields: object) -> None:
+def log_event(event: str, **fields: object) -> None:
     sys.stdout.write(json.dumps({"at": time.monotonic(), "event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -49,7 +49,7 @@ class BrokerProcess:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            commands = CommandServer(ControllerCommandHandler(self._epoch, self._obey, me=self.me))
+            commands = CommandServer(ControllerCommandHandler(self._epoch, self._apply_command, me=self.me))
             [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
             port: int = listener.socket.getsockname()[1]
             nursery.start_soon(trio.serve_listeners, commands.serve, [listener])
@@ -75,27 +75,27 @@ class BrokerProcess:
     def _epoch(self) -> BrokerEpoch:
         return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        return self.replicas.obey(command)
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
+        return self.replicas.apply_command(command)
 
     async def _live(self, session: zab.Session) -> None:
         links = CommandConnections(lambda event: None if self.controller is None else self.controller.note(event))
         environment = ControllerEnvironment(lambda: time.time_ns() // 1_000_000, os.urandom)
         controller = self.controller = Controller(session, self.me, links, environment, pace=Pace(balance_s=None))
-        say("registered", broker=self.me, session=session.id)
+        log_event("registered", broker=self.me, session=session.id)
         async with trio.open_nursery() as nursery:
             await nursery.start(links.run)
             nursery.start_soon(controller.run)
-            nursery.start_soon(self._keep_isrs, session)
+            nursery.start_soon(self._update_isrs, session)
 
-    async def _keep_isrs(self, session: zab.Session) -> None:
-        """Write the ISRs. All live brokers follow, and catch up after a moment, as there is nothing to copy."""
+    async def _update_isrs(self, session: zab.Session) -> None:
+        """Write the ISRs of partitions led here. All live brokers count as fetching, as there is nothing to copy."""
         while True:
-            await trio.sleep(LOOKS_S)
+            await trio.sleep(ISR_CHECK_S)
             now_ms = int(trio.current_time() * 1_000)
-            for where, isr in self.replicas.wishes(now_ms, self._fetches).items():
+            for where, isr in self.replicas.wanted_isrs(now_ms, self._fetches).items():
                 role = self.replicas.roles.get(where)
-                if role is not None:  # it may have been stopped while another was written
+                if role is not None:  # it may have been stopped during the previous write
                     await self._write(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -103,11 +103,11 @@ class BrokerProcess:
 
     async def _write(self, session: zab.Session, role: Role, isr: tuple[BrokerId, ...]) -> None:
         path = znodes.state_path(role.where)
-        wished = self.replicas.wish(role, isr)
+        wanted = self.replicas.with_isr(role, isr)
         try:
-            await session.set(path, znodes.partition_state(wished), version=wished.version)
+            await session.set(path, znodes.partition_state(wanted), version=wanted.version)
         except (zab.BadVersion, zab.NoNode):
-            return  # the controller has decided, and a command is on its way
+            return  # the controller has written the state, and sends a command
         except zab.OutcomeUnknown:
             await session.sync(path)
         try:
@@ -115,7 +115,7 @@ class BrokerProcess:
         except zab.NoNode:
             return
         state = znodes.read_partition_state(role.where, data, Version(stat.version))
-        self.replicas.written(role, state)
+        self.replicas.state_written(role, state)
         note = znodes.partitions([role.where])
         await session.create(f"{znodes.ISR_CHANGES}/isr_change_", note, sequential=True)
 

@@ -1,11 +1,11 @@
-"""`kill -9` of the controller while it reassigns replicas, deletes topics or takes over, and a look at everything.
+"""Rounds of `kill -9` of the controller while it reassigns replicas, deletes topics or takes over, each with a check.
 
-Three servers of the store and three brokers without data, all processes. After each kill the broker is started again,
-and before the next one the following must come true: every partition is led by a live broker in sync, all of its
-replicas are where they were requested and in sync, nothing is left of any request, and no epoch has gone back. A
-reassignment to a broker that was down before it began may have been refused, if a controller reports that.
+Three servers of the store and three brokers without data run in processes. After each kill the broker is started again.
+Before the next kill the cluster must settle: every partition has a live leader in the ISR, all its replicas are at the
+requested brokers and in sync, no request is unfinished, and no epoch has decreased. A reassignment to a broker that was
+down before it began may be refused, if a controller reports that.
 
-In some rounds the broker stays away until the others are done without it: see `settled`.
+In some rounds the broker stays down until the other brokers have settled: see `settled`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.exceptions import interrupts_bare
 from harness.faults import Script
 from harness.worlds.processes.addresses import CLIENT_PORT, Addresses, Loopback
 from harness.worlds.processes.cluster import END_S, Options
-from harness.worlds.processes.controllers.settled import IDS, Unsettled, Wanted, controller_of, look
+from harness.worlds.processes.controllers.settled import IDS, Expected, Unsettled, check, controller_of
 from harness.worlds.processes.run import World
 from harness.worlds.processes.server import Notify, ServerProcess
 from harness.worlds.processes.verdict import outcome_of
@@ -39,18 +39,18 @@ DEATHS: Final = ("reassignment", "deletion", "failover", STAYS_AWAY)
 PARTITIONS: Final = 4
 TOPICS: Final = 3
 WITHIN_S: Final = 120.0
-STRIKES_S: Final = 0.12
-"""The controller is killed at the latest so long after the request."""
+KILL_WITHIN_S: Final = 0.12
+"""The maximum time between a request and the kill of the controller."""
 DOWN_S: Final = 0.3
 BROKERS: Final = 100
-"""Where the addresses of brokers begin."""
+"""The base of the addresses of brokers."""
 
 
 @define
 class Figures:
-    wanted: Wanted = field(factory=Wanted)
+    wanted: Expected = field(factory=Expected)
     settled_s: dict[str, list[float]] = field(factory=lambda: {kind: [] for kind in DEATHS})
-    """From each kill until everything was as it should be."""
+    """The seconds from each kill until the cluster had settled, by the kind of round."""
     kills: Counter[str] = field(factory=Counter)
     wrong: str = ""
 
@@ -65,7 +65,7 @@ class BrokerWithoutData(ServerProcess):
         self._prepare("broker-without-data", f"{self.sid} {store} {self.folder}", {}, None)
 
     def _forget(self) -> None:
-        """Nothing is known of it but its log."""
+        """Do nothing: no state is derived from its log."""
 
     def _read(self, line: str) -> None:
         if line.startswith("Traceback"):
@@ -85,7 +85,7 @@ class KillWorld(World):
             ident: BrokerWithoutData(ident, folder / f"broker{ident}", addresses, self._notified) for ident in IDS
         }
         self._rounds = rounds
-        self._chance = Random(seed)
+        self._random = Random(seed)
         self._tell = tell
         self._wanted = self.figures.wanted
         self._hosts = ",".join(f"{addresses.own(sid)}:{CLIENT_PORT}" for sid in self.sids)
@@ -120,8 +120,8 @@ class KillWorld(World):
                     return
                 if took is not None:
                     figures.settled_s[kind].append(took)
-                news = "nobody was the controller" if took is None else f"all as it should be after {took:.1f} s"
-                counts = f"{wanted.refused} moves refused, {wanted.stayed} stayed"
+                news = "there was no controller" if took is None else f"settled after {took:.1f} s"
+                counts = f"{wanted.refused} moves refused, {wanted.stayed} unfinished"
                 self._tell(f"{which}: {news} (so far {sum(figures.kills.values())} kills, {counts})")
 
     async def _stop(self) -> None:
@@ -131,11 +131,11 @@ class KillWorld(World):
     # -- one round -------------------------------------------------------------------------------------
 
     async def _round(self, kind: str) -> float | None:
-        """Return the time until everything was as it should be; None if there was no controller to be killed."""
+        """Run a round; return the seconds from the kill until the cluster had settled, or None without a kill."""
         self._wanted.begin({ident: len(self.log(ident)) for ident in IDS})
         await self._request(kind)
-        # If the broker stays away, some moves are to have begun.
-        await trio.sleep(self._chance.random() * STRIKES_S * (3 if kind == STAYS_AWAY else 1))
+        # If the broker stays down, wait longer, so that some moves have begun.
+        await trio.sleep(self._random.random() * KILL_WITHIN_S * (3 if kind == STAYS_AWAY else 1))
         victim = await controller_of(self._session)
         if victim is None:
             await self._until_settled()
@@ -147,7 +147,7 @@ class KillWorld(World):
             await self._kill_the_next(victim)
         if kind == STAYS_AWAY:
             await self._until_settled(away=victim)
-        await trio.sleep(self._chance.random() * DOWN_S)
+        await trio.sleep(self._random.random() * DOWN_S)
         for broker in self.brokers.values():
             self.revive(broker)
         await self._until_settled()
@@ -160,38 +160,38 @@ class KillWorld(World):
     async def _kill_the_next(self, before: int) -> None:
         """Kill the next controller while it takes over."""
         with trio.move_on_after(WITHIN_S):
-            while (found := await controller_of(self._session)) in (None, before):  # noqa: ASYNC110 - it asks
+            while (found := await controller_of(self._session)) in (None, before):  # noqa: ASYNC110 - it polls a server
                 await trio.sleep(0.005)
-            await trio.sleep(self._chance.random() * STRIKES_S)
+            await trio.sleep(self._random.random() * KILL_WITHIN_S)
             if self.brokers[found].up:
                 self._kill(found)
 
     async def _create(self) -> None:
-        wanted, chance = self._wanted, self._chance
+        wanted, random = self._wanted, self._random
         wanted.made += 1
         name = f"t{wanted.made}"
         held = {}
         for number in range(PARTITIONS):
-            first, factor = chance.randrange(len(IDS)), chance.randint(1, len(IDS))
+            first, factor = random.randrange(len(IDS)), random.randint(1, len(IDS))
             replicas = tuple(BrokerId(IDS[(first + place) % len(IDS)]) for place in range(factor))
             held[number] = Assignment(replicas)
             wanted.replicas[TopicPartition(name, number)] = replicas
         await self._session.create(znodes.topic_path(name), znodes.topic(TopicId(f"T{wanted.made:021}"), held))
 
     async def _request(self, kind: str) -> None:
-        wanted, chance = self._wanted, self._chance
+        wanted, random = self._wanted, self._random
         if kind.startswith("reassignment"):
             moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
             for where, replicas in wanted.replicas.items():
-                if chance.random() < 0.7:
-                    shift = chance.randint(1, len(IDS) - 1)
+                if random.random() < 0.7:
+                    shift = random.randint(1, len(IDS) - 1)
                     moves[where] = tuple(BrokerId((broker - 1 + shift) % len(IDS) + 1) for broker in replicas)
             if moves:
                 await self._session.create(znodes.REASSIGN, znodes.reassignment(moves))
                 wanted.before = {where: wanted.replicas[where] for where in moves}
                 wanted.replicas.update(moves)
         elif kind == "deletion":
-            name = chance.choice(sorted({where.topic for where in wanted.replicas}))
+            name = random.choice(sorted({where.topic for where in wanted.replicas}))
             await self._session.create(f"{znodes.DELETE_TOPICS}/{name}")
             wanted.replicas = {where: to for where, to in wanted.replicas.items() if where.topic != name}
 
@@ -200,19 +200,21 @@ class KillWorld(World):
         while True:
             try:
                 await self._session.sync()
-                await look(self._session, self._wanted, self.log, away)
+                await check(self._session, self._wanted, self.log, away)
                 return
             except Unsettled as missing:
                 if time.monotonic() > until:
-                    logs = "".join(f"broker {ident}:\n{self._wanted.said(ident, self.log)[-3_000:]}" for ident in IDS)
+                    logs = "".join(
+                        f"broker {ident}:\n{self._wanted.log_of_round(ident, self.log)[-3_000:]}" for ident in IDS
+                    )
                     raise Unsettled(f"{missing}\n{logs}") from None
             except zab.NoNode:
-                pass  # it was deleted meanwhile
+                pass  # the node was deleted meanwhile
             await trio.sleep(0.05)
 
 
-def fight(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> Figures:
-    """Run the rounds. The folder is removed if nothing was wrong."""
+def run_rounds(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> Figures:
+    """Run the rounds. The folder is removed if they find no violation."""
     folder = folder.resolve()  # processes have working directories of their own
     folder.mkdir(parents=True)
     addresses = Loopback()

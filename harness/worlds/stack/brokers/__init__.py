@@ -1,1 +1,1 @@
-"""Brokers as shipped, on virtual time: over simulated sockets, on disks in memory, on the store of this world."""
+"""Brokers as shipped on virtual time, with simulated sockets, disks in memory, and the store of this world."""

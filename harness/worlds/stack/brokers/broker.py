@@ -1,7 +1,7 @@
 """A broker as shipped, and its disk, which outlives its process.
 
-At the end of a life its disk is copied, before its tasks are cancelled: what they still write goes to a disk that is
-not used any more.
+When a process ends, its disk is copied before its tasks are cancelled. Writes of those tasks go to the old disk, which
+is not used any more.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from harness.worlds.stack.controller import process
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
     PAUSE_S,
+    BrokerClusterWorld,
     BrokerProcess,
-    BrokersWorld,
     ControlPlace,
     host_of,
 )
 from harness.worlds.stack.controller.session import Candidate
 from harness.worlds.stack.network import Net, Party
-from harness.worlds.stack.scheduler import WHOSE
+from harness.worlds.stack.scheduler import OWNER
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
@@ -61,7 +61,7 @@ def control_host_of(broker: int) -> str:
 
 
 class Life:
-    """One process."""
+    """One process of a broker, from its start to its end."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -77,7 +77,7 @@ class Life:
         return self.world.network
 
     def party(self, host: str) -> Party:
-        """Commands, and requests to controllers, come from one place, all else from the place of its clients."""
+        """Return the control place for commands and requests to controllers, and the data place for all other hosts."""
         return self.control if host.startswith("e") else self.data
 
     @property
@@ -90,7 +90,7 @@ class Life:
         return self.broker.store_client.opened(self.world.session_ms, lambda: self.killed or self.world.over)
 
     async def run(self) -> None:
-        """Start it again if it ends because the store cannot be reached at the start."""
+        """Run the broker. Restart it if it ends because the store cannot be reached at the start."""
         PROCESS.set(self)
         while True:
             self.program = Program(self.broker.config(), self._open)
@@ -103,16 +103,16 @@ class Life:
     async def leave(self) -> None:
         if self.program is not None and self.program.started.is_set():
             PROCESS.set(self)
-            WHOSE.set(self.broker)
+            OWNER.set(self.broker)
             await self.program.leave()
 
 
 class Broker(BrokerProcess):
-    def __init__(self, world: BrokersWorld, number: int, folder: Path, replication: Replication) -> None:
+    def __init__(self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication) -> None:
         super().__init__(world, number)
         self.files = log_disk()
         self._breaks = False
-        """Its disk fails, or has failed: it may end of that."""
+        """True while its disk fails or has failed. The broker may end because of that."""
         self._folder = folder / f"broker{number}"
         self._replication = replication
         self._brokers = world.script.brokers
@@ -124,7 +124,7 @@ class Broker(BrokerProcess):
 
     @property
     def place(self) -> int:
-        """Where its clients and other brokers find it."""
+        """Return the place at which clients and other brokers connect."""
         return -(DATA_FROM + self.id)
 
     @property
@@ -179,17 +179,17 @@ class Broker(BrokerProcess):
     # -- faults ----------------------------------------------------------------------------------------
 
     def lose_disk(self) -> None:
-        """Kill it, and empty its disk."""
+        """Kill the broker, and empty its disk."""
         self.die()
         self.files = log_disk()
 
     def break_disk(self, error: str, nth: int) -> None:
-        """Let the nth call of a kind fail, and all after it. A broker without another disk ends of that."""
+        """Fail the nth call of a kind and all later ones. A broker without another disk ends because of that."""
         self._breaks = True
         self.files.fail(CALLS[error], nth - 1, errno.ENOSPC if error == "full" else errno.EIO)
 
     def mend(self) -> None:
-        """End the fault of the disk. If a call has failed, kill the process: it is of no use any more."""
+        """End the fault of the disk. If a call has failed, kill the process: it does not use the disk again."""
         self.files.forgive()
         if self.files.errors.failed is not None:
             self.die()
@@ -197,10 +197,10 @@ class Broker(BrokerProcess):
         self._breaks = False
 
     def lose_power(self, loss: str) -> None:
-        """Kill it, and lose what was not synced, or a part.
+        """Kill the broker, and lose all writes that were not synced, or a part of them.
 
-        Brokers that sync only by and by lose nothing: all may lose what is in their caches together, and that could
-        not be told from a bug.
+        Brokers with the durability `cache` lose nothing: if all of them lost unsynced writes together, acknowledged
+        records would be lost without a bug.
         """
         self.die()
         if loss != "keep" and self._replication.durability != "cache":
@@ -208,7 +208,7 @@ class Broker(BrokerProcess):
             self.files.forgive()
 
     def _renew(self) -> None:
-        """The next process finds what this one has written, and its calls succeed."""
+        """Keep what this process has written, and end the faults, for the next process."""
         self.files.kill()
         self.files.forgive()
 

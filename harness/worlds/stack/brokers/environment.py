@@ -1,9 +1,8 @@
-"""The environment of a broker's process, as the script decides it: network, threads, clocks, chance, directories.
+"""The simulated environment of a broker's process: network, threads, clocks, random numbers, directories.
 
-The broker is the one that is shipped, and asks the machine where it likes; so for the time of a run the machine itself
-answers otherwise. Sockets are ends of the simulated network, of which Trio makes its streams and listeners as of any
-others. The task that makes a socket tells whose it is. There are no threads: a job runs in the loop, after a delay by
-chance.
+The shipped broker calls the standard library directly, so those functions are patched for the duration of a run. Trio
+makes its usual streams and listeners from sockets that are ends of the simulated network. A socket belongs to the
+process whose task makes it. There are no threads: a job runs in the loop after a random delay.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from replica.storage import log_manager
 from zab.storage.disk import FolderDisk
 
 DAY_S: Final = 1_700_000_000
-"""The time of day when a run begins."""
+"""The wall clock at the begin of a run, in seconds since the epoch."""
 
 
 class Process(Protocol):
-    """The places of one process in the network, by the host that it dials or at which it listens."""
+    """A process with its places in the network. The place depends on the host that it dials or listens at."""
 
     @property
     def net(self) -> Net: ...
@@ -84,7 +83,7 @@ class VirtualSocket(trio.socket.SocketType):
     def getpeername(self) -> Address:
         return self._peer
 
-    # -- listening -----------------------------------------------------------------------------------
+    # -- redirected_log -----------------------------------------------------------------------------------
 
     async def bind(self, address: Any) -> None:
         await trio.lowlevel.checkpoint()
@@ -93,7 +92,7 @@ class VirtualSocket(trio.socket.SocketType):
     def listen(self, backlog: int = 0) -> None:
         net, (host, _) = self._process.net, self._name
         if self._name in net.listeners and not net.listeners[self._name].life.dead:
-            raise OSError(errno.EADDRINUSE, f"{self._name} is taken")
+            raise OSError(errno.EADDRINUSE, f"address {self._name} is in use")
         party: Any = self._process.party(host)
         self._listener = net.listeners[self._name] = Listener(net, self._name, party)
 
@@ -120,7 +119,7 @@ class VirtualSocket(trio.socket.SocketType):
         except trio.BrokenResourceError:
             raise OSError(errno.ECONNRESET, "the connection broke") from None
         except trio.ClosedResourceError:
-            raise OSError(errno.EBADF, "closed here") from None
+            raise OSError(errno.EBADF, "this end is closed") from None
         return len(data)
 
     async def recv(self, most: int, flags: int = 0) -> bytes:
@@ -130,7 +129,7 @@ class VirtualSocket(trio.socket.SocketType):
         except trio.BrokenResourceError:
             raise OSError(errno.ECONNRESET, "the connection broke") from None
         except trio.ClosedResourceError:
-            raise OSError(errno.EBADF, "closed here") from None
+            raise OSError(errno.EBADF, "this end is closed") from None
 
     async def wait_writable(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -144,7 +143,7 @@ class VirtualSocket(trio.socket.SocketType):
 
 @contextmanager
 def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], FolderDisk]) -> Iterator[None]:
-    """Replace what a process asks the machine for. `files` returns the disk behind a directory."""
+    """Patch threads, clocks, random bytes and log directories. `files` returns the disk behind a directory."""
     random = Random(f"{seed}/machine")
 
     async def in_loop(job: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
@@ -167,7 +166,7 @@ def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], Folde
 
 
 def use_sockets() -> None:
-    """Replace the sockets of this run of Trio from now on."""
+    """Use simulated sockets from now on in this run of Trio."""
     sockets = Sockets()
     trio.socket.set_custom_socket_factory(sockets)
     trio.socket.set_custom_hostname_resolver(sockets)

@@ -1,4 +1,4 @@
-"""A simulated cluster of brokers and store servers, all as shipped: what is done to it, and what must come true."""
+"""A simulated cluster of brokers and store servers, all as shipped, with its workload, faults and liveness check."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from harness.faults import (
 )
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
-from harness.worlds.brokers.consumer import look_at_all, read_all
+from harness.worlds.brokers.consumer import look_up_positions, read_all
 from harness.worlds.brokers.recorder import Recorder
-from harness.worlds.brokers.verdict import Loss, undone, with_records, with_transactions
+from harness.worlds.brokers.verdict import Loss, partitions_with_losses, with_records, with_transactions
 from harness.worlds.brokers.workload import LAST, BrokerClients
-from harness.worlds.controller.settled import ROUNDS_MS, unhinder
+from harness.worlds.controller.settled import ROUNDS_MS, end_broker_faults
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.brokers.broker import DATA_FROM, PORT, Broker
 from harness.worlds.stack.brokers.environment import PROCESS, arranged, use_sockets
 from harness.worlds.stack.controller.process import CONTROL_FROM, host_of
 from harness.worlds.stack.controller.world import ControllerWorkload, ControllerWorld
 from harness.worlds.stack.network import Net, Party
-from harness.worlds.stack.simulation import listening
+from harness.worlds.stack.simulation import redirected_log
 from harness.worlds.stack.store.client import ClientPlace
 from harness.worlds.stack.store.world import StoreLiveness, StoreWorld
 from replica.runtime.network.broker_client import Client
@@ -47,7 +47,7 @@ from replica.runtime.network.broker_connection import ClientSettings
 from zab.storage.disk import FolderDisk
 
 CLIENTS_FROM: Final = 4_000
-"""Where the places of clients of brokers begin in the network."""
+"""The first place of broker clients in the network."""
 REQUEST_S: Final = 1.0
 PATIENCE_S: Final = 10.0
 SETTINGS: Final = ClientSettings(client_id="zab-harness", request_s=REQUEST_S, patience_s=PATIENCE_S)
@@ -55,7 +55,7 @@ Way = tuple[int, int]
 
 
 class BrokersRecorder(Recorder):
-    """Records nothing more when the run is over."""
+    """A recorder that ignores events after the end of the run."""
 
     def __init__(self, world: BrokersWorld) -> None:
         super().__init__(lambda: world.now)
@@ -79,19 +79,19 @@ class BrokerClientPlace(ClientPlace):
 
 
 class BrokersWorkload(ControllerWorkload):
-    """What a script asks of brokers, and does to them."""
+    """Performs the operations and the faults of brokers."""
 
     def __init__(self, world: BrokersWorld) -> None:
         super().__init__(world)
         self._brokers_world = world
         self._places = count(CLIENTS_FROM)
-        self.of_brokers = BrokerClients(self, world.records, world.script, PATIENCE_S)
+        self.broker_clients = BrokerClients(self, world.records, world.script, PATIENCE_S)
 
     def perform(self, op: Op, _: object) -> None:
         act = self._BROKER_OPS.get(type(op))
         if act is not None:
             act(self, op)
-        elif not self.of_brokers.perform(op):
+        elif not self.broker_clients.perform(op):
             super().perform(op, _)
 
     def new_client(self) -> Client:
@@ -99,9 +99,9 @@ class BrokersWorkload(ControllerWorkload):
         return Client([(host_of(broker), PORT) for broker in brokers], SETTINGS)
 
     def start(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Run it at a place of its own in the network."""
+        """Run `act` in a task with a place of its own in the network."""
         place = BrokerClientPlace(self._brokers_world.network, next(self._places))
-        self._brokers_world.beside(self._run_at, place, act)
+        self._brokers_world.spawn(self._run_at, place, act)
 
     @staticmethod
     async def _run_at(place: BrokerClientPlace, act: Callable[[], Awaitable[None]]) -> None:
@@ -157,7 +157,7 @@ class BrokersWorkload(ControllerWorkload):
             self._brokers_world.network.unblock(*way)
 
     def _cut(self, op: CutBroker) -> None:
-        """Cut it off from other brokers, and from the clients that there are."""
+        """Cut a broker off from all other brokers and from all clients so far."""
         if (broker := self._one(op)) is not None:
             known = range(CLIENTS_FROM, next(self._places))
             others = [-each for each in known] + [each.place for each in self._brokers_world.brokers.values()]
@@ -172,11 +172,11 @@ class BrokersWorkload(ControllerWorkload):
             self._shut(ways, op.for_ms)
 
     def _keep_topic(self, _: DeleteTopic) -> None:
-        """Leave it: one that is created again has the same offsets for other values, and losses would not show."""
+        """Do not delete the topic: a topic of the same name would reuse its offsets, which would hide losses."""
         self._brokers_world.counted("topic not deleted")
 
     def _ignore(self, _: Replication) -> None:
-        """The brokers are configured before the run begins."""
+        """Do nothing: the brokers were configured before the run."""
 
     _BROKER_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
         LosePower: _lose_power,
@@ -195,9 +195,9 @@ def _both(one: int, others: list[int]) -> list[Way]:
 
 
 class BrokersLiveness(StoreLiveness):
-    """After the last fault: the store as always, brokers that all serve, and partitions in sync with all replicas.
+    """Waits after the last fault until the store has settled, all brokers serve, and all replicas are in sync.
 
-    Then one value is written to each partition, and everything is read from beginning to end.
+    Then it writes one value to each partition, and reads every partition from beginning to end.
     """
 
     def __init__(self, world: BrokersWorld) -> None:
@@ -211,7 +211,7 @@ class BrokersLiveness(StoreLiveness):
         world = self._brokers_world
         for broker in world.brokers.values():
             broker.mend()
-        unhinder(world.brokers.values(), world.start_later)
+        end_broker_faults(world.brokers.values(), world.start_later)
         super().begin()
 
     def _unequal(self, leader: CoreServer) -> str | None:
@@ -226,7 +226,7 @@ class BrokersLiveness(StoreLiveness):
         return None if world.records.complete and self._waits_for == ["nothing"] else self._waits_for[0]
 
     def _out_of_sync(self) -> str | None:
-        """Compare what each broker knows."""
+        """Return a broker that is not ready or lacks metadata, or a partition that is not in sync."""
         brokers = self._brokers_world.brokers
         for broker in brokers.values():
             program = broker.program
@@ -234,22 +234,22 @@ class BrokersLiveness(StoreLiveness):
             if not broker.up or parts is None or parts.membership.session() is None:
                 return f"broker {broker.id} does not serve"
             if len(parts.metadata_cache.brokers) != len(brokers):
-                return f"broker {broker.id} knows of {sorted(parts.metadata_cache.brokers)}"
+                return f"broker {broker.id} has only brokers {sorted(parts.metadata_cache.brokers)} in its metadata"
             if parts.membership.acting_controller() not in brokers:
-                return f"broker {broker.id} knows no controller"
+                return f"broker {broker.id} has no controller"
             for topic in parts.metadata_cache.topics.values():
                 for number, role in topic.partitions.items():
                     if role.state.leader not in brokers or set(role.state.isr) != set(role.assignment.target):
-                        return f"to broker {broker.id}, {topic.name}-{number} is {role.state}"
+                        return f"broker {broker.id} has {topic.name}-{number} in the state {role.state}"
         return None
 
     async def _read(self) -> None:
         world, waits_for = self._brokers_world, self._waits_for
-        clients = world.workload.of_brokers
+        clients = world.workload.broker_clients
         client, partitions = world.workload.new_client(), list(clients.written)
         await clients.write_last(partitions, waits_for)
         await read_all(world.records, client, partitions, LAST + len(partitions), waits_for)
-        await look_at_all(clients.consumers.values(), waits_for)
+        await look_up_positions(clients.consumers.values(), waits_for)
         await clients.read_committed(client, waits_for)
         waits_for[0] = "nothing"
 
@@ -277,7 +277,7 @@ class BrokersWorld(ControllerWorld):
         timing, seed = self.script.timing, str(self.script.seed)
         with (
             self._folder,
-            listening("replica", logging.INFO, self._broker_logged),
+            redirected_log("replica", logging.INFO, self._broker_logged),
             arranged(seed, (timing.fsync_us_min, timing.fsync_us_max), self._files),
         ):
             return super().run()
@@ -291,23 +291,23 @@ class BrokersWorld(ControllerWorld):
         return found
 
     def _broker_logged(self, record: logging.LogRecord) -> None:
-        """Count what brokers log, and report exceptions in it."""
+        """Count the log records of brokers, and report exceptions in them."""
         if self.over:
             return
         words = record.getMessage()
-        self.counted(f"broker says {words.partition(' ')[0]}")
+        self.counted(f"broker logs {words.partition(' ')[0]}")
         self.record(0, "broker", 0, words)
         if record.exc_info and record.exc_info[1] is not None:
-            self.violated(Violation(NoCrash.invariant, f"{words}: {record.exc_info[1]!r}"))
+            self.violated(Violation(NoCrash.invariant, f"a broker logs {words}: {record.exc_info[1]!r}"))
 
     def outcome(self) -> Outcome:
         """Judge the history of the store's clients, and then that of the brokers' clients."""
         made = StoreWorld.outcome(self)
         assert made.history is not None
-        gone = undone(made.history, self.losses)
+        gone = partitions_with_losses(made.history, self.losses)
         made = with_records(made, self.records, gone)
         if not gone:
-            made = with_transactions(made, self.workload.of_brokers.journal)
+            made = with_transactions(made, self.workload.broker_clients.journal)
         brokers = of_brokers(
             self.availability.broker_hits, self.records.acknowledged_at(), self.liveness.began or self.now
         )

@@ -1,1 +1,1 @@
-"""Controllers as they are shipped, in processes that die and stand still: over virtual streams, on virtual time."""
+"""Controllers as shipped, in processes that are killed and paused, over simulated streams on virtual time."""

@@ -1,4 +1,4 @@
-"""A broker without data: registration, controller and commands as shipped, and replicas that are only states."""
+"""A broker without data: registration, controller and commands as shipped, and replicas without records."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.worlds.controller.replicas import Replicas
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
     PAUSE_S,
+    BrokerClusterWorld,
     BrokerProcess,
-    BrokersWorld,
     ControlPlace,
     host_of,
 )
 from harness.worlds.stack.controller.session import Candidate, ObservedController
 from harness.worlds.stack.network import End, LifeNetwork
-from harness.worlds.stack.scheduler import WHOSE
+from harness.worlds.stack.scheduler import OWNER
 from kraft_controller.core.broker_epoch import UNREGISTERED
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, Role
@@ -36,18 +36,18 @@ from kraft_controller.runtime.registration import NO_EPOCH, Registration, Regist
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
 
-LOOKS_S: Final = 0.04
-"""The interval at which a leader looks at its followers."""
+ISR_CHECK_S: Final = 0.04
+"""The interval at which a leader checks its followers."""
 PORT: Final = 9_092
 PACE: Final = Pace(balance_s=None, pause_s=0.05, pause_s_max=0.4)
 CONNECT_S, ANSWER_S, BACKOFF_S = 0.3, 0.3, 0.02
-FAREWELLS: Final = 5
-BREAKS: Final = 0.01
-"""The share of commands, and of replies to them, at which the connection breaks."""
+SHUTDOWN_TRIES: Final = 5
+BREAK_CHANCE: Final = 0.01
+"""The probability that the connection breaks at a command or at a reply."""
 
 
-class FrailStream(trio.abc.Stream):
-    """A broker's end of a controller's connection. It breaks before a command is received, or its reply is sent."""
+class UnreliableStream(trio.abc.Stream):
+    """A broker's end of a controller's connection, which may break before it receives a command or sends a reply."""
 
     def __init__(self, end: End, random: Random) -> None:
         self._end = end
@@ -71,13 +71,13 @@ class FrailStream(trio.abc.Stream):
         await self._end.aclose()
 
     def _may_break(self) -> None:
-        if self._random.random() < BREAKS:
+        if self._random.random() < BREAK_CHANCE:
             self._end.break_off()
             self._end.net.reset(self._end.other)
 
 
 class Life:
-    """One process."""
+    """One process of a broker, from its start to its end."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -87,7 +87,7 @@ class Life:
         self.control = ControlPlace(broker.id)
         self.killed = self.ending = False
         self.candidate: Candidate | None = None
-        handler = ControllerCommandHandler(self._obeys_from, self._obey, me=broker.id)
+        handler = ControllerCommandHandler(self._accepts_from, self._apply_command, me=broker.id)
         self.commands = CommandServer(handler, lambda request: grant_shutdown(self._controller, request))
         random = broker.random
         former = broker.sessions if random.random() < 0.7 else ()
@@ -100,7 +100,7 @@ class Life:
             settings=RegistrationSettings(pause_s=PAUSE_S),
         )
 
-    # -- what it is given ------------------------------------------------------------------------------
+    # -- its environment -------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
         return self.world.now_ms
@@ -116,18 +116,18 @@ class Life:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             [listener] = await LifeNetwork(self.world.network, self.control).listen(host_of(self.broker.id), PORT)
-            nursery.start_soon(self._hear, listener, nursery)
+            nursery.start_soon(self._accept, listener, nursery)
             await self._prepare()
             while True:
                 try:
                     await self.registration.run(self._live)
-                except zab.ZabError:  # a store that cannot be reached at the start: somebody starts it again
+                except zab.ZabError:  # the store cannot be reached at the start: retry, as an operator does
                     await trio.sleep(PAUSE_S)
 
-    async def _hear(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
+    async def _accept(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         while True:
             end = await listener.accept()
-            nursery.start_soon(self.commands.serve, FrailStream(end, self.broker.random))
+            nursery.start_soon(self.commands.serve, UnreliableStream(end, self.broker.random))
 
     async def _prepare(self) -> None:
         while True:
@@ -151,7 +151,7 @@ class Life:
             async with trio.open_nursery() as nursery:
                 await nursery.start(links.run)
                 nursery.start_soon(controller.run)
-                nursery.start_soon(self._keep_isrs, session)
+                nursery.start_soon(self._update_isrs, session)
         finally:
             self.candidate = None
 
@@ -169,16 +169,16 @@ class Life:
         return None if acting is None else Endpoint("PLAINTEXT", host_of(acting), PORT)
 
     async def leave(self) -> None:
-        WHOSE.set(self.broker)
-        settings = ShutdownSettings(tries=FAREWELLS, pause_s=0.03, answer_s=ANSWER_S, dial=self._dial)
+        OWNER.set(self.broker)
+        settings = ShutdownSettings(tries=SHUTDOWN_TRIES, pause_s=0.03, answer_s=ANSWER_S, dial=self._dial)
         await request_shutdown(self.broker.id, lambda: self.registration.epoch, self.find_controller, settings)
 
     # -- commands --------------------------------------------------------------------------------------
 
-    def _obeys_from(self) -> BrokerEpoch:
+    def _accepts_from(self) -> BrokerEpoch:
         return UNREGISTERED if self.killed else self.registration.accepts_from
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
         world, broker = self.world, self.broker
         world.record(0, f"broker {broker.id}", 0, f"obeys {command}" if world.trace is not None else "")
         world.fact(
@@ -186,18 +186,18 @@ class Life:
                 world.now, broker.id, self.number, command.broker_epoch, command.controller, command.controller_epoch
             )
         )
-        return broker.replicas.obey(command)
+        return broker.replicas.apply_command(command)
 
     # -- the ISRs of what it leads -----------------------------------------------------------------------
 
-    async def _keep_isrs(self, session: zab.Session) -> None:
+    async def _update_isrs(self, session: zab.Session) -> None:
         replicas, world = self.broker.replicas, self.world
         while True:
-            await trio.sleep(LOOKS_S)
+            await trio.sleep(ISR_CHECK_S)
             before = dict(replicas.roles)
-            for where, isr in replicas.wishes(world.now_ms, self._fetches).items():
+            for where, isr in replicas.wanted_isrs(world.now_ms, self._fetches).items():
                 role = before[where]
-                if replicas.roles.get(where) is role:  # it may have received another while it wrote
+                if replicas.roles.get(where) is role:  # it may have received another role during the previous write
                     await self._write_isr(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -205,11 +205,11 @@ class Life:
         return other.up and not other.paused and other.replicas.fetches(self.broker.id, where, epoch)
 
     async def _write_isr(self, session: zab.Session, role: Role, isr: tuple[BrokerId, ...]) -> None:
-        """Write on the state that it knows. If that is outdated, read the current one instead."""
+        """Write an ISR if its state has not changed. Then adopt the current state, also if the write failed."""
         where, path = role.where, znodes.state_path(role.where)
-        wished = self.broker.replicas.wish(role, isr)
+        wanted = self.broker.replicas.with_isr(role, isr)
         try:
-            await session.set(path, znodes.partition_state(wished), version=wished.version)
+            await session.set(path, znodes.partition_state(wanted), version=wanted.version)
         except zab.NoNode:
             return
         except (zab.BadVersion, zab.OutcomeUnknown):
@@ -219,8 +219,8 @@ class Life:
         except zab.NoNode:
             return
         state = znodes.read_partition_state(where, data, Version(stat.version))
-        self.broker.replicas.written(role, state)
-        if (state.leader_epoch, state.isr) == (wished.leader_epoch, wished.isr):
+        self.broker.replicas.state_written(role, state)
+        if (state.leader_epoch, state.isr) == (wanted.leader_epoch, wanted.isr):
             self.world.counted("isr written")
             await self._note_isr(session, where)
 
@@ -235,14 +235,14 @@ class Life:
 
 
 class Broker(BrokerProcess):
-    def __init__(self, world: BrokersWorld, number: int) -> None:
+    def __init__(self, world: BrokerClusterWorld, number: int) -> None:
         super().__init__(world, number)
         self.replicas = Replicas(self.id)
         self.described = Described(
             self.id, NO_EPOCH, (Endpoint("PLAINTEXT", host_of(number), PORT),), {"PLAINTEXT": "PLAINTEXT"}
         )
         self.sessions: list[int] = []
-        """The former sessions of this broker: on its disk."""
+        """The former sessions of this broker, which are on its disk."""
         world.network.places[host_of(number)] = -(CONTROL_FROM + number)
 
     def make_life(self) -> Life:

@@ -1,7 +1,7 @@
-"""The process of a broker, whatever runs in it, and what outlives it.
+"""The process of a broker, independent of the program that runs in it, and the state that outlives it.
 
-A life that is dead does nothing any more, at one instant: its streams are broken, and only then are its tasks
-cancelled. While it is paused nothing reaches it or leaves it, and its tasks have no turn.
+A kill takes effect at one instant: the streams of the process break, and only then are its tasks cancelled. While it is
+paused, nothing reaches it or leaves it, and none of its tasks runs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from harness.checkers.controller.facts import Fact
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.stack.controller.session import Candidate, StoreClient
-from harness.worlds.stack.scheduler import WHOSE
+from harness.worlds.stack.scheduler import OWNER
 from harness.worlds.stack.store.client import ClientPlace
 from harness.worlds.stack.store.world import StoreWorld
 from kraft_controller.core.names import BrokerId
 from zab.net.wakeup import Wakeup
 
 CLIENTS_FROM, CONTROL_FROM = 1_000, 2_000
-"""The places of brokers in the network: as clients of the store, and for commands of controllers."""
+"""The first places of brokers in the network: as clients of the store, and for commands of controllers."""
 PAUSE_S: Final = 0.05
 
 
@@ -32,7 +32,7 @@ def host_of(broker: int) -> str:
 
 
 class ControlPlace(ClientPlace):
-    """The place where one life of a broker receives commands, and from where it sends them as the controller."""
+    """The place at which one process of a broker receives commands, and from which it sends them as the controller."""
 
     def __init__(self, broker: int) -> None:
         super().__init__(CONTROL_FROM + broker)
@@ -40,7 +40,7 @@ class ControlPlace(ClientPlace):
 
 
 class Life(Protocol):
-    """One process."""
+    """One process of a broker, from its start to its end."""
 
     scope: trio.CancelScope
     control: ControlPlace
@@ -54,8 +54,8 @@ class Life(Protocol):
         """Ask the controller to move leaders away."""
 
 
-class BrokersWorld(StoreWorld):
-    """A cluster of the store with brokers around it."""
+class BrokerClusterWorld(StoreWorld):
+    """A simulated cluster of the store with processes of brokers."""
 
     brokers: dict[int, Any]
 
@@ -77,7 +77,7 @@ class BrokersWorld(StoreWorld):
 
 
 class BrokerProcess:
-    def __init__(self, world: BrokersWorld, number: int) -> None:
+    def __init__(self, world: BrokerClusterWorld, number: int) -> None:
         self.world = world
         self.id = BrokerId(number)
         self.random = Random(f"{world.script.seed}/broker/{number}")
@@ -85,7 +85,7 @@ class BrokerProcess:
         self.life = 0
         self.now: Life | None = None
         self.paused = False
-        self._unheard = self._unseen = False
+        self._unreachable = self._commands_held = False
         self._wanted = self._begun = False
         self._wakeup = Wakeup()
 
@@ -97,7 +97,7 @@ class BrokerProcess:
         return False
 
     def lost(self, life: Life) -> None:
-        """Do what else the end of a life means, before its streams are broken."""
+        """Clean up further after the end of a process, before its streams break."""
 
     @property
     def up(self) -> bool:
@@ -109,7 +109,7 @@ class BrokerProcess:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where it stands in the network."""
+        """Return all its places in the network."""
         return self.store_client.place.id, self._control
 
     @property
@@ -119,17 +119,17 @@ class BrokerProcess:
     # -- its lives -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it unless it runs. If it is about to end, it starts when it has."""
+        """Start the process unless it runs. If it is about to end, the next one starts after that."""
         if self.up:
             return
         self._wanted = True
         self._wakeup.ring()
         if not self._begun:
             self._begun = True
-            self.world.beside(self._live)
+            self.world.spawn(self._live)
 
     async def _live(self) -> None:
-        WHOSE.set(self)
+        OWNER.set(self)
         while True:
             while not self._wanted:
                 await self._wakeup.wait()
@@ -142,35 +142,35 @@ class BrokerProcess:
                     await life.run()
             except Exception as error:
                 if not life.killed and not self.excuses(error):
-                    self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} fell over {error!r}"))
-            self._take_away(life)
+                    self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} ended with {error!r}"))
+            self._tear_down(life)
 
-    def _take_away(self, life: Life) -> None:
+    def _tear_down(self, life: Life) -> None:
         if not life.control.dead:
             self.lost(life)
             life.control.dead = life.ending = life.killed = True
             self.paused = False
-            self.world.still.go_on(self)
+            self.world.freezer.thaw(self)
             for place in (self.store_client.place, life.control):
                 self.world.network.crashed(place)
             if self.now is life:
                 self.now = None
 
     def die(self) -> None:
-        """Kill it. Its session expires when its timeout has passed."""
+        """Kill the process. Its session expires after its timeout."""
         life = self.now
         if life is not None and not life.killed:
             self.world.record(0, f"broker {self.id}", 0, "is killed")
-            self._take_away(life)
+            self._tear_down(life)
             life.scope.cancel()
 
     def end(self) -> None:
-        """Stop it in good order: it closes its session, if it can."""
+        """Stop the process in good order: it closes its session if it can."""
         life = self.now
         if life is not None and not life.ending:
-            self.world.record(0, f"broker {self.id}", 0, "is told to end")
+            self.world.record(0, f"broker {self.id}", 0, "is stopped")
             life.ending = True
-            self.go_on()
+            self.resume()
             life.scope.cancel()
 
     # -- faults ----------------------------------------------------------------------------------------
@@ -180,16 +180,16 @@ class BrokerProcess:
             return False
         self.paused = True
         for place in self.places:
-            self.world.network.stand_still(place)
-        self.world.still.stop(self)
+            self.world.network.pause(place)
+        self.world.freezer.freeze(self)
         return True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if self.paused:
             self.paused = False
             for place in self.places:
-                self.world.network.go_on(place)
-            self.world.still.go_on(self)
+                self.world.network.resume(place)
+            self.world.freezer.thaw(self)
 
     def lose_store(self) -> bool:
         return self.up and self.store_client.vanish()
@@ -198,21 +198,21 @@ class BrokerProcess:
         self.store_client.come_back()
 
     @property
-    def unheard(self) -> bool:
-        """No controller can reach it, or none receives its replies."""
-        return self._unheard
+    def unreachable(self) -> bool:
+        """Return whether a fault holds back its replies to controllers, and perhaps their commands to it."""
+        return self._unreachable
 
-    @unheard.setter
-    def unheard(self, unheard: bool) -> None:
-        if unheard is self._unheard:
+    @unreachable.setter
+    def unreachable(self, unreachable: bool) -> None:
+        if unreachable is self._unreachable:
             return
-        self._unheard = unheard
+        self._unreachable = unreachable
         network = self.world.network
-        if unheard:
-            self._unseen = self.random.random() < 0.5
+        if unreachable:
+            self._commands_held = self.random.random() < 0.5
         for other in self.world.brokers:
             if other != self.id:
-                shut = network.clog if unheard else network.unclog
+                shut = network.clog if unreachable else network.unclog
                 shut(self._control, -(CONTROL_FROM + other))
-                if self._unseen:
+                if self._commands_held:
                     shut(-(CONTROL_FROM + other), self._control)

@@ -1,4 +1,4 @@
-"""A broker's session with the store and its controller, as shipped, which record what they do."""
+"""A broker's session with the store and its controller, as shipped, with recorders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.checkers.controller.facts import Fact, Reigns
 from harness.checkers.store.watching import KINDS
 from harness.history import Request
 from harness.protocol import request_from
-from harness.worlds.recorded import RecordedSession, RecordingMachine
+from harness.worlds.recorded import RecordedSession, RecordingProtocol
 from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.store.client import Client
 from kraft_controller.core.candidacy import Elected
@@ -39,19 +39,19 @@ _CONCERNS: Final = {
 """The kinds of watches that each event concerns."""
 
 
-class ToldMachine(RecordingMachine):
-    """Records what a program asks as if a script had asked it."""
+class ProgramProtocol(RecordingProtocol):
+    """Records all requests of a program, as `RecordingProtocol` records those of a script."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._calls: dict[Call, tuple[int, Request]] = {}
-        self._in_vain: set[tuple[str, WatchKind]] = set()
-        """Watches that the server may have set for cancelled calls. Each is added when the reply to its call arrives.
+        self._cancelled_watches: set[tuple[str, WatchKind]] = set()
+        """The watches that the server may have set for cancelled calls, added when the reply to the call arrives.
 
         An event before that reply belongs to an earlier watch.
         """
 
-    def known(self, call: Call) -> tuple[int, Request] | None:
+    def recorded_call(self, call: Call) -> tuple[int, Request] | None:
         return self._calls.get(call)
 
     def _send(self, call: Call) -> None:
@@ -67,13 +67,13 @@ class ToldMachine(RecordingMachine):
         super().lost(why)
         for call in in_flight:
             self._calls.pop(call, None)
-        self._in_vain.clear()
+        self._cancelled_watches.clear()
 
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
-        known = self.known(call)
+        known = self.recorded_call(call)
         if known is not None and call.watch is not None and call.done is None:
             kind = WatchKind.CHILDREN if known[1].op == "children" else WatchKind.DATA
-            self._in_vain.add((known[1].path, kind))
+            self._cancelled_watches.add((known[1].path, kind))
         super()._answer(call, error_code, body)
         self._calls.pop(call, None)
 
@@ -81,26 +81,26 @@ class ToldMachine(RecordingMachine):
         lists = zip(KINDS, self._watches.lists(), strict=True)
         return tuple((kind, path) for kind, paths in lists for path in paths)
 
-    def hears(self, event: int, path: str) -> bool:
+    def is_recorded(self, event: int, path: str) -> bool:
         kinds = _CONCERNS[EventType(event)]
-        in_vain = {(path, kind) for kind in kinds} & self._in_vain
-        self._in_vain -= in_vain
-        return not in_vain or any(self._watches.watches(path, kind) for kind in kinds)
+        cancelled = {(path, kind) for kind in kinds} & self._cancelled_watches
+        self._cancelled_watches -= cancelled
+        return not cancelled or any(self._watches.watches(path, kind) for kind in kinds)
 
 
-class ToldSession(RecordedSession):
-    machine_type = ToldMachine
+class ProgramSession(RecordedSession):
+    protocol_type = ProgramProtocol
 
 
 class StoreClient(Client):
-    """The client of a program: one session after another, each for the block that opened it."""
+    """The client of a program. Each session lives as long as the block that opened it."""
 
-    def session_of(self, timeout_ms: int) -> ToldSession:
-        return ToldSession(self, self.hosts, timeout_ms, self._outside, SETTINGS)
+    def session_of(self, timeout_ms: int) -> ProgramSession:
+        return ProgramSession(self, self.hosts, timeout_ms, self._outside, SETTINGS)
 
     @asynccontextmanager
     async def opened(self, timeout_ms: int, killed: Callable[[], bool]) -> AsyncIterator[zab.Session]:
-        """Do what `zab.connect` does. A client that was killed does not close its session."""
+        """Open a session as `zab.connect` does. A client that was killed does not close its session."""
         self.session = session = self.session_of(timeout_ms)
         async with block_nursery() as nursery:
             scope = trio.CancelScope(shield=True)
@@ -111,19 +111,19 @@ class StoreClient(Client):
             finally:
                 if not killed():
                     await session.close()
-                    if session.machine.said_goodbye:
-                        session.machine.ended("closed")
+                    if session.protocol.close_acknowledged:
+                        session.protocol.ended("closed")
                 self.session = None
                 scope.cancel()
 
 
-async def _run_in(scope: trio.CancelScope, session: ToldSession) -> None:
+async def _run_in(scope: trio.CancelScope, session: ProgramSession) -> None:
     with scope:
         await session.connector.run()
 
 
-class Surroundings(Protocol):
-    """The parts of a world that a controller reports to."""
+class FactSink(Protocol):
+    """The parts of a world that a controller reports to: counters and facts."""
 
     @property
     def now(self) -> int: ...
@@ -131,19 +131,19 @@ class Surroundings(Protocol):
     def fact(self, fact: Fact) -> None: ...
 
 
-class Identified(Protocol):
+class BrokerIdentity(Protocol):
     @property
     def id(self) -> BrokerId: ...
     @property
-    def world(self) -> Surroundings: ...
+    def world(self) -> FactSink: ...
 
 
 class ObservedController(Controller):
-    """Records each election that it wins."""
+    """A controller that records each election that it wins."""
 
-    broker: Identified
+    broker: BrokerIdentity
     fails = False
-    """The next event of this term fails, as if the replies to its changes were lost."""
+    """True to make the next event of this term fail, as if the replies to its changes were lost."""
 
     async def _lead(self, elected: Elected) -> None:
         broker = self.broker
@@ -159,7 +159,7 @@ class ObservedController(Controller):
 
 
 class Candidate:
-    """One session of one broker process."""
+    """The controller of one session of a broker process."""
 
     def __init__(self, world: Simulation, controller: ObservedController) -> None:
         self._world = world
@@ -172,14 +172,14 @@ class Candidate:
     def note(self, event: Event) -> None:
         self.controller.note(event)
 
-    def ask(self, event: Event, told: Callable[[Any], None]) -> None:
-        self._world.beside(self._ask, event, told)
+    def ask(self, event: Event, done: Callable[[Any], None]) -> None:
+        self._world.spawn(self._ask, event, done)
 
-    async def _ask(self, event: Event, told: Callable[[Any], None]) -> None:
+    async def _ask(self, event: Event, done: Callable[[Any], None]) -> None:
         result = None
         with suppress(NotController, StaleBrokerEpoch, BrokerNotAvailable, ValueError):
             result = await self.controller.ask(event)
-        told(result)
+        done(result)
 
     def fail_term(self) -> None:
         self.controller.fails = True

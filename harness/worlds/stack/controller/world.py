@@ -1,4 +1,4 @@
-"""A simulated cluster of store servers with controllers around it, as shipped."""
+"""A simulated cluster of store servers and of controllers, both as shipped."""
 
 from __future__ import annotations
 
@@ -14,22 +14,28 @@ from harness.checkers.service import NoCrash
 from harness.faults import Depart, Op, Script
 from harness.outcome import Outcome
 from harness.worlds.controller.administration import topic_ids
-from harness.worlds.controller.settled import ROUNDS_MS, acting_controller, unhinder, unsettled, with_controllers_judged
+from harness.worlds.controller.settled import (
+    ROUNDS_MS,
+    acting_controller,
+    end_broker_faults,
+    unsettled,
+    with_controllers_judged,
+)
 from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
 from harness.worlds.cores.liveness import INVARIANT, Liveness
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.controller.broker import Broker
-from harness.worlds.stack.controller.process import BrokerProcess, BrokersWorld, Life
+from harness.worlds.stack.controller.process import BrokerClusterWorld, BrokerProcess, Life
 from harness.worlds.stack.controller.session import StoreClient
-from harness.worlds.stack.simulation import listening
+from harness.worlds.stack.simulation import redirected_log
 from harness.worlds.stack.store.world import StoreLiveness, StoreWorkload
 from kraft_controller.core.store_requests import StoreRequests
 from kraft_controller.runtime.store_session import StoreSession
 
 ADMINISTRATOR: Final = 900
 SESSION_MS: Final = 4_000
-WRONG: Final = ("illegal_transition", "damaged")
-"""Notes of controllers that no run gives reason for."""
+ERROR_NOTES: Final = ("illegal_transition", "damaged")
+"""The notes of controllers that always mean a bug."""
 
 
 class ControllerWorkload(StoreWorkload, CoreWorkload):
@@ -46,12 +52,12 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
             super().perform(op, _)
 
     def _ask(self, work: Any) -> None:
-        """Ask once: work with an unknown outcome is not repeated."""
+        """Perform administrative work once: it is not repeated if its outcome is unknown."""
         if self._administrator.alive is None:
             same: Any = self._administrator
             self.clients[ADMINISTRATOR] = same
             self._administrator.begin(SESSION_MS)
-        self._stack.beside(self._do, self._administrator.alive, work)
+        self._stack.spawn(self._do, self._administrator.alive, work)
 
     @staticmethod
     async def _do(session: zab.Session, work: StoreRequests[Any]) -> None:
@@ -64,7 +70,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
         same: Any = self._who(op)
         broker: BrokerProcess | None = same
         if broker is not None and broker.now is not None:
-            self._stack.beside(self._leave_and_return, broker, broker.now, op.down_ms)
+            self._stack.spawn(self._leave_and_return, broker, broker.now, op.down_ms)
 
     async def _leave_and_return(self, broker: BrokerProcess, life: Life, down_ms: int) -> None:
         await life.leave()
@@ -75,7 +81,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
 
 
 class ControllerLiveness(StoreLiveness):
-    """After the last fault: the store as always, and then brokers that agree, and nothing left undone."""
+    """Waits after the last fault until the store has settled, all brokers agree, and no request is unfinished."""
 
     def __init__(self, world: ControllerWorld) -> None:
         super().__init__(world)
@@ -84,14 +90,14 @@ class ControllerLiveness(StoreLiveness):
 
     def begin(self) -> None:
         world = self._controller_world
-        unhinder(world.brokers.values(), world.start_later)
+        end_broker_faults(world.brokers.values(), world.start_later)
         super().begin()
 
     def _unequal(self, leader: CoreServer) -> str | None:
         world = self._controller_world
-        holds: Any = world.servers[leader.id].machine
+        state: Any = world.servers[leader.id].machine
         replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
-        missing = unsettled(holds.store.tree.nodes, replicas, world.script.brokers)
+        missing = unsettled(state.store.tree.nodes, replicas, world.script.brokers)
         if missing is not None:
             self.invariant, what = missing
             return what
@@ -99,7 +105,7 @@ class ControllerLiveness(StoreLiveness):
         return super()._unequal(leader)
 
 
-class ControllerWorld(BrokersWorld):
+class ControllerWorld(BrokerClusterWorld):
     workload: ControllerWorkload
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
@@ -119,7 +125,7 @@ class ControllerWorld(BrokersWorld):
         return ControllerLiveness(self)
 
     def run(self) -> Outcome:
-        with listening("kraft_controller", logging.INFO, self._controller_logged):
+        with redirected_log("kraft_controller", logging.INFO, self._controller_logged):
             return super().run()
 
     def push_script(self) -> None:
@@ -134,14 +140,14 @@ class ControllerWorld(BrokersWorld):
         return with_controllers_judged(super().outcome(), self.facts)
 
     def _controller_logged(self, record: logging.LogRecord) -> None:
-        """Record the notes of controllers, and report what should not be."""
+        """Record the notes of controllers, and report exceptions and the notes of `ERROR_NOTES`."""
         words = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
-            self.violated(Violation(NoCrash.invariant, f"{words}: {record.exc_info[1]!r}"))
+            self.violated(Violation(NoCrash.invariant, f"a controller logs {words}: {record.exc_info[1]!r}"))
         if record.msg != "%s %s" or not isinstance(record.args, tuple):
             return
         event = str(record.args[0])
         self.counted(f"controller {event}")
         self.record(0, "controller", 0, words)
-        if event in WRONG:
-            self.violated(Violation(NoCrash.invariant, f"a controller notes: {words}"))
+        if event in ERROR_NOTES:
+            self.violated(Violation(NoCrash.invariant, f"a controller logs {words}"))

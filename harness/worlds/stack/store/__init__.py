@@ -1,1 +1,1 @@
-"""The coordination store in the world of real drivers: `run_server` on each server, and clients of `zab.connect`."""
+"""The coordination store in the simulated runtime: `run_server` on each server, and clients of `zab.connect`."""

@@ -1,4 +1,4 @@
-"""A client of the store: the sessions of `zab.connect` as they are shipped, one after another, over virtual streams."""
+"""A client of the store: sessions of `zab.connect` as shipped, one after another, over simulated streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.faults import Step
 from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
-from harness.worlds.recorded import SETTINGS, Ignored, Recorded, RecordedSession, Recorder
+from harness.worlds.recorded import SETTINGS, IgnoringWatcher, RecordedCall, RecordedSession, Recorder
 from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.store.server import CLIENT_PORT, host_of
 from zab.client.dialing import Address, Outside
@@ -25,14 +25,14 @@ from zab.runtime.waiter import Waiter
 from zab.session.watch_manager import WatchManager
 
 TIMEOUT_MS: Final = 1_000
-"""The timeout of sessions that a client begins because an operation needs one."""
+"""The timeout of a session that a client begins because an operation needs one."""
 IMPATIENT: Final = 0.08
-"""The share of calls whose caller is cancelled, if they take long enough."""
+"""The probability that the caller of a call has a short patience, and is cancelled after it."""
 PATIENCE_MS_MAX: Final = 60
 
 
 class ClientPlace:
-    """The owner of a client's ends in the network. Numbers of servers are positive, of clients negative."""
+    """The place of a client in the network, which owns its ends. Places of clients are negative, servers positive."""
 
     dead = False
 
@@ -55,11 +55,11 @@ class Client:
         self.id = number
         self.recorder = recorder
         self.server = 0
-        """Where it is connected, or was last."""
+        """The server that it is connected to, or was connected to last."""
         self.session: RecordedSession | None = None
         self.leaving = self.vanished = False
         self.open = 0
-        """Calls that a caller waits for."""
+        """The number of calls that a caller waits for."""
         self.place = ClientPlace(number)
         self._user = ""
         self._random = Random(f"{world.script.seed}/client/{number}")
@@ -76,21 +76,21 @@ class Client:
 
     @property
     def settled(self) -> bool:
-        """It is connected or has no session, and no call is open."""
+        """Return whether no call is open, and the client is connected or has no session."""
         return not self.leaving and not self.open and (self.connected or self.alive is None)
 
     @property
     def state(self) -> str:
-        """For messages."""
-        where = f"{'connected to' if self.connected else 'without a connection, last at'} {self.server}"
-        return f"client {self.id} is {where}, {self.open} calls open{', leaving' if self.leaving else ''}"
+        """Describe the client for messages."""
+        where = f"{'connected to' if self.connected else 'disconnected, last from'} server {self.server}"
+        return f"client {self.id} is {where}, with {self.open} open calls{', leaving' if self.leaving else ''}"
 
     @property
     def watch_manager(self) -> WatchManager:
         assert self.session is not None
         return self.session.watch_manager
 
-    # -- its way to a server ---------------------------------------------------------------------------
+    # -- connections -----------------------------------------------------------------------------------
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         await trio.lowlevel.checkpoint()
@@ -114,20 +114,20 @@ class Client:
         self.session = session = self.session_of(timeout_ms)
         if server is not None:
             session.connector.cut(address_of(server))
-        self.world.beside(self._keep, session)
+        self.world.spawn(self._keep, session)
         return session
 
     async def _keep(self, session: RecordedSession) -> None:
-        """Keep it connected for as long as it lives."""
+        """Keep the session connected until it ends."""
         try:
             await session.connector.run()
         except Exception as error:
-            self.world.violated(Violation(NoCrash.invariant, f"client {self.id} fell over {error!r}"))
+            self.world.violated(Violation(NoCrash.invariant, f"client {self.id} ended with {error!r}"))
 
-    # -- what the script says --------------------------------------------------------------------------
+    # -- operations of the script ----------------------------------------------------------------------
 
     def connect(self, server: Any, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
-        """Begin a session, or move the one that it has, which keeps its user. `late_ms`: see `Net.left`."""
+        """Begin a session, or move the current one, which keeps its user. `late_ms`: see `Net.abandon`."""
         if self.vanished or self.leaving:
             return
         self._user = user_name(user) or self._user
@@ -136,31 +136,31 @@ class Client:
             self.begin(timeout_ms, server.id)
         elif late_ms or not (session.connected and self.server == server.id):
             if late_ms:
-                self.world.network.left(self.place, late_ms * 1_000)
+                self.world.network.abandon(self.place, late_ms * 1_000)
             session.connector.cut(address_of(server.id))
 
     def ask(self, steps: Sequence[Step]) -> None:
-        """Ask, in a new session if it has none."""
+        """Submit a request, in a new session if there is none."""
         if self.vanished or self.leaving:
             return
         request = request_of(steps, self.recorder.calls + 1)
         impatient = self._random.random() < IMPATIENT
         patience_s = self._random.random() * PATIENCE_MS_MAX / 1_000
-        # Whether a watch of a cancelled call fires is not specified, so such calls are not cancelled.
+        # The specification does not say if a watch of a cancelled call fires, so such calls are not cancelled.
         call, waiter = self._submit(request)
-        self.world.beside(self._wait, call, waiter, patience_s if impatient and not request.watch else float("inf"))
+        self.world.spawn(self._wait, call, waiter, patience_s if impatient and not request.watch else float("inf"))
 
-    def _submit(self, request: Request) -> tuple[Recorded, Waiter]:
+    def _submit(self, request: Request) -> tuple[RecordedCall, Waiter]:
         session = self.alive or self.begin(TIMEOUT_MS, None)
         self.recorder.calls += 1
         waiter = Waiter()
-        call = Recorded(request, self.recorder.calls, waiter.done, Ignored() if request.watch else None)
-        session.machine.submit(call)
+        call = RecordedCall(request, self.recorder.calls, waiter.done, IgnoringWatcher() if request.watch else None)
+        session.protocol.submit(call)
         self.open += 1
         return call, waiter
 
-    async def _wait(self, call: Recorded, waiter: Waiter, patience_s: float) -> None:
-        """Wait as `RemoteSession` does for its caller."""
+    async def _wait(self, call: RecordedCall, waiter: Waiter, patience_s: float) -> None:
+        """Wait for a call as `RemoteSession` does for its caller."""
         session = self.session
         assert session is not None
         try:
@@ -168,7 +168,7 @@ class Client:
                 try:
                     await waiter.wait()
                 except trio.Cancelled:
-                    session.machine.cancel(call)
+                    session.protocol.cancel(call)
                     raise
             if scope.cancelled_caught and not self.world.over:
                 self.world.counted("cancelled call")
@@ -178,7 +178,7 @@ class Client:
             self.open -= 1
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
-        """Ask, and wait for the outcome."""
+        """Submit a request, and return its result or its error."""
         _, waiter = self._submit(request)
         try:
             return await waiter.wait(), None
@@ -192,21 +192,21 @@ class Client:
         if self.vanished or self.leaving or session is None:
             return
         self.leaving = True
-        self.world.beside(self._leave, session)
+        self.world.spawn(self._leave, session)
 
     async def _leave(self, session: RecordedSession) -> None:
         await session.close()
-        if session.machine.said_goodbye:
-            session.machine.ended("closed")
+        if session.protocol.close_acknowledged:
+            session.protocol.ended("closed")
         self.session = None
         self.leaving = False
 
     def vanish(self) -> bool:
-        """Cut it off until it is back. Return whether it was there."""
+        """Cut the client off until `come_back`. Return False if it was cut off before."""
         if self.vanished:
             return False
         self.vanished, self._back = True, trio.Event()
-        self.world.network.gone(self.place)
+        self.world.network.cut_off(self.place)
         return True
 
     def come_back(self) -> None:

@@ -1,4 +1,4 @@
-"""A simulated cluster of store servers with real clients: what they are asked, and what must come true at the end."""
+"""A simulated cluster of store servers with real clients: its workload, liveness check and verdict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.worlds.cores.store.server_deletions import left_over, timely
 from harness.worlds.cores.store.simulator import INSTEAD, with_cause
 from harness.worlds.cores.store.workload import StoreWorkload as CoreWorkload
 from harness.worlds.recorded import Recorder
-from harness.worlds.stack.members import EveryWorkload, World
+from harness.worlds.stack.members import AnyServerWorkload, World
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
@@ -37,7 +37,7 @@ from zab.store.paths import ROOT, SYSTEM, child_of
 
 
 class StoreRecorder(Recorder):
-    """Records nothing more when the run is over."""
+    """A recorder that ignores events after the end of the run."""
 
     def __init__(self, world: StoreWorld) -> None:
         super().__init__(lambda: world.now)
@@ -49,7 +49,7 @@ class StoreRecorder(Recorder):
             self._world.record(0, "client", event.client, event)
 
 
-class StoreWorkload(EveryWorkload, CoreWorkload):
+class StoreWorkload(AnyServerWorkload, CoreWorkload):
     clients_reconfigure = False
 
     def client(self, number: int) -> Any:
@@ -62,35 +62,35 @@ class StoreWorkload(EveryWorkload, CoreWorkload):
 
 
 class Reader(Client):
-    """Reads every node once, the children of a node side by side: the time must not grow with the number of nodes."""
+    """Reads every node once. It reads the children of a node concurrently, so that the time does not grow with them."""
 
     done = False
 
     async def read(self) -> None:
-        await self._insist(Request("sync", ROOT))
+        await self._ask_until_answered(Request("sync", ROOT))
         async with trio.open_nursery() as nursery:
             await self._read(ROOT, nursery)
         self.done = True
 
     async def _read(self, path: str, nursery: trio.Nursery) -> None:
-        await self._insist(Request("get", path))
-        for name in await self._insist(Request("children", path)) or ():
+        await self._ask_until_answered(Request("get", path))
+        for name in await self._ask_until_answered(Request("children", path)) or ():
             if (child := child_of(path, name)) != SYSTEM:
                 nursery.start_soon(self._read, child, nursery)
 
-    async def _insist(self, request: Request) -> Any:
+    async def _ask_until_answered(self, request: Request) -> Any:
         while True:
             found, error = await self.outcome(request)
             if error is None:
                 return found[0] if request.op == "children" else found
             if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown) and self.alive is not None:
-                return None  # that there is no such node is an answer, too
+                return None  # a refusal, for example of a missing node, is an answer
 
 
 class StoreLiveness(Liveness):
-    """After the last fault: servers as always, and the clients have their sessions and their watches again.
+    """Waits after the last fault until servers agree and clients have their sessions and their watches again.
 
-    Then a client with a fresh session reads everything behind a sync, so that few outcomes stay unknown.
+    A client with a new session reads everything after a sync, so that few outcomes stay unknown.
     """
 
     def __init__(self, world: StoreWorld) -> None:
@@ -107,7 +107,7 @@ class StoreLiveness(Liveness):
         super().begin()
 
     def _unwritten(self) -> str | None:
-        """The new write is the one that makes the session of the reader."""
+        """Start the last reader, and wait for it. The creation of its session is the new write."""
         world = self._store_world
         for client in world.clients():
             if client is not self._reader and not client.settled:
@@ -116,8 +116,8 @@ class StoreLiveness(Liveness):
             number = max((client.id for client in world.clients()), default=0) + 1
             self._reader = Reader(world, world.recorder, number)
             world.add(self._reader)
-            world.beside(self._reader.read)
-        return None if self._reader.done else "the last reader has not been told of all nodes"
+            world.spawn(self._reader.read)
+        return None if self._reader.done else "the last reader has not read all nodes"
 
     def _unequal(self, leader: CoreServer) -> str | None:
         missing = super()._unequal(leader)
@@ -126,9 +126,9 @@ class StoreLiveness(Liveness):
         world = self._store_world
         for client in world.clients():
             if client.connected and (missed := self._unwatched(client)):
-                return f"client {client.id} watches {missed}, and its server does not know"
-        holds: Any = leader.machine
-        still = left_over(holds.store.tree.nodes, world.servers[leader.id].clock.wall_ms())
+                return f"client {client.id} watches {missed}, but its server has no such watches"
+        state: Any = leader.machine
+        still = left_over(state.store.tree.nodes, world.servers[leader.id].clock.wall_ms())
         if still is not None:
             return still
         exactly_once(world.ghost)
@@ -164,7 +164,7 @@ class StoreWorld(World):
         self.recorder = StoreRecorder(self)
         self._jumps: list[Jump] = []
         self._prepared: dict[int, int] = {}
-        """By the zxid of a transaction: what its leader had applied when it made it."""
+        """The last zxid that the leader had applied when it made a transaction, by the zxid of the transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     def life(self, server: Server) -> StoreLife:
@@ -193,14 +193,14 @@ class StoreWorld(World):
         return History(tuple(self.recorder.events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """Judge the history of the clients at the end, as in the simulator of cores."""
+        """Judge the history of the clients at the end of the run, as the simulator of cores does."""
         outcome = evolve(super().outcome(), acknowledged=self.recorder.acknowledged)
         if outcome.invariant not in (None, INVARIANT):
             return outcome
-        assert outcome.history is not None, "clients of a store see something"
+        assert outcome.history is not None, "a run of the store has a history"
         case = Case.of(outcome.history)
         verdict = kept(case)
-        if verdict.valid:  # all have one clock here, so clients can tell whether a session was ended too early
+        if verdict.valid:  # all share one clock here, so a session that expired early shows in the history
             early = ended_early(case.history)
             verdict = evolve(verdict, broken=(*quotas.check(case, self._prepared), *early))
         return with_cause(outcome, verdict)

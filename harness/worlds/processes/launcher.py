@@ -1,10 +1,10 @@
-"""The machine under one server: `python -m harness.worlds.processes.machine UNDER.json CONFIG`.
+"""Starts a server in an environment with faults: `python -m harness.worlds.processes.launcher LAUNCH.json CONFIG`.
 
-It runs the shipped `zab serve CONFIG` or `zab-broker serve CONFIG`, and replaces what that finds below it. Names of
-servers have addresses of this run, another set for each server, so that every link leads through a proxy of its own
-while all configurations are the same. The disk is slow, fails or is full when the run says so, through a few bytes of
-shared memory. Deleted files of a log are kept elsewhere. A mutant is planted, if one is asked for. The server ends
-when the process that started it does.
+It runs the shipped `zab serve CONFIG` or `zab-broker serve CONFIG`, and patches the functions below it. Names of
+servers resolve to addresses of this run, different ones for each server, so that every link has a proxy of its own
+while all configurations are the same. The run makes the disk slow, full or fail through a few bytes of shared memory.
+Deleted log files are linked into another folder. A mutant is planted if the run asks for one. The server ends when its
+parent process ends.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ PROGRAMS: Final = {
     "zab-broker": ("replica.cli", ("serve", "{config}")),
     "broker-without-data": ("harness.worlds.processes.controllers.broker", ()),
 }
-"""The module of each program, and its arguments."""
+"""The module of each program, and the arguments of its main function."""
 FAILURES: Final = {"": 0, "write": 1, "fsync": 2, "full": 3, "read": 4}
 
 
 @frozen
-class Behaviour:
-    """How the machine behaves from now on."""
+class FaultState:
+    """The current faults of the environment of a server."""
 
     slow_us: int = 0
     """The delay of each sync."""
     failure: int = 0
-    """The calls that fail: of `FAILURES`."""
+    """The kind of calls that fail, a value of `FAILURES`."""
     left: int = 0
-    """The number of calls before the first that fails."""
+    """The number of calls that succeed before the first failure."""
     wall_ms: int = 0
     """The error of the wall clock."""
 
 
-class Lever:
-    """Shared memory through which a run controls the machine under a server."""
+class FaultControl:
+    """The shared memory through which a run controls the faults of a server."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -60,24 +60,24 @@ class Lever:
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _STATE.size)
 
-    def read(self) -> Behaviour:
-        return Behaviour(*_STATE.unpack(self._memory))
+    def read(self) -> FaultState:
+        return FaultState(*_STATE.unpack(self._memory))
 
-    def write(self, behaviour: Behaviour) -> None:
-        self._memory[:] = _STATE.pack(*astuple(behaviour))
+    def write(self, state: FaultState) -> None:
+        self._memory[:] = _STATE.pack(*astuple(state))
 
-    def change(self, **what: int) -> None:
-        self.write(evolve(self.read(), **what))
+    def change(self, **state: int) -> None:
+        self.write(evolve(self.read(), **state))
 
     def close(self) -> None:
         self._memory.close()
 
 
 class Disk:
-    """Stands in front of the calls of `os` that the storage makes."""
+    """Patches the functions of `os` that the storage calls."""
 
-    def __init__(self, lever: Lever, kept: Path) -> None:
-        self._lever = lever
+    def __init__(self, fault_control: FaultControl, kept: Path) -> None:
+        self._fault_control = fault_control
         self._kept = kept
         self._number = 0
 
@@ -90,15 +90,15 @@ class Disk:
         system.unlink = self._keeping(os.unlink)
 
     def _fail(self, failures: tuple[str, ...]) -> None:
-        behaviour = self._lever.read()
-        if behaviour.failure not in [FAILURES[each] for each in failures]:
+        state = self._fault_control.read()
+        if state.failure not in [FAILURES[each] for each in failures]:
             return
-        if behaviour.left > 0:
-            self._lever.change(left=behaviour.left - 1)
-        elif behaviour.failure == FAILURES["full"]:
+        if state.left > 0:
+            self._fault_control.change(left=state.left - 1)
+        elif state.failure == FAILURES["full"]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         else:
-            self._lever.change(failure=0)
+            self._fault_control.change(failure=0)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _failing(self, call: Callable[..., Any], failures: tuple[str, ...]) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ class Disk:
 
     def _syncing(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
-            slow_us = self._lever.read().slow_us
+            slow_us = self._fault_control.read().slow_us
             if slow_us:
                 time.sleep(slow_us / 1e6)
             self._fail(("fsync",))
@@ -131,7 +131,7 @@ class Disk:
 
 
 def replace_names(addresses: dict[str, str]) -> None:
-    """Resolve these names as a hosts file of this process alone would."""
+    """Resolve these names like a hosts file that only this process has."""
     ask: Callable[..., Any] = socket.getaddrinfo
 
     def asked(host: Any, *arguments: Any, **options: Any) -> Any:
@@ -141,16 +141,16 @@ def replace_names(addresses: dict[str, str]) -> None:
     system.getaddrinfo = asked
 
 
-def replace_wall_clock(lever: Lever) -> None:
-    """Let the wall clock be wrong as the run says. The monotonic one, by which timeouts go, stays true."""
+def replace_wall_clock(fault_control: FaultControl) -> None:
+    """Add the error that the run sets to the wall clock. The monotonic clock, which timeouts use, stays correct."""
     now, now_ns = time.time, time.time_ns
     system: Any = time
-    system.time = lambda: now() + lever.read().wall_ms / 1e3
-    system.time_ns = lambda: now_ns() + lever.read().wall_ms * 1_000_000
+    system.time = lambda: now() + fault_control.read().wall_ms / 1e3
+    system.time_ns = lambda: now_ns() + fault_control.read().wall_ms * 1_000_000
 
 
 def die_with_parent() -> None:
-    """Wait in a thread for the end of stdin: the parent holds the other end, and lets go of it however it ends."""
+    """Kill this process at the end of stdin, read in a thread: the pipe closes when the parent ends in any way."""
 
     def wait() -> None:
         os.read(sys.stdin.fileno(), 1)
@@ -159,24 +159,24 @@ def die_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def main(under: str, config: str) -> None:
-    what = json.loads(Path(under).read_text())
+def main(path: str, config: str) -> None:
+    launch = json.loads(Path(path).read_text())
     die_with_parent()
-    replace_names(what["names"])
-    lever = Lever(Path(what["lever"]))
-    replace_wall_clock(lever)
-    Disk(lever, Path(what["kept"])).install()
+    replace_names(launch["names"])
+    fault_control = FaultControl(Path(launch["fault_control"]))
+    replace_wall_clock(fault_control)
+    Disk(fault_control, Path(launch["kept"])).install()
     with ExitStack() as stack:
-        if what["mutant"]:
+        if launch["mutant"]:
             from harness.mutants.edit import planted
             from harness.mutants.table import BY_NAME
 
-            stack.enter_context(planted(BY_NAME[what["mutant"]].edits))
-        module, arguments = PROGRAMS[what["program"]]
-        sys.argv = [what["program"], *(each.format(config=config) for each in arguments)]
-        if what["program"] == "broker-without-data":
+            stack.enter_context(planted(BY_NAME[launch["mutant"]].edits))
+        module, arguments = PROGRAMS[launch["program"]]
+        sys.argv = [launch["program"], *(each.format(config=config) for each in arguments)]
+        if launch["program"] == "broker-without-data":
             sys.argv += Path(config).read_text().split()
-        sys.exit(import_module(module).main())  # imported after a mutant was planted
+        sys.exit(import_module(module).main())  # import it after the mutant was planted
 
 
 if __name__ == "__main__":

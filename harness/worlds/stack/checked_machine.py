@@ -1,7 +1,7 @@
-"""The list that members replicate, and what is checked where the driver feeds a machine.
+"""The list that members replicate, with checks of what the driver delivers to a state machine.
 
-`Fed`: a machine gets exactly what the node handed out, in that order. `Requests`: each request is applied once, and
-those of one member in their order; the cores know nothing of requests.
+`DeliveryCheck`: a machine receives exactly what the node handed out, in that order. `RequestCheck`: each request is
+applied once, and the requests of one member in their order; the cores have no requests.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ONCE = "each request exactly once"
 ORDER = "requests of a member stay in order"
 
 
-class NotWhatWasSaid(Exception):
-    """The driver fed the machine something else than what the node handed out."""
+class UnexpectedDelivery(Exception):
+    """The driver delivered a transaction to the machine that is not the next one from the node."""
 
 
-class Holds(Protocol):
-    """The state of a machine as checkers compare it."""
+class MachineState(Protocol):
+    """The state of a machine that checkers compare."""
 
     @property
     def zxid(self) -> Zxid: ...
@@ -37,8 +37,8 @@ class Holds(Protocol):
         """A checksum of the whole state."""
 
 
-class Requests:
-    """Checks every transaction that a machine applies. The workload numbers its writes, so no two are equal."""
+class RequestCheck:
+    """Checks every transaction that a machine applies. The workload numbers its writes, so that no two are equal."""
 
     def __init__(self) -> None:
         self._place: dict[bytes, Zxid] = {}
@@ -49,53 +49,54 @@ class Requests:
         place = self._place.get(txn)
         if place is not None:
             if place != zxid:
-                raise Violation(ONCE, f"{txn[:20]!r} is {show(place)}, and {show(zxid)}, too")
+                raise Violation(ONCE, f"the request {txn[:20]!r} is applied at {show(place)} and at {show(zxid)}")
             return
         self._place[txn] = zxid
         origin, number = payload[:ORIGIN_BYTES], int(txn.partition(b"/")[0])
         before, last = self._last.get(origin, (Zxid(0), 0))
         if (zxid > before) is not (number > last):
-            raise Violation(ORDER, f"write {number} is {show(zxid)}, write {last} of the same member {show(before)}")
+            earlier = f"write {last} of the same member at {show(before)}"
+            raise Violation(ORDER, f"write {number} is applied at {show(zxid)}, {earlier}")
         self._last[origin] = (zxid, number)
 
 
-class Surroundings(Protocol):
-    """The parts of the simulation that a machine reports to."""
+class CheckedSimulation(Protocol):
+    """The parts of the simulation that the checks use."""
 
     @property
     def script(self) -> Script: ...
     @property
     def judge(self) -> Judge: ...
     @property
-    def requests(self) -> Requests: ...
+    def request_check(self) -> RequestCheck: ...
     def record(self, server: int, verb: str, other: int, what: object) -> None: ...
 
 
-class OfServer(Protocol):
+class CheckedServer(Protocol):
     @property
     def id(self) -> ServerId: ...
     @property
-    def world(self) -> Surroundings: ...
+    def world(self) -> CheckedSimulation: ...
 
 
 class Process(Protocol):
-    """The parts of one life of a server that its machine uses."""
+    """The parts of a server's process that its machine uses."""
 
     @property
-    def server(self) -> OfServer: ...
+    def server(self) -> CheckedServer: ...
     @property
     def dead(self) -> bool: ...
     def restored(self) -> None: ...
 
 
-class Fed:
-    """Checks that the machine gets one by one what the node handed out, in that order."""
+class DeliveryCheck:
+    """Checks that the machine receives exactly the transactions that the node handed out, in that order."""
 
     def __init__(self, life: Process) -> None:
         self._life = life
         self._expected: deque[Batch] = deque()
         self._left: deque[tuple[Zxid, bytes]] = deque()
-        """What is left of the first expected batch, which the checkers have seen."""
+        """The rest of the first expected batch, which was reported to the checkers as applied."""
 
     def expect(self, batch: Batch) -> None:
         self._expected.append(batch)
@@ -108,39 +109,39 @@ class Fed:
             server.world.judge.applied(server.id, batch)
             payloads = batch.payloads()
             self._left.extend((Zxid(batch.first + offset), payload) for offset, payload in enumerate(payloads))
-        said, payload = self._left.popleft()
-        if said != zxid:
-            raise NotWhatWasSaid(f"{zxid:x} is applied, the node said {said:x}")
+        expected, payload = self._left.popleft()
+        if expected != zxid:
+            raise UnexpectedDelivery(f"the machine receives {zxid:x}, the node handed out {expected:x}")
         return payload
 
     def transaction(self, zxid: Zxid, txn: bytes) -> bytes:
         """Return the expected payload, which is the transaction with its tag."""
         payload = self.next(zxid)
         if payload[TAG_BYTES:] != txn:
-            raise NotWhatWasSaid(f"{zxid:x} is {txn!r}, the node said {payload!r}")
+            raise UnexpectedDelivery(f"the machine receives {txn!r} at {zxid:x}, the node handed out {payload!r}")
         return payload
 
 
-class ToldMachine(Passive):
+class CheckedMachine(Passive):
     def __init__(self, life: Process) -> None:
-        self.holds = Machine(life.server.world.script.knobs.chunk_bytes)
-        self.fed = Fed(life)
+        self.machine_state = Machine(life.server.world.script.knobs.chunk_bytes)
+        self.delivery_check = DeliveryCheck(life)
         self._life = life
 
     def apply(self, zxid: Zxid, txn: bytes) -> object:
         if not self._life.dead:
-            payload = self.fed.transaction(zxid, txn)
-            self.holds.add(zxid, payload)
-            self._life.server.world.requests.applied(zxid, payload)
+            payload = self.delivery_check.transaction(zxid, txn)
+            self.machine_state.add(zxid, payload)
+            self._life.server.world.request_check.applied(zxid, payload)
         return zxid
 
     def membership(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
         if zxid is not None and not self._life.dead:
-            self.holds.add(zxid, self.fed.next(zxid))
+            self.machine_state.add(zxid, self.delivery_check.next(zxid))
 
     def snapshot(self) -> Iterable[bytes]:
-        return self.holds.snapshot()
+        return self.machine_state.snapshot()
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        self.holds.restore(chunks)
+        self.machine_state.restore(chunks)
         self._life.restored()

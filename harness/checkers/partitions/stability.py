@@ -1,0 +1,192 @@
+"""The last stable offset of each partition, and the records that read_committed consumers receive.
+
+The last stable offset is a function of the committed records alone: it is the start of the oldest transaction without a
+committed marker. The checker computes it from the records that it has read itself, with its own reading of markers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from attrs import define, field
+
+from harness.checkers.oracle_state import Violation
+from harness.checkers.partitions.copies import GONE, Copy, Key, Record, Truth, records_of
+from harness.checkers.partitions.observed import Broker
+from harness.checkers.partitions.replicas import Replicas
+from harness.checkers.transactions import Seen
+from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
+from replica.core.partitions.partition import Partition
+from replica.core.replica_messages import Fetched
+
+STABLE: Final = "the last stable offset is before every open transaction"
+ONWARDS: Final = "a leader's last stable offset does not decrease"
+VISIBLE: Final = "a read_committed consumer receives exactly the records of committed transactions"
+ENDS: Final = "every transaction ends"
+
+_MARKER_KEY: Final = Struct(">hh")
+_COMMIT: Final = 1
+
+
+@define(eq=False)
+class Transaction:
+    """committed   None while the transaction has no marker"""
+
+    start: int
+    committed: bool | None = None
+
+
+@define(eq=False)
+class Ledger:
+    """The transactions among the committed records of a partition.
+
+    of       by offset the record's transaction; None for a record outside of transactions, and for a marker
+    stable   the last stable offset by high watermark
+    fork     of the log when it was read: an unclean election may change the records
+    blind    a record was gone before it was read, so transactions may be unknown
+    """
+
+    fork: int
+    open: dict[int, Transaction] = field(factory=dict)
+    of: list[Transaction | None] = field(factory=list)
+    stable: list[int] = field(factory=lambda: [0])
+    blind: bool = False
+
+    def read(self, records: list[Record]) -> None:
+        for offset in range(len(self.of), len(records)):
+            record = records[offset]
+            self.blind = self.blind or record == GONE
+            self.of.append(self._transaction(offset, record))
+            self.stable.append(min((each.start for each in self.open.values()), default=offset + 1))
+
+    def _transaction(self, offset: int, record: Record) -> Transaction | None:
+        if record.control:
+            ended = self.open.pop(record.producer, None)
+            if ended is not None:
+                ended.committed = _MARKER_KEY.unpack_from(record.key)[1] == _COMMIT
+        elif record.transactional:
+            return self.open.setdefault(record.producer, Transaction(offset))
+        return None
+
+    def shows(self, offset: int, record: Record) -> bool:
+        """Return whether a read_committed consumer receives this record."""
+        made = self.of[offset]
+        return not record.control and (made is None or made.committed is True)
+
+
+class Stability:
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+        self._ledgers: dict[Key, Ledger] = {}
+        self._led: dict[tuple[int, Key], tuple[int, int]] = {}
+        """The leader epoch of each leader, and its last stable offset."""
+
+    def _ledger(self, truth: Truth) -> Ledger:
+        ledger = self._ledgers.get(truth.key)
+        if ledger is None or ledger.fork != truth.fork or len(ledger.of) > len(truth.committed):
+            ledger = self._ledgers[truth.key] = Ledger(truth.fork)
+        ledger.read(truth.committed)
+        return ledger
+
+    def look(self, broker: Broker, partition: Partition, copy: Copy, truth: Truth) -> None:
+        """Check a replica whose log or high watermark has changed.
+
+        Transactions from before its log are unknown to it. A new process has an old high watermark, and does not know
+        which of the markers after it are committed.
+        """
+        if copy.key.where.topic not in self._replicas.world.transacted:
+            return
+        ledger = self._ledger(truth)
+        watermark, found = partition.high_watermark, partition.stable_offset
+        if ledger.blind or watermark > len(ledger.of):
+            return
+        expected = ledger.stable[watermark]
+        if expected < watermark:
+            self._replicas.world.counted("transaction open")
+        passed = any(made is not None and made.committed is None for made in ledger.of[expected:found])
+        if expected >= copy.start and (found < expected or passed):
+            text = f"{found} at broker {broker.id} with {watermark} committed records, not {expected}"
+            raise Violation(STABLE, f"{copy.key}: {text}")
+        if not copy.leads:
+            self._led.pop((broker.id, copy.key), None)
+            return
+        epoch, before = self._led.get((broker.id, copy.key), (-1, 0))
+        self._led[broker.id, copy.key] = copy.epoch, found
+        if epoch == copy.epoch and found < before:
+            raise Violation(ONWARDS, f"{copy.key}: from {before} to {found} at broker {broker.id} in epoch {epoch}")
+
+    def delivered(self, broker: Broker, where: TopicPartition, offset: int, result: Fetched) -> None:
+        """Check what a read_committed consumer receives from this offset on."""
+        copy = self._replicas.copy(broker.id, where)
+        if copy is None or where not in broker.core.partitions:
+            return
+        truth = self._replicas.truths[copy.key]
+        ledger = self._ledger(truth)
+        received = records_of(result.records)
+        upto = received[-1][0] + 1 if received else offset
+        if copy.epoch < truth.fork or truth.lost or ledger.blind or upto > len(ledger.of):
+            return
+        records = truth.committed
+        expected = [Seen(at, records[at].value.decode()) for at in range(offset, upto) if ledger.shows(at, records[at])]
+        found = list(visible(result, offset))
+        if found != expected:
+            wrong = next(each for each in [*found, *expected] if (each in found) != (each in expected))
+            what = "is shown" if wrong in found else "is missing"
+            raise Violation(VISIBLE, f"{copy.key}: {wrong} {what} at broker {broker.id} from {offset} to {upto}")
+
+    # -- in the end ----------------------------------------------------------------------------------------
+
+    def doubtful(self) -> bool:
+        """Return whether records of transactions, or the coordinators' own, may be lost legally."""
+        topics = {*self._replicas.world.transacted, TRANSACTIONS_TOPIC}
+        lost = any(key.where.topic in topics and truth.fork != -1 for key, truth in self._replicas.truths.items())
+        return lost or any(ledger.blind for ledger in self._ledgers.values())
+
+    def unsettled(self) -> str | None:
+        """Check that every transaction has ended. A coordinator that lost its records may leave one open."""
+        if not self._replicas.world.transacted or self.doubtful():
+            return None
+        for truth in self._truths():
+            for producer, made in self._ledger(truth).open.items():
+                return f"the transaction of producer {producer} in {truth.key} is open since offset {made.start}"
+        return None
+
+    def _truths(self) -> Iterator[Truth]:
+        for key, truth in self._replicas.truths.items():
+            if key.where.topic in self._replicas.world.transacted and truth.state is not None:
+                yield truth
+
+    def readable(self, where: TopicPartition, *, committed: bool) -> int:
+        """Return how far consumers can read; `committed`: with the isolation level read_committed."""
+        truth = self._replicas.truth(where)
+        ledger = self._ledger(truth) if committed else None
+        return len(truth.committed) if ledger is None or ledger.blind else ledger.stable[-1]
+
+    def final(self) -> dict[str, tuple[Seen, ...]]:
+        """Return by partition all that read_committed consumers may receive of it."""
+        found: dict[str, tuple[Seen, ...]] = {}
+        for truth in self._truths():
+            ledger = self._ledger(truth)
+            if not ledger.blind:
+                shown = [each for each in enumerate(truth.committed) if ledger.shows(*each)]
+                found[str(truth.key.where)] = tuple(Seen(at, record.value.decode()) for at, record in shown)
+        return found
+
+
+def visible(result: Fetched, offset: int) -> Iterator[Seen]:
+    """Yield the records from an offset on that a read_committed client keeps.
+
+    It drops those of a producer from the first offset of an aborted transaction to the producer's next marker.
+    """
+    begins = deque(sorted((each.first_offset, each.producer_id) for each in result.aborted))
+    aborted: set[int] = set()
+    for at, record in records_of(result.records):
+        while begins and begins[0][0] <= at:
+            aborted.add(begins.popleft()[1])
+        if record.control:
+            aborted.discard(record.producer)
+        elif at >= offset and not (record.transactional and record.producer in aborted):
+            yield Seen(at, record.value.decode())

@@ -1,0 +1,245 @@
+"""Transactional producers. Two of them may share a transactional id, so that one fences the other.
+
+A producer repeats a request until it has a definite answer or its patience ends. Then it initializes its id anew, which
+increments the producer epoch, so that its requests still under way come too late. An earlier identity that fell silent
+in its midst comes back when its successor has been initialized; nothing that it sends may succeed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeAlias
+
+from attrs import define, field
+
+from harness.checkers.transactions import End, Transaction
+from harness.worlds.cores.partitions.clients import ANSWER_US, LATE_US, RETRY_US, Party
+from harness.worlds.cores.partitions.simulator import PartitionsSimulator
+from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.replica_messages import Produced
+from replica.core.transactions import transaction_messages as messages
+from replica.wire.batch import TRANSACTIONAL
+from replica.wire.records import Record, build
+
+TIMEOUT_MS: Final = 350
+"""The timeout of a transaction. The patience of a producer is longer, so some transactions time out."""
+PATIENCE_US: Final = 1_500_000
+IDS: Final = 3
+"""The number of transactional ids."""
+REPEATED: Final = 0.15
+"""The probability that a batch arrives a second time, late."""
+REPEATED_US: Final = 600_000
+
+Heard: TypeAlias = Callable[[Any], None]
+"""Receives the reply, or None if there is none."""
+Step: TypeAlias = Callable[[Heard], None]
+"""Sends a request, or waits."""
+Steps: TypeAlias = Generator[Step, Any, Any]
+
+
+class Failed(Exception):
+    """A request was refused for good, or the producer's patience ended."""
+
+
+@define(eq=False)
+class Identity:
+    """One initialization of a transactional id."""
+
+    producer: int
+    epoch: int
+    number: int
+    sequences: dict[TopicPartition, int] = field(factory=dict)
+
+
+class Transactor(Party):
+    def __init__(self, world: PartitionsSimulator, number: int) -> None:
+        super().__init__(world, number, TopicPartition(TRANSACTIONS_TOPIC, 0), "transactor")
+        self.id = f"id-{number % IDS}"
+        self._journal = world.journal
+        self._waiting: deque[tuple[tuple[TopicPartition, ...], int, str]] = deque()
+        self._identity: Identity | None = None
+        self._silent: list[tuple[Identity, TopicPartition]] = []
+        """Identities that fell silent, and where each of them has written."""
+        self._values = 0
+        self._coordinator: Any = None
+        self._work: Steps | None = None
+        self._asked = 0
+
+    @property
+    def settled(self) -> bool:
+        return not self._waiting
+
+    def give(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
+        self._waiting.append((partitions, count, fate))
+        if self._work is None:
+            self._work = self._transactions()
+            self._go_on(None)
+
+    def forget(self) -> None:
+        """Give up: there is no topic in which transactions could be kept."""
+        self._waiting.clear()
+
+    def _go_on(self, reply: Any) -> None:
+        """Continue after the reply to the last request."""
+        assert self._work is not None
+        self._asked += 1
+        number = self._asked
+
+        def heard(reply: Any) -> None:
+            if number == self._asked and not self.world.over:
+                self._go_on(reply)
+
+        try:
+            step = self._work.send(reply)
+        except StopIteration:
+            self._work = None
+        else:
+            step(heard)
+
+    # -- transactions ------------------------------------------------------------------------------------
+
+    def _transactions(self) -> Steps:
+        while self._waiting:
+            try:
+                yield from self._transaction(*self._waiting[0])
+            except Failed:
+                self._identity = None
+            if self._waiting:
+                self._waiting.popleft()
+
+    def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> Steps:
+        identity = self._identity or (yield from self._initialized())
+        who = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
+        yield from self._insist(lambda: self._coordinate(messages.AddPartitions(who, frozenset(partitions))))
+        made = self._journal.begins(identity.number)
+        for where in [each for each in partitions for _ in range(count)]:
+            yield from self._write(made, identity, where)
+        self.world.counted(f"transaction {fate}")
+        if fate == "vanishes":
+            self._silent.append((identity, partitions[0]))
+            self._identity = None
+            return
+        commits = fate == "commits"
+        if commits:
+            self._journal.asks(made)
+        yield from self._insist(lambda: self._coordinate(messages.End(who, commits)))
+        self._journal.told(made, End.COUNTS if commits else End.ABORTED)
+        self.world.counted("transactions ended")
+
+    def _initialized(self) -> Steps:
+        def init() -> Step:
+            return self._coordinate(messages.Init(self.id, TIMEOUT_MS, fresh=self.world.new_producer()))
+
+        reply = yield from self._insist(init)
+        self.world.bearers += 1
+        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.bearers)
+        silent, self._silent = self._silent, []
+        for former, where in silent:
+            yield from self._comes_back(former, where)
+        return identity
+
+    def _comes_back(self, former: Identity, where: TopicPartition) -> Steps:
+        value = self._value()
+        self._journal.begins(former.number).values[value] = str(where)
+        who = messages.ProducerIdentity(self.id, former.producer, former.epoch)
+        acts = {
+            f"writes to {where}": self._send(former, where, value),
+            "ends its transaction": self._coordinate(messages.End(who, True)),
+        }
+        for what, act in acts.items():
+            self.world.counted("fenced producers come back")
+            if _error_of((yield act)) is ErrorCode.NONE:
+                self._journal.fenced.append(f"bearer {former.number} of {self.id} {what}")
+
+    def _value(self) -> str:
+        self._values += 1
+        return f"transaction.{self.number}.{self._values}"
+
+    def _write(self, made: Transaction, identity: Identity, where: TopicPartition) -> Steps:
+        value = self._value()
+        made.values[value] = str(where)
+        yield from self._insist(lambda: self._send(identity, where, value))
+        identity.sequences[where] = identity.sequences.get(where, 0) + 1
+
+    # -- requests ----------------------------------------------------------------------------------------
+
+    def _insist(self, act: Callable[[], Step]) -> Steps:
+        until = self.world.now + PATIENCE_US
+        while True:
+            reply = yield act()
+            error = _error_of(reply)
+            if error is ErrorCode.NONE:
+                return reply
+            self.world.counted(f"transactor {error.name}")
+            if not error.retriable or self.world.now > until:
+                raise Failed
+            self._coordinator = None
+            yield lambda heard: self.later(RETRY_US, lambda: heard(None))
+
+    def _find(self) -> Any:
+        """Ask a random broker for the coordinator."""
+        brokers = self.world.brokers
+        asked = brokers[1 + int(self.random.random() * len(brokers))]
+        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+            return None
+        return brokers.get(asked.transactions.find(self.id))
+
+    def _coordinate(self, ask: messages.Ask) -> Step:
+        """Send a request to the coordinator."""
+
+        def step(heard: Heard) -> None:
+            broker = self._coordinator = self._coordinator or self._find()
+            if broker is not None:
+                self.ask(
+                    broker,
+                    lambda: broker.transactions.ask(ask, lambda reply: self.reply(broker, lambda: heard(reply))),
+                    lambda: heard(None),
+                )
+            self.later(RETRY_US if broker is None else ANSWER_US, lambda: heard(None))
+
+        return step
+
+    def _send(self, identity: Identity, where: TopicPartition, value: str) -> Step:
+        """Write a batch with one record to the leader of a partition."""
+
+        def step(heard: Heard) -> None:
+            self.where = where
+            broker = self.leader()
+            if broker is None:
+                self.later(RETRY_US, lambda: heard(None))
+                return
+            data = build(
+                [Record(0, broker.clock(), None, value.encode())],
+                producer_id=identity.producer,
+                producer_epoch=identity.epoch,
+                base_sequence=identity.sequences.get(where, 0),
+                flags=TRANSACTIONAL,
+            )
+
+            def produces(to: Any, told: Heard) -> None:
+                def answer(results: list[Produced]) -> None:
+                    [result] = results
+                    if result.error is ErrorCode.NONE:
+                        self.world.keeper.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
+                    self.reply(to, lambda: told(result))
+
+                self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: told(None))
+
+            def again() -> None:
+                self.where = where
+                self.world.counted("transactional batches repeated")
+                produces(self.leader() or broker, lambda _: None)
+
+            produces(broker, heard)
+            if self.random.random() < REPEATED:
+                self.later(int(self.random.random() ** 2 * REPEATED_US), again)
+            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: heard(None))
+
+        return step
+
+
+def _error_of(reply: Any) -> ErrorCode:
+    """Return the error of a reply. Without a reply the same request may succeed later."""
+    return ErrorCode.REQUEST_TIMED_OUT if reply is None else reply.error
