@@ -1,8 +1,8 @@
-"""What breaks the rest on purpose, and says whether it broke.
+"""The test harness: it injects faults into the rest of this tree, and checks its invariants.
 
-It may import every package of this tree, and no package of this tree may import it. `harness.campaign` tests a
-state machine of the caller's own, and `harness.replay` runs one script of it; all else is behind the command,
-`zab-harness`.
+The harness may import every package of this tree, and no package of this tree may import the harness.
+`harness.campaign` tests a state machine of the caller, and `harness.replay` runs one script against it. The command
+`zab-harness` does all else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Model", "Report", "campaign", "replay"]
 
 
 def __getattr__(name: str) -> object:
-    """Loaded when asked for: whoever reads a script needs no runtime."""
+    """Load the runtime on first use: code that only reads scripts does not need it."""
     if name in __all__:
         from harness.embed import runs
 

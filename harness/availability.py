@@ -1,7 +1,7 @@
 """The times at which clients could be served, the times of faults, and the durations of the recoveries.
 
-Nothing in here is judged: it is what campaigns add up. A quorum serves while a leader and enough of its followers
-all say that they serve. What came before the first such moment is the start, and no outage.
+No invariant depends on this module: campaigns add up its numbers. A quorum serves while a leader and enough of its
+followers all report that they serve. The time before the first such moment is the start, and not an outage.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from harness.checkers.oracle_state import OracleState
 
 NOTHING_YET: Final = "nothing"
-"""Blamed for an outage before any fault has struck: members that change also stop to serve."""
+"""The cause of an outage before the first fault: servers also stop serving when the membership changes."""
 
 
 @frozen
 class Outage:
-    """From `at_ms` on nobody served for `took_ms`. `after` is the kind of the last fault that struck before."""
+    """No quorum served for `took_ms`, from `at_ms` on. `after` is the kind of the last fault before."""
 
     at_ms: int
     took_ms: int
@@ -32,7 +32,7 @@ class Outage:
 
 @frozen
 class Strike:
-    """So often a fault of this kind struck while the ensemble, or whatever it struck, was in this phase."""
+    """The number of faults of this kind in one phase of their target: the ensemble, a server or a broker."""
 
     kind: str
     phase: str
@@ -46,31 +46,31 @@ class Availability:
         self._strikes: dict[tuple[str, str], int] = {}
         self._last = NOTHING_YET
         self.hits: list[tuple[str, int, int]] = []
-        """Which kind, from when to when, in microseconds."""
-        self.beside: list[tuple[str, int, int]] = []
-        """As `hits`, of those who are no servers: brokers."""
+        """The kind, begin and end of each fault of servers. Times are in microseconds."""
+        self.broker_hits: list[tuple[str, int, int]] = []
+        """The same for faults of brokers."""
         self._served = False
         self._first: int | None = None
-        """When anybody was served for the first time."""
+        """The time at which a quorum served for the first time."""
         self._lost: tuple[int, str] | None = None
-        """Since when nobody is served any more, and what is blamed."""
+        """The begin of the present outage and its cause; None while a quorum serves."""
         self._outages: list[Outage] = []
 
     def struck(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
         self._strike(self.hits, kind, phase, lasts_ms)
         self._last = kind
 
-    def struck_beside(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
-        """Later acts of servers have other causes."""
-        self._strike(self.beside, kind, phase, lasts_ms)
+    def struck_broker(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
+        """Count a fault of a broker. It is never the cause of an outage of servers."""
+        self._strike(self.broker_hits, kind, phase, lasts_ms)
 
     def _strike(self, hits: list[tuple[str, int, int]], kind: str, phase: str, lasts_ms: int) -> None:
         now = self._now()
         hits.append((kind, now, now + lasts_ms * 1_000))
         self._strikes[kind, phase] = self._strikes.get((kind, phase), 0) + 1
 
-    def looked(self) -> None:
-        """A server's role has changed, or its process is gone."""
+    def update(self) -> None:
+        """Begin or end an outage. Called when the role of a server has changed, or its process has ended."""
         serves = self._quorum_serves()
         if serves is self._served:
             return
@@ -99,14 +99,14 @@ class Availability:
                     return True
         return False
 
-    # -- what it adds up to ----------------------------------------------------------------------------
+    # -- the results -----------------------------------------------------------------------------------
 
     def outages(self) -> tuple[Outage, ...]:
-        """All that are over, and the one that is not, as long as it is by now."""
+        """Return all outages. The last one may still last: its length is then that until now."""
         return (*self._outages, *self._ongoing())
 
     def quiet(self) -> list[tuple[int, int]]:
-        """From when to when nobody served, in milliseconds, the start included."""
+        """Return the begin and end of each time without service, in milliseconds. The start is the first one."""
         first = self._now() if self._first is None else self._first
         return [(0, first // 1_000), *((each.at_ms, each.at_ms + each.took_ms) for each in self.outages())]
 

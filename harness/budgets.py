@@ -1,7 +1,7 @@
 """The cost of a recovery without faults: epochs, elections, changes of ISRs, messages and syncs.
 
-A protocol may recover and still be wrong, if it recovers by electing one leader after the other. So what happens after
-the last fault has a budget. Each bound is about twice what 3,000 healthy runs needed at most.
+A protocol that recovers by electing one leader after the other is wrong. So the events after the last fault have a
+budget. Each bound is about twice what 3,000 healthy runs needed at most.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SHUT_DOWN: Final = "controlled shutdown"
 
 @frozen
 class Recovery:
-    """What happened after the last fault. `counts` holds the increase of each counter of the world."""
+    """The events after the last fault. `counts` holds the increase of each counter of the world."""
 
     counts: Mapping[str, int]
     servers: int
     took_ms: int
     counter_max: int = COUNTER_MAX
-    """The transactions of an epoch. After them the leader resigns."""
+    """The limit of transactions in an epoch. A leader that reaches it resigns."""
 
     @property
     def full_epochs(self) -> int:
@@ -50,7 +50,7 @@ _BUDGETS: Final[Mapping[str, tuple[str, Callable[[Recovery], int]]]] = {
         lambda recovery: recovery.servers * (50 + 8 * recovery.counts.get(COMMITTED, 0)) + recovery.took_ms,
     ),
 }
-"""For each counter its meaning, and the bound."""
+"""The meaning and the bound of each counter."""
 
 
 def exceeded(recovery: Recovery) -> str | None:

@@ -1,4 +1,4 @@
-"""From what the store's log holds to the changes of a `History`: one decoder for every world."""
+"""Decode transactions of the store's log as the changes of a `History`. All worlds use this decoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zab.wire.relay_messages import TAG_BYTES
 
 
 def changes_of_batch(batch: Batch) -> Iterator[Change]:
-    """A change of membership is one, too: of a node that only shows it."""
+    """Yield the changes of a batch. A change of the membership is a change of the node that shows it."""
     for zxid, payload in enumerate(batch.payloads(), start=batch.first):
         if batch.config:
             yield Change(zxid, 0, "other", CONFIG, payload)
@@ -26,7 +26,7 @@ def changes_of_batch(batch: Batch) -> Iterator[Change]:
 
 
 def changes_of(zxid: int, txn: bytes) -> tuple[Change, ...]:
-    """Of one transaction, as `apply` of the store gets it. Of one that is none, that there was something."""
+    """Decode a transaction, as `apply` of the store receives it. Bytes that are none give one change `other`."""
     try:
         decoded = transactions.decode(txn)
     except DamagedError:

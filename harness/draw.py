@@ -1,6 +1,6 @@
-"""From a seed to a script: the same seed always gives the same script.
+"""Generate a script from a seed. The same seed always gives the same script.
 
-Swarm testing: each run has a random few of the kinds of faults and operations, with its own weights, speed and
+This is swarm testing: each run has a random few of the kinds of faults and operations, with its own weights, speed and
 settings, because a run with a little of everything seldom reaches deep states. The weights favour crashes and
 partitions during elections and synchronization.
 """
@@ -74,10 +74,10 @@ from harness.script.workload import (
 Item = TypeVar("Item", Fault, Op)
 
 JOINERS: Final = 2
-"""How many servers a script may add to those at its beginning."""
+"""The number of servers that a script may add to those at its beginning."""
 COUNTER_OF_CLIENTS_MIN: Final = 20
-"""The least `counter_max` with clients. In each epoch every client needs a transaction to move its session; with hardly
-more, epochs follow each other, and none lasts as long as a session."""
+"""The least `counter_max` with clients. Each epoch needs a transaction for each client, which moves its session. With
+few more than these, every epoch ends before a session can expire."""
 
 # -- faults ----------------------------------------------------------------------------------------------
 
@@ -114,14 +114,14 @@ def _faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     faults: list[Fault] = []
     at = draw.upto(0, 600)
     for _ in range(draw.short(1, most)):
-        # Some follow closely, so that one strikes during the recovery from the last one.
+        # Some follow closely, so that a fault occurs during the recovery from the previous one.
         at = draw.upto(0, length_ms - 1) if draw.chance(0.4) else min(length_ms - 1, at + draw.short(1, 800))
         faults.append(draw.one_of(kinds, at=at))
     return faults
 
 
 def _close_faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
-    """Leadership changes again before all servers have noticed the last change."""
+    """Return faults in quick succession: the leader changes again before all servers have noticed the last change."""
     faults: list[Fault] = []
     at = draw.upto(min(200, length_ms - 1), min(500, length_ms - 1))
     while at < length_ms and len(faults) < most:
@@ -165,8 +165,8 @@ def _list_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
 
 
 def _together(ops: Sequence[Op], most: int) -> list[Op]:
-    """Merge transactions into earlier writes of up to so many: a batch of the log, as when clients write faster than a
-    disk syncs."""
+    """Merge writes into earlier ones of up to `most` transactions. Each is a batch of the log, as if clients wrote
+    faster than a disk syncs."""
     gathered: list[Op] = []
     batch: Write | None = None
     place = 0
@@ -191,21 +191,21 @@ def _ask(draw: Draw, at: int, client: int, multis: float) -> Ask:
 
 
 def _at_once(draw: Draw, at: int, client: int, other: int) -> list[Op]:
-    """One client or two send several requests about a node and its child, most of which are outstanding at once."""
+    """Return requests of one or two clients about a node and its child. Most are outstanding at the same time."""
     family = draw.among(FAMILIES)
     count = draw.upto(2, AT_ONCE_MAX)
     return [Ask(at, other if draw.chance(0.2) else client, (draw.one_of(family),)) for _ in range(count)]
 
 
 def _hearsay(draw: Draw, at: int, client: int, other: int, length_ms: int) -> list[Op]:
-    """A client writes, and another one syncs right after the reply, to read that write."""
+    """Return a write of one client, and syncs of another one soon after the reply, which must see that write."""
     path = draw.among(PARENTS)
     syncs = (Ask(min(length_ms - 1, at + wait), other, (Step("sync", path),)) for wait in (4, 6, 8, 11, 15, 20))
     return [Ask(at, client, (Step("set", path),)), *syncs]
 
 
 def _flood(draw: Draw, at: int, client: int, other: int) -> list[Op]:
-    """A client writes as fast as it can, and another one watches; servers that lag fall far behind."""
+    """Return many writes at one time, and a watch of another client. Slow servers fall far behind."""
     parent = draw.among(PARENTS)
     watch = Step("watch", parent, watch=draw.among(("persistent", "recursive")))
     before = max(0, at - draw.short(30, 300))
@@ -214,7 +214,7 @@ def _flood(draw: Draw, at: int, client: int, other: int) -> list[Op]:
 
 
 def _connect(draw: Draw, at: int, client: int) -> Connect:
-    """Most sessions are short for a run of a few seconds, so that some expire."""
+    """Return a connection. Most session timeouts are short, so that some sessions expire during the run."""
     return Connect(at, client, draw.server(), draw.short(4, 20) * 100)
 
 
@@ -260,7 +260,7 @@ def _store_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
 
 def _goes(draw: Draw, soon: int, at: int, client: int, length_ms: int) -> list[Op]:
     if draw.chance(0.35):
-        # Its session expires, and it is back before the healing.
+        # The session expires, and the client returns before all faults end.
         away_ms = draw.upto(700, 2_000)
         return [Vanish(max(soon, min(at, length_ms - away_ms - 200)), away_ms, client)]
     if draw.chance(0.4):
@@ -269,7 +269,8 @@ def _goes(draw: Draw, soon: int, at: int, client: int, length_ms: int) -> list[O
 
 
 def _lagging(draw: Draw, script: Script, most: int) -> Script:
-    """At some floods of writes a server is away, so that it needs a snapshot, while its clients may stay with it."""
+    """Cut a server off from the leader at some floods of writes, so that it needs a snapshot. Its clients may stay
+    connected."""
     floods = sorted(at for at, count in Counter(op.at for op in script.ops).items() if count >= FLOOD_MAX // 4)
     if not floods or draw.chance(0.3):
         return script
@@ -285,17 +286,17 @@ def _lagging(draw: Draw, script: Script, most: int) -> Script:
 
 
 ABSENCES_SHARE: Final = 0.25
-"""The share of scripts with absences, of those with several clients."""
+"""The share of scripts with absences, among scripts with several clients."""
 BEFORE_MS, AFTER_MS = 30, 80
-"""How long before and after an absence no other client asks anything."""
+"""The time before and after an absence in which clients send no other requests."""
 ABSENCES_MAX: Final = 3
 
 
 def _with_absences(draw: Draw, script: Script) -> Script:
-    """Watchers are away when what they watch changes once.
+    """Add absences: a client with a watch is disconnected while the watched node changes once.
 
-    A returning client names its watches and the last zxid that it saw, and is sent what it missed. An error by one
-    shows only if the very next transaction was the change, and the last one of that node until the client was back.
+    A client that returns sends its watches and its last zxid, and receives the events that it missed. An off-by-one
+    error shows only if the next transaction is the change, and the node does not change again until the client is back.
     """
     clients = sorted({op.client for op in script.ops if isinstance(op, Connect)})
     begin, end = 300 + BEFORE_MS, script.length_ms - AFTER_MS - 200
@@ -323,18 +324,18 @@ def _absence(draw: Draw, at: int, who: int, other: int) -> list[Op]:
 
 
 BURSTS_SHARE: Final = 0.3
-"""The share of scripts with bursts of one kind."""
+"""The share of scripts with bursts. All requests of a burst are of one kind."""
 BURSTS_MAX: Final = 3
 BURST_MIN, BURST_MAX = 4, 12
-"""How many requests a burst has behind its write."""
+"""The number of requests that follow the write of a burst."""
 LATE_MS: Final = 30
-"""Half of the bursts begin so late that the healing comes before anything else of their clients."""
+"""Half of the bursts begin this late before the end of all faults. Their clients send nothing more until then."""
 
 
 def _with_bursts(draw: Draw, script: Script) -> Script:
-    """Clients send many requests of one kind behind one write, and then nothing.
+    """Add bursts: a client sends a write, many requests of one kind, and then nothing.
 
-    No later request hides that one of them is never answered.
+    So no later request hides that one of them is never answered.
     """
     clients = sorted({op.client for op in script.ops if isinstance(op, Connect)})
     begin, end = 300, script.length_ms - 1
@@ -365,7 +366,7 @@ def _is_of(op: Op, client: int) -> bool:
 
 
 def _fewer(draw: Draw, ops: list[Op], most: int) -> list[Op]:
-    """Drop requests of clients, by chance, until there are no more operations than that, or no requests."""
+    """Drop random requests of clients until at most `most` operations, or no requests, are left."""
     asks = [place for place, op in enumerate(ops) if isinstance(op, Ask)]
     draw.random.shuffle(asks)
     dropped = set(asks[: max(0, len(ops) - most)])
@@ -375,9 +376,9 @@ def _fewer(draw: Draw, ops: list[Op], most: int) -> list[Op]:
 # -- brokers ---------------------------------------------------------------------------------------------
 
 BUSY_FROM_MS: Final = 400
-"""The time by which there is a controller."""
+"""The time by which a controller is elected in a run without faults."""
 SERVER_FAULTS_MAX: Final = 3
-"""The limit of faults of servers where brokers have data; other runs are about the servers."""
+"""The limit of server faults in scripts for the machine `partitions`. Other machines test the servers."""
 
 
 def _topics(draw: Draw, begin: int, most: int, partitions_max: int, factor_min: int) -> list[Op]:
@@ -390,8 +391,8 @@ def _topics(draw: Draw, begin: int, most: int, partitions_max: int, factor_min: 
 def _of_kinds(
     draw: Draw, kinds: Sequence[Kind], count: tuple[int, int], begin: int, end: int, *, share: float, cancelled: float
 ) -> list[Op]:
-    """Draw a share of the kinds and operations of these, often several almost at the same time. A share of the
-    reassignments is cancelled soon."""
+    """Choose a share of the kinds, and generate operations of these, often several almost at the same time. A share of
+    the reassignments is cancelled soon."""
     kinds = [_varied(draw, kind) for kind in kinds]
     kinds = [kind for kind in kinds if draw.chance(share)] or kinds
     ops: list[Op] = []
@@ -425,7 +426,7 @@ def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
 
 
 def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
-    """Return commits of one to three group members or lone consumers, now and then over the whole run."""
+    """Return commits of one to three group members or standalone consumers, spread over the whole run."""
     begin = min(BUSY_FROM_MS, length_ms - 1)
     ops: list[Op] = [CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))]
     kinds = [draw.among(PARTS) for _ in range(draw.upto(1, 3))]
@@ -453,14 +454,14 @@ def _with_transactions(draw: Draw, script: Script) -> Script:
 
 
 STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
-"""The share of scripts with strikes at writes to the store, by machine."""
+"""The share of scripts with faults at a broker's writes to the store, by machine."""
 STRIKES_MAX: Final = 5
 MANY_WRITES: Final = (Reassign, DeleteTopic, Depart)
 """The operations whose procedures write to the store most often."""
 
 
 def _with_strikes(draw: Draw, script: Script) -> Script:
-    """Brokers are struck at one of their writes, mostly from an operation on whose procedure writes often."""
+    """Add faults at writes of brokers to the store, mostly during an operation that writes often."""
     if not draw.chance(STRIKES_SHARE[script.machine]):
         return script
     begin = min(BUSY_FROM_MS, script.length_ms - 1)
@@ -522,13 +523,13 @@ def _client_ports(draw: Draw) -> dict[str, int]:
 
 
 INNER_SHARE: Final = 0.25
-"""The share of scripts in which an inner bound of the product is small."""
+"""The share of scripts in which one internal limit of the product is small. Each limit is chosen independently."""
 IMPOLITE_SHARE: Final = 0.25
-"""The share of scripts with impolite clients."""
+"""The share of scripts whose clients present earlier sessions. Read-only mode and local sessions double it."""
 
 
 def _inner_bounds(draw: Draw) -> dict[str, int]:
-    """Bounds of the product that no operator sets. Small ones are reached by the few requests of a run."""
+    """Return small values for internal limits of the product, so that the few requests of a run reach them."""
     return {bound: draw.upto(1, 3) for bound in INNER_BOUNDS if draw.chance(INNER_SHARE)}
 
 
@@ -588,7 +589,7 @@ def _with_quiet_stage(seed: int, script: Script) -> Script:
     return evolve(script, knobs=evolve(script.knobs, quiet_stage=1 + int(random() * 2)))
 
 
-# -- the whole -------------------------------------------------------------------------------------------
+# -- the script ------------------------------------------------------------------------------------------
 
 _OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
 
@@ -608,9 +609,9 @@ def script_from_seed(
     machine: str = MACHINES[0],
     together: int = 1,
 ) -> Script:
-    """Return a script with at most so many faults and operations; if `observers` is None, it sometimes has one.
+    """Return a script with at most `faults` faults and `ops` operations. If `observers` is None, it sometimes has one.
 
-    `together`: the limit of list transactions that are merged into one write.
+    `together`: the most transactions of the list that are merged into one write.
     """
     drawn_as = MACHINES[0] if is_users(machine) else machine
     random = Random(f"script/{seed}/{voters}" + ("" if drawn_as == MACHINES[0] else f"/{machine}"))
@@ -618,7 +619,7 @@ def script_from_seed(
         observers = int(random.random() < 0.2)
     draw = Draw(random, voters, observers)
     timing, knobs = _timing(draw), _knobs(draw)
-    if machine in WITH_BROKERS:  # epochs that end soon would leave brokers no time to work
+    if machine in WITH_BROKERS:  # short epochs would leave brokers no time to work
         knobs = evolve(knobs, counter_max=Knobs().counter_max)
     if machine == "store":
         knobs = evolve(knobs, counter_max=max(knobs.counter_max, COUNTER_OF_CLIENTS_MIN))

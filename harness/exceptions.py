@@ -1,4 +1,4 @@
-"""Exceptions: their description, with the function and line that raised them, and Ctrl-C out of tasks of Trio."""
+"""Helpers for exceptions: a description with the raising function and line, and Ctrl-C from tasks of Trio."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def described(error: BaseException) -> str:
 
 @contextmanager
 def interrupts_bare() -> Iterator[None]:
-    """Raise a Ctrl-C that comes out of Trio's tasks in a group as a plain one."""
+    """Raise a plain `KeyboardInterrupt` if tasks of Trio raise one in a group."""
     try:
         yield
     except BaseExceptionGroup as group:

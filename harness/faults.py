@@ -1,4 +1,4 @@
-"""All names that make up a script; they are explained in the modules of `harness.script`."""
+"""All classes and constants of scripts, under one name. The modules of `harness.script` explain them."""
 
 # fmt: off
 from harness.script.brokers import (

@@ -1,7 +1,7 @@
-"""Histories as lines of JSON: a record of attrs for each, read back by the types of its fields.
+"""Histories as lines of JSON: each line is one attrs record, and is read back by the types of its fields.
 
-A line has the kind of its record and the fields that differ from their defaults. A line that is no record is refused
-with its place and the wrong field.
+A line has the kind of its record and the fields that differ from their defaults. The reader refuses any other line, and
+names its number and the wrong field.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import attrs
 from attrs import field, frozen
 
 INTEGERS: Final = range(-(1 << 63), 1 << 63)
-"""Neither the protocol nor the tables of campaigns have a place for others."""
+"""The integers that fit into the protocol and into the tables of campaigns."""
 _DEPTH_MAX: Final = 2
-"""Parts of a multi have no parts."""
+"""The depth of records: the event, its request, and the parts of a multi. Parts have no parts."""
 
 
 class HistoryError(ValueError):
-    """No history of this version, or one that contradicts itself. The message names the place."""
+    """The text is no history of this version, or contradicts itself. The message names the place."""
 
 
 # -- to text -------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def parsed(line: str, number: int) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise HistoryError(f"line {number}, column {error.colno}: no JSON: {error.msg}") from error
     except RecursionError as error:
-        raise HistoryError(f"line {number}: lists within lists within lists; a history is flat") from error
+        raise HistoryError(f"line {number}: lists are nested too deeply for a history") from error
     except ValueError as error:  # a number of thousands of digits
         raise HistoryError(f"line {number}: {error}") from error
     if not isinstance(found, dict):

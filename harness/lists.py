@@ -1,10 +1,10 @@
-"""Access lists in words, as scripts and histories have them: who may do what with a node.
+"""Access control lists as text, as scripts and histories contain them.
 
-    u1:rwcda, world:r      user 1 may do all, and everybody may read
-    auth:rwcda             whoever hands it in, and nobody else
+    u1:rwcda, world:r      user 1 has all permissions, and every client may read
+    auth:rwcda             the user that sets the list has all permissions, and no other user has any
 
-Users have names, and neither passwords nor digests: a history says the same in every world. A list that names somebody
-else is `UNKNOWN`, and nothing is judged by it.
+Users have names, but no passwords or digests, so that a history is the same in every world. A list with any other
+identity is `UNKNOWN`, and the checkers ignore it.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def acl_of(words: str) -> Acl:
     return tuple(_entry(*each.split(":")) for each in words.split(", ")) if words else OPEN
 
 
-def _entry(who: str, letters: str) -> AclEntry:
+def _entry(identity: str, letters: str) -> AclEntry:
     permissions = sum(_BITS[letter] for letter in letters)
-    if who == "world":
+    if identity == "world":
         return permissions, *ANYONE
-    return (permissions, "auth", "") if who == "auth" else (permissions, "digest", _digest(who))
+    return (permissions, "auth", "") if identity == "auth" else (permissions, "digest", _digest(identity))
 
 
 def words_of(acl: Acl | None) -> str:
-    """The other way round, also of a list in which digests are hidden."""
+    """Return a list as text, the inverse of `acl_of`. The server may have hidden the digests."""
     if acl == OPEN:
         return ""
     if not acl:
@@ -71,10 +71,10 @@ def words_of(acl: Acl | None) -> str:
         if not 0 <= permissions <= ALL:
             return UNKNOWN
         letters = "".join(letter for letter, bit in _BITS.items() if permissions & bit)
-        who = "world" if (scheme, name) == ANYONE else scheme if scheme == "auth" else name.partition(":")[0]
+        identity = "world" if (scheme, name) == ANYONE else scheme if scheme == "auth" else name.partition(":")[0]
         known = scheme in ("world", "auth")
-        if scheme == "digest" and who in _USERS:
-            known = name in (_digest(who), f"{who}:x")
-        found.append(f"{who}:{letters}" if known else UNKNOWN)
+        if scheme == "digest" and identity in _USERS:
+            known = name in (_digest(identity), f"{identity}:x")
+        found.append(f"{identity}:{letters}" if known else UNKNOWN)
     words = ", ".join(found)
     return words if _WORDS.fullmatch(words) else UNKNOWN

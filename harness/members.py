@@ -1,5 +1,5 @@
-"""A membership with one server more, less, or in another role. Where there are groups, each voter stays in its own,
-and a new one comes into the smallest."""
+"""Add a server to a membership, remove one, or change its role. If the membership has groups, each voter stays in its
+group, and a new voter joins the smallest group."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def member(sid: ServerId, role: Role = Role.PARTICIPANT) -> Server:
 
 
 def with_server(ensemble: Ensemble, server: Server) -> Ensemble | None:
-    """None where nobody would be left whose vote counts."""
+    """Return the membership with this server, or None if no voter with a weight would remain."""
     if not ensemble.groups:
         return ensemble.changed(joining=(server,))
     return _regrouped(ensemble, [*(each for each in ensemble.servers if each.id != server.id), server])
 
 
 def without_server(ensemble: Ensemble, sid: ServerId) -> Ensemble | None:
-    """None where nobody would be left whose vote counts."""
+    """Return the membership without this server, or None if no voter with a weight would remain."""
     if not ensemble.groups:
         return ensemble.changed(leaving=(sid,))
     return _regrouped(ensemble, [each for each in ensemble.servers if each.id != sid])

@@ -1,17 +1,18 @@
-"""The times at which an ensemble must serve, and at which it cannot: computed from the script alone, not from the run.
+"""The times at which an ensemble must serve, and those at which it cannot. The oracle computes them from the script.
 
-The time of a script is cut wherever a fault begins or ends. Within a segment nothing changes, and it is one of three:
+Each begin and end of a fault divides the time of a script. Within a segment the faults do not change, and the segment
+has one of three kinds:
 
-must      if it lasts: the servers that are surely up, undisturbed, whole and connected with each other are a quorum
-must not  no server can hear, and be heard by, so many others as make a quorum with it
-unknown   whatever else: the oracle abstains
+must      the servers that are certainly up, undisturbed, intact and connected with each other form a quorum
+must not  no server is connected in both directions with enough servers for a quorum
+unknown   any other segment: the oracle abstains
 
-A fault of the leader, or of the first follower, hits somebody unknown. For `must` it is assumed to have taken away one
-more server, whoever hurts most, and for `must not` to have done nothing. Faults that strike at a moment of their own
-(`CrashIn`, `When`, `FailDisk`) leave everything behind them unknown; so does a change of the membership. A disk that
-was lost or damaged counts as lost for good, and a clock that runs wrong, a slow disk or a bad line as anything at all.
-Both failures count: not to serve in a segment of the first kind for longer than the bound, and to commit in one of the
-second kind what was proposed in it.
+The script does not say which server a fault of the leader, or of the first follower, hits. For `must` the oracle
+assumes that the fault removes one more server, the one that hurts most; for `must not`, that the fault does nothing.
+After a fault that waits for a moment of the run (`CrashIn`, `When`, `FailDisk`), and after a change of the membership,
+everything is unknown. A lost or damaged disk counts as lost for good. A wrong clock, a slow disk or a bad link may have
+any effect. The oracle reports two violations: no service in a `must` segment for longer than the bound, and a commit in
+a `must not` segment of a transaction that was proposed in that segment.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ from harness.quorums import decide
 from zab.core.zxid import ServerId, Zxid, show
 
 STARTS_MS: Final = 60
-"""A server that was to come back is there after so long, unless its disk is damaged."""
+"""The time that a restarted server needs to be up, unless its disk is damaged."""
 
 SOMEBODY_MAX: Final = 3
-"""Where there are groups, and more than so many are away of whom nobody knows who they are, the oracle abstains."""
+"""The most unidentified servers that may be away if voters have groups. With more the oracle abstains."""
 
 
 class Service(Enum):
@@ -68,7 +69,7 @@ class Service(Enum):
 
 @frozen
 class Segment:
-    """From one change to the next, in milliseconds."""
+    """The time from one change of the faults to the next, in milliseconds."""
 
     begin: int
     end: int
@@ -86,15 +87,15 @@ class Effect:
     begin: int
     end: int
     takes: frozenset[int] = frozenset()
-    """Servers that may be away, or alone, for all that is known."""
+    """The servers that may be down, or disconnected from all others."""
     somebody: int = 0
-    """And so many more, of whom it is not known who they are."""
+    """The number of further servers that may be away, without their ids."""
     groups: tuple[tuple[int, ...], ...] | None = None
-    """Nobody surely hears anybody with whom it has no group in common."""
+    """Two servers are certainly connected only if they share a group; None if the fault divides no servers."""
     anything: bool = False
-    """That it must serve cannot be said."""
+    """True if the fault may have any effect: the segment cannot be `must`."""
     members: bool = False
-    """Nor who the members are, and so what a quorum is."""
+    """True if the membership is unknown: the segment cannot be `must not` either."""
 
 
 def timeline(script: Script) -> list[Segment]:
@@ -131,7 +132,7 @@ def _is_quorum(script: Script, sids: Sequence[int]) -> bool:
 
 
 def _must(script: Script, left: Sequence[int], effects: Sequence[Effect], somebody: int) -> bool:
-    """Return whether some of the remaining servers that certainly hear each other are a quorum."""
+    """Return True if remaining servers that are certainly connected with each other form a quorum."""
     if not script.groups:
         return _is_quorum(script, next(_together(left, effects), ())[somebody:])
     return somebody <= SOMEBODY_MAX and any(
@@ -142,7 +143,7 @@ def _must(script: Script, left: Sequence[int], effects: Sequence[Effect], somebo
 
 
 def _together(sids: Sequence[int], effects: Sequence[Effect]) -> Iterator[tuple[int, ...]]:
-    """The largest parts of which all surely hear each other."""
+    """Yield the largest sets of servers that are all certainly connected with each other."""
     for size in range(len(sids), 0, -1):
         found = False
         for part in combinations(sids, size):
@@ -154,7 +155,7 @@ def _together(sids: Sequence[int], effects: Sequence[Effect]) -> Iterator[tuple[
 
 
 def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
-    """A server that shares no group with another one is a group of its own."""
+    """Return True if the servers are certainly connected: they share a group of each fault that has groups."""
     return all(
         any(one in group and other in group for group in effect.groups)
         for effect in effects
@@ -162,7 +163,7 @@ def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
     )
 
 
-# -- what each fault does --------------------------------------------------------------------------------
+# -- the effects of each fault ---------------------------------------------------------------------------
 
 
 def _effects(script: Script, fault: Fault) -> list[Effect]:
@@ -195,17 +196,17 @@ def _effects(script: Script, fault: Fault) -> list[Effect]:
             back = at + down_ms + STARTS_MS
             return [_away(at, back, server), _away(back, length, server)]
         case OldDisk() | LoseFsync() | MisdirectRecord() | CrashIn() | When() | FailDisk() | FullDisk():
-            return [Effect(at, length, anything=True)]  # when it comes out is up to the run
+            return [Effect(at, length, anything=True)]  # the run decides when it takes effect
         case RollingRestart(down_ms=down_ms, wait_ms=wait_ms):
             return [Effect(at, at + script.servers * (down_ms + wait_ms + STARTS_MS), anything=True)]
         case Setting(for_ms=for_ms):
             return [Effect(at, at + for_ms + 2 * STARTS_MS, anything=True)]
-        case _:  # lines that are bad, disks that are slow, clocks that are wrong
+        case _:  # bad links, slow disks, wrong clocks
             return [Effect(at, at + getattr(fault, "for_ms", 0), anything=True)]
 
 
 def _bent(fault: Partition) -> list[Effect]:
-    """Groups that overlap make a bridge: who serves there, and for how long, nobody can say."""
+    """Return an unknown effect if groups overlap: a bridge decides in no fixed time which side serves."""
     named = [sid for group in fault.groups for sid in group]
     return [Effect(fault.at, fault.at + fault.for_ms, anything=True)] if len(named) > len(set(named)) else []
 
@@ -218,14 +219,14 @@ def _without(servers: Sequence[int], server: int) -> tuple[int, ...]:
     return tuple(sid for sid in servers if sid != server)
 
 
-# -- against a run ---------------------------------------------------------------------------------------
+# -- the check of a run ----------------------------------------------------------------------------------
 
 
 class Oracle(Checker):
-    """Knows the time; is told what is proposed and committed, and in the end when nobody served."""
+    """Compare a run with its segments: commits as they happen, and times without service at the end."""
 
-    invariant = "answers only where it can"
-    SERVES: Final = "serves where it must"
+    invariant = "decides only with a connected quorum"
+    SERVES: Final = "serves while a quorum is connected"
 
     def __init__(self, ghost: OracleState, segments: Sequence[Segment], now: Callable[[], int]) -> None:
         super().__init__(ghost)
@@ -235,7 +236,7 @@ class Oracle(Checker):
         self._proposed: dict[Zxid, Segment] = {}
 
     def _segment(self) -> Segment | None:
-        """That in which nobody can decide anything, if it is now."""
+        """Return the present `must not` segment, or None."""
         now = self._now()
         for segment in self._mute:
             if segment.begin * 1_000 < now < segment.end * 1_000:
@@ -253,12 +254,12 @@ class Oracle(Checker):
             proposed = self._proposed.get(each)
             if proposed is not None and proposed is segment:
                 self.fail(
-                    f"server {server.id} commits {show(each)}, which was proposed behind {segment.begin} ms, but until"
-                    f" {segment.end} ms no server has a quorum in both directions"
+                    f"server {server.id} commits {show(each)}, which was proposed after {segment.begin} ms, but until"
+                    f" {segment.end} ms no server is connected with a quorum in both directions"
                 )
 
     def unserved(self, quiet: Sequence[tuple[int, int]], bound_ms: int) -> Violation | None:
-        """`quiet`: from when to when nobody served, in milliseconds."""
+        """Return a violation if a time without service is too long. `quiet` has begins and ends in milliseconds."""
         for segment in self._segments:
             if segment.service is not Service.MUST:
                 continue
@@ -267,13 +268,13 @@ class Oracle(Checker):
                 if until - since > bound_ms:
                     return Violation(
                         self.SERVES,
-                        f"from {since} to {until} ms no server serves, though nothing changes from {segment.begin} to"
-                        f" {segment.end} ms and a quorum of whole servers is connected; the bound is {bound_ms} ms",
+                        f"from {since} to {until} ms no server serves, but from {segment.begin} to {segment.end} ms no"
+                        f" fault begins or ends and a quorum of intact servers is connected; the bound: {bound_ms} ms",
                     )
         return None
 
 
 def abstained(segments: Sequence[Segment]) -> float:
-    """For which share of the time."""
+    """Return the share of the time for which the oracle abstains."""
     whole = sum(segment.ms for segment in segments)
     return sum(segment.ms for segment in segments if segment.service is Service.UNKNOWN) / max(1, whole)

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @frozen
 class Recovery:
-    """After a fault of this kind struck; in virtual time, after it was over.
+    """The recovery after one fault. Durations begin at the end of the fault, in virtual time.
 
-    `leader_ms`: until a quorum served again; None where it went on serving.
+    `leader_ms`: the time until a quorum served again; None if a quorum served all the time.
     """
 
     kind: str
     at_ms: int
     leader_ms: int | None
     write_ms: int | None
-    """Until the first write was acknowledged, which was asked whenever."""
+    """The time until a write was acknowledged, no matter when it was invoked."""
     sessions_ms: int | None = None
-    """Until every client that was without a connection had one again, and its watches; None where none was without."""
+    """The time until every disconnected client had a connection and its watches again; None if there was none."""
 
 
 @frozen
@@ -37,7 +37,7 @@ class Outcome:
 
     script: Script
     invariant: str | None
-    """The violated invariant, None if none was."""
+    """The violated invariant, or None."""
     what: str
     at_ms: int
     events: int
@@ -46,30 +46,30 @@ class Outcome:
     acknowledged: int
     elections: int
     recovered_ms: int
-    """From the healing of everything to equal servers."""
+    """The time from the end of all faults until all servers are equal."""
     counts: tuple[tuple[str, int], ...]
-    """Things that happened, and how often: sorted by name."""
+    """The counters of the run: names and numbers, sorted by name."""
     messages: int = 0
-    """Words that left a server for another."""
+    """The messages that servers sent to other servers."""
     strikes: tuple[Strike, ...] = ()
     outages: tuple[Outage, ...] = ()
     overlaps: frozenset[tuple[str, str]] = frozenset()
-    """The pairs of kinds of faults of which one struck while the other lasted."""
+    """The pairs of kinds of faults that overlapped: one struck while the other lasted."""
     recoveries: tuple[Recovery, ...] = ()
-    """In virtual time all faults that struck, in the order of their ends."""
+    """The recovery after each fault, in the order of the ends of the faults. Empty in real time."""
     trace: Trace | None = None
     history: History | None = None
-    """What the clients of the store saw; None where there were none."""
+    """The history of the clients of the store; None if there were no clients."""
     records: Records | None = None
-    """What the clients of brokers saw; None where there were none."""
+    """The history of the clients of brokers; None if there were no clients."""
     unknown: bool = False
-    """It was given up before it had come to its end, before an invariant was violated. `what` says what was spent."""
+    """True if the run exceeded its budget before its end, without a violation. `what` has the cost so far."""
     explanation: str = ""
-    """The history of the clients and the objection of the checker, if a user's own machine violated an invariant."""
+    """The history of the clients and the verdict of the checker, if a user's machine violated an invariant."""
     place: str | None = None
-    """Where logs and data of the run are kept, when something is to be looked at."""
+    """The folder of the logs and data of the run, if it is kept for inspection."""
 
     @property
     def valid(self) -> bool:
-        """Undecided is not held."""
+        """True if the run ended and no invariant was violated. An unknown run is not valid."""
         return self.invariant is None and not self.unknown

@@ -1,7 +1,7 @@
 """The requests and replies of a `History` as ZooKeeper's protocol has them: operations, fields, values, errors.
 
-One table for every world, so that a step of a script is the same request everywhere, and the same answer of a
-server the same reply.
+All worlds use these tables: a step of a script is the same request everywhere, and an answer of a server the same
+reply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zab.store.server_watches import EventType, WatchKind, WatchMode
 from zab.store.znode import Stat as NodeStat
 
 TTL_MS: Final = 250
-"""Of a node that is created with mode `ttl`: short for a run of a few seconds, so that most come to their end in it."""
+"""The time to live of a node with mode `ttl`. It is short, so that most such nodes expire during the run."""
 
 MODES: Final = {
     "": (Op.CREATE2, CreateFlag.PERSISTENT),
@@ -37,14 +37,14 @@ EVENTS: Final = {
     EventType.DATA_CHANGED: "data",
     EventType.CHILDREN_CHANGED: "children",
 }
-"""As `Fired` calls them."""
+"""The names of events in `WatchFired`."""
 
 _CREATES: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
 _ROLLED_BACK: Final = (ErrorCode.OK, ErrorCode.RUNTIME_INCONSISTENCY)
-"""What a multi says of parts that another part took down with it."""
+"""The codes of the parts of a failed multi that did not fail themselves."""
 
 
-# -- asking --------------------------------------------------------------------------------------------
+# -- requests ------------------------------------------------------------------------------------------
 
 
 def request_of(steps: Sequence[Step], number: int) -> Request:
@@ -58,19 +58,19 @@ def request_of(steps: Sequence[Step], number: int) -> Request:
 def _request(step: Step, data: bytes) -> Request:
     carries = data.ljust(step.size, b".") if step.op in ("create", "set") else None
     if carries is not None and step.limits:
-        carries = f"{step.limits};asked=".encode() + data  # what a server does not know there it passes over
+        carries = f"{step.limits};asked=".encode() + data  # a server ignores unknown quotas
     return Request(step.op, step.path, carries, step.version, step.mode, step.watch, acl=step.acl)
 
 
 def asked_by(request: Request, user: str) -> Request:
-    """The same, by somebody who has proved to be this user."""
+    """Return the request as a client sends it that has authenticated as this user."""
     if not user:
         return request
     return evolve(request, user=user, parts=tuple(evolve(part, user=user) for part in request.parts))
 
 
 def operation_of(request: Request) -> tuple[Op, Fields]:
-    """A check by itself is a multi of one: the protocol has no other."""
+    """Return the operation and its fields. A lone check is a multi with one part: the protocol has no other form."""
     path, watch = request.path, request.watch
     match request.op:
         case "create":
@@ -99,7 +99,7 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
             return Op.ADD_WATCH, (path, int(WatchMode.RECURSIVE if watch == "recursive" else WatchMode.PERSISTENT))
         case "unwatch":
             kinds = {
-                "once": WatchKind.DATA,  # in scripts that are older than the words for both kinds
+                "once": WatchKind.DATA,  # in scripts older than the words "data" and "children"
                 "data": WatchKind.DATA,
                 "children": WatchKind.CHILDREN,
                 "persistent": WatchKind.PERSISTENT,
@@ -109,7 +109,7 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
         case "multi":
             return Op.MULTI, tuple(_part(part) for part in request.parts)
         case _:
-            raise AssertionError(f"no operation: {request.op}")
+            raise AssertionError(f"unknown operation: {request.op}")
 
 
 def _part(request: Request) -> tuple[Op, Fields]:
@@ -119,7 +119,7 @@ def _part(request: Request) -> tuple[Op, Fields]:
 
 
 def request_from(op: int, fields: Fields) -> Request | None:
-    """The other way round: of what a client asks on its own account. None: of this a history says nothing."""
+    """Return the request that a client sends by itself, the inverse of `operation_of`; None if histories omit it."""
     match Op(op):
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
             return Request("create", fields[0], fields[1], mode=_MODE[int(fields[3])], acl=words_of(fields[2]))
@@ -156,7 +156,7 @@ _WATCHES: Final = {
 }  # fmt: skip
 
 
-# -- being told ----------------------------------------------------------------------------------------
+# -- replies -------------------------------------------------------------------------------------------
 
 
 def error_name(code: int) -> str:
@@ -208,7 +208,7 @@ def _done(op: int, zxid: int, value: Any) -> Reply:
 
 
 def stat_of(stat: NodeStat) -> Stat:
-    """Without the times, which no invariant is about."""
+    """Convert a stat. The times are left out: no invariant is about them."""
     return Stat(
         stat.czxid,
         stat.mzxid,

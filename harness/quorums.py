@@ -1,4 +1,4 @@
-"""What a quorum is, said once more: who judges whether servers count right does not ask them how to count."""
+"""A second implementation of quorums, so that the checkers do not rely on the one under test."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def is_quorum(ensemble: Ensemble, sids: Collection[ServerId]) -> bool:
 
 
 def meets_every_quorum(ensemble: Ensemble, sids: Collection[ServerId]) -> bool:
-    """The others are no quorum without them."""
+    """Return True if the other voters are not a quorum without these servers."""
     return not is_quorum(ensemble, [sid for sid in ensemble.voters if sid not in sids])
 
 
 def decide(
     voters: Collection[int], groups: Sequence[Collection[int]], weights: Mapping[ServerId, int], sids: Collection[int]
 ) -> bool:
-    """A majority of the voters; where there are groups, more than half of the weight in more than half of those groups
-    that have any."""
+    """Return True if the servers are a quorum: a majority of the voters. If there are groups, a quorum has more than
+    half of the weight in more than half of the groups that have weight."""
     if not groups:
         return 2 * len([sid for sid in voters if sid in sids]) > len(voters)
     heavy = won = 0
@@ -37,7 +37,7 @@ def decide(
 
 
 def in_words(ensemble: Ensemble) -> str:
-    """Of whom a quorum is needed: [1, 2, 3], or 1 2 | 3 of groups, and 3x2 for a server that counts twice."""
+    """Describe the voters: [1, 2, 3]; or with groups 1 2 | 3, and 3x2 for server 3 with weight 2."""
     if not ensemble.groups:
         return str(list(ensemble.voters))
     weights = ensemble.weights

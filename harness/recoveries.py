@@ -22,14 +22,15 @@ WRITES: Final = ("create", "set", "delete", "multi")
 
 
 def of_brokers(hits: Sequence[tuple[str, int, int]], written: Sequence[int], healed: int) -> tuple[Recovery, ...]:
-    """Until a producer that waits for all was answered. `healed`: when everything was."""
+    """Return the recoveries after faults of brokers. `written`: the times of acknowledgements of producers with
+    acks=all; `healed`: the time at which all faults end."""
     made = sorted((Hit(kind, begin, min(end, healed)) for kind, begin, end in hits), key=lambda hit: hit.end)
     return recoveries(made, (), written, None)
 
 
 @frozen
 class Hit:
-    """A fault that struck, from when to when, in microseconds."""
+    """The kind, begin and end of a fault, in microseconds."""
 
     kind: str
     begin: int
@@ -53,7 +54,11 @@ class Acknowledged(Checker):
 def recoveries(
     hits: Sequence[Hit], quiet: Sequence[tuple[int, int]], written: Sequence[int], history: History | None
 ) -> tuple[Recovery, ...]:
-    """`quiet`: from when to when nobody served, in milliseconds; `written`: when writes were acknowledged."""
+    """Return the recovery after each fault.
+
+    `quiet`: the times without service, in milliseconds; `written`: the times of acknowledged writes, in microseconds. A
+    history of clients replaces `written`.
+    """
     if history is not None:
         written = _written(history)
     away = _away(history)
@@ -73,7 +78,7 @@ def recoveries(
 
 
 def _until(gaps: Sequence[tuple[int, int]], hit: Hit) -> int | None:
-    """How long after a fault the last gap ended that was open while it lasted; None where there was none."""
+    """Return the time from the end of the fault to the end of the last gap that overlaps it, or None."""
     ends = [end for begin, end in gaps if begin <= hit.end and end >= hit.begin]
     return max(0, max(ends) - hit.end) // 1_000 if ends else None
 
@@ -88,9 +93,9 @@ def _written(history: History) -> list[int]:
 
 
 def _away(history: History | None) -> list[tuple[int, int]]:
-    """From when to when a session was without a connection, and then had one, or was found to be over.
+    """Return the times for which a session was disconnected. Each ends with a new connection or the end of the session.
 
-    A client that is connected again sends its watches before anything else: they are back with the session.
+    A client that reconnects sends its watches before anything else, so the watches are back with the session.
     """
     lost: dict[int, int] = {}
     gaps = []
@@ -108,7 +113,7 @@ Pair = tuple[str, str]
 
 
 def overlaps(hits: Iterable[Hit]) -> frozenset[Pair]:
-    """Return the pairs of kinds of which one struck while the other lasted."""
+    """Return the pairs of kinds of faults that overlapped: one struck while the other lasted."""
     found: set[Pair] = set()
     lasting: list[Hit] = []
     for hit in sorted(hits, key=lambda hit: hit.begin):

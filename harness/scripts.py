@@ -1,4 +1,4 @@
-"""Scripts as JSON and as text, and whether they make sense, under one name; see the modules of `harness.script`."""
+"""Read, write and check scripts, as JSON and as text. The modules of `harness.script` implement it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["VERSION", "ScriptError", "check", "describe", "dumps", "from_json", 
 
 
 def loads(text: str) -> Script:
-    """Either form: JSON begins with a bracket of some kind, or is a single value, and then no script."""
-    text = text.removeprefix("\ufeff")  # editors that write one mean nothing by it
+    """Read a script in either form, JSON or text. A single JSON value is refused as JSON, not as text."""
+    text = text.removeprefix("\ufeff")  # a byte order mark of an editor
     if not text.strip():
-        raise ScriptError("there is nothing in it; a script has at least a line, such as `seed 1`")
+        raise ScriptError("the script is empty; it needs at least one line, such as `seed 1`")
     return as_json.loads(text) if _is_json(text) else reading.script(text)
 
 

@@ -1,7 +1,7 @@
-"""Hypothesis strategies of scripts: whole values, so that a failing one can be printed, stored and made smaller.
+"""Hypothesis strategies of scripts. A script is one value, so that a failing one can be printed, stored and shrunk.
 
-Swarm testing, as in `harness.draw`. Everything shrinks towards less: no faults, no operations, the earliest time, the
-first server, the usual settings.
+The strategies use swarm testing, as `harness.draw`. They shrink towards no faults, no operations, the earliest time,
+the first server and the default settings.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ from harness.script.workload import CLIENTS_MAX, MULTI_MAX, MULTI_STEPS, PARENTS
 
 
 def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
-    """The values that a seed draws from, with the simplest first."""
+    """Return the strategy of a value that `harness.draw` generates from a seed. The simplest value is first."""
     sid = st.integers(1, servers)
-    who = st.one_of(st.just(LEADER), sid, st.just(FOLLOWER))
+    server = st.one_of(st.just(LEADER), sid, st.just(FOLLOWER))
     match value:
         case Upto(least, most) | Short(least, most) | Scale(least, most):
             return st.integers(least, most)
         case Among(values):
             return st.sampled_from(values)
         case Who():
-            return who
+            return server
         case Sid():
             return sid
         case Anyone():
-            return st.one_of(st.none(), who)
+            return st.one_of(st.none(), server)
         case Groups():
             group = st.lists(sid, unique=True, max_size=servers).map(tuple)
             return st.lists(group, min_size=1, max_size=3).map(tuple).filter(any)
@@ -92,7 +92,7 @@ def _fields(fields: Mapping[str, Value], servers: int) -> st.SearchStrategy[dict
 
 
 def _one_of(kinds: Sequence[Kind], servers: int, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Items of one of the kinds; the given fields are drawn first."""
+    """Return the strategy of items of one of these kinds. The given fields are generated first."""
     return st.one_of([
         st.builds(lambda rest, make=kind.make, **given: make(**given, **rest), _fields(kind.fields, servers), **given)
         for kind in kinds

@@ -1,4 +1,4 @@
-"""The record of a run: every act, in order. Equal records mean equal runs, in any process."""
+"""The trace of a run: all its acts, in order. Equal traces mean equal runs, in any process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zab.core.ready import BarrierDone, Note, Recovered
 from zab.core.zxid import Zxid, show
 
 Act: TypeAlias = tuple[int, int, str, int, object]
-"""When (microseconds), which server, what it did, which other server was concerned (0: none), and with what."""
+"""The time in microseconds, the server, the verb, the other server that takes part (0: none), and the object."""
 
 
 class Trace:
@@ -23,7 +23,7 @@ class Trace:
         self.acts: list[Act] = []
 
     def hash(self) -> str:
-        """The same in every process and under every hash seed, or the run was not a function of its script."""
+        """Return a digest of all acts. It depends on the script alone: not on the process, and not on the hash seed."""
         digest = blake2b(digest_size=16)
         for act in self.acts:
             digest.update(line(act).encode())
@@ -36,15 +36,15 @@ class Trace:
 
 def line(act: Act) -> str:
     at, server, verb, other, what = act
-    whom = f" {other}" if other else ""
-    return f"{at // 1000:>6}.{at % 1000:03} {server} {verb}{whom} {brief(what)}".rstrip()
+    peer = f" {other}" if other else ""
+    return f"{at // 1000:>6}.{at % 1000:03} {server} {verb}{peer} {brief(what)}".rstrip()
 
 
 _ZXIDS = frozenset({"zxid", "last", "common", "after", "until", "committed", "first", "ensemble_version", "snapshot"})
 
 
 def brief(what: object) -> str:
-    """A value in a few words: zxids as `2/1`, a batch by its ends, a membership by its version."""
+    """Describe a value in a few words: zxids as `2/1`, a batch by its ends, a membership by its version."""
     if what is None:
         return ""
     if isinstance(what, str):

@@ -1,7 +1,7 @@
-"""Ends a run in which a core goes round and round within one call: there, counting events does not help.
+"""The watchdog ends a run in which one call never returns. The event budget cannot end such a run.
 
-It measures processor time, so a slow machine does not matter, and it is far longer than any run takes.
-Where it strikes depends on the machine; that it strikes does not.
+The watchdog measures processor time, so it does not depend on the load of the machine. The limit is far above that of
+any healthy run. The machine decides at which instruction it interrupts, but not which runs it interrupts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SECONDS: Final = 5.0
 
 
 class RunAway(Exception):
-    """A call did not come back."""
+    """A call did not return in time."""
 
 
 @contextmanager
 def watchdog(seconds: float = SECONDS) -> Iterator[None]:
-    """Raise `RunAway` wherever the block is after so much processor time. Only a main thread can be watched."""
+    """Raise `RunAway` inside the block after this processor time. Outside the main thread there is no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -166,8 +166,8 @@ def main(output: str | None) -> int:
     try:
         return campaign(output)
     except ToldToEnd:
-        kept = f"what was finished is in {output}" if output else "nothing is kept"
-        print(f"told to end: master and workers have ended, {kept}", file=sys.stderr)
+        stored = f"finished runs are in {output}" if output else "no run is stored"
+        print(f"terminated: master and workers have ended; {stored}", file=sys.stderr)
         return TOLD
 
 

@@ -58,7 +58,7 @@ def _check_store(arguments: Arguments, text: str) -> int:
     history = _read(arguments.file, text)
     try:
         verdict = judge(history, arguments.budget)
-    except BadOperations as error:  # times that contradict each other, calls with one number
+    except BadOperations as error:  # contradictory times, or two calls with one number
         raise Misused(f"{arguments.file}: {error}") from error
     if arguments.json:
         print(json.dumps(as_json(verdict)))
@@ -73,7 +73,7 @@ def _read(name: Path, text: str) -> History:
     except HistoryError as error:
         raise Misused(f"{name}: {error}") from error
     except RecursionError as error:
-        raise Misused(f"{name}: requests within requests within requests; a history is flat") from error
+        raise Misused(f"{name}: requests are nested too deeply for a history") from error
 
 
 def _print(verdict: Verdict, *, order: bool) -> None:
@@ -137,8 +137,8 @@ def _print_records(verdict: records.Verdict, *, order: bool) -> None:
     if verdict.valid:
         counts = verdict.counts
         print(verdict)
-        print(f"{counts.unread} acknowledged and not read, {counts.repeated} written twice by who may")
-        print(f"the longest that a consumer was behind: {counts.lag_us_max / 1e6:.3f} s")
+        print(f"{counts.unread} acknowledged and not read, {counts.repeated} of producers without idempotence repeated")
+        print(f"the greatest lag of a consumer: {counts.lag_us_max / 1e6:.3f} s")
     if order:
         for partition, values in verdict.orders:
             print(f"{partition}:", *(f"{offset} {value}" for offset, value in values), sep="\n  ")

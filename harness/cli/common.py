@@ -1,4 +1,4 @@
-"""The parts of several commands: files, the chosen script and world, the verdict in words and as JSON, progress."""
+"""The common parts of commands: files, the chosen script and world, the verdict as text and as JSON, progress."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from zab.core.plurals import counted
 
 SCRIPT_BYTES_MAX: Final = 4 << 20
 HISTORY_BYTES_MAX: Final = 64 << 20
-"""A run of a campaign leaves less than one MiB, the longest that a script allows a few."""
+"""The limit of a history. A run of a campaign writes less than one MiB, the longest allowed script a few MiB."""
 
 
 def text_of(path: Path, most: int) -> str:
@@ -43,10 +43,10 @@ def text_of(path: Path, most: int) -> str:
             with path.open("rb") as file:
                 data = file.read(most + 1)
         if len(data) > most:
-            raise Misused(f"{path}: more than {most >> 20} MiB, which no such file needs")
+            raise Misused(f"{path}: the file has more than {most >> 20} MiB, the limit for such files")
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Misused(f"{path}: byte {error.start} is no text") from error
+        raise Misused(f"{path}: byte {error.start} is not UTF-8") from error
     except OSError as error:
         raise Misused(f"{path}: {error.strerror or error}") from error
 
@@ -57,7 +57,7 @@ def text_of(path: Path, most: int) -> str:
 def chosen(arguments: Arguments) -> Script:
     path: Path | None = getattr(arguments, "script", None)
     if (path is None) == (arguments.seed is None):
-        raise Misused("say which script: either --seed or --script")
+        raise Misused("give either --seed or --script")
     if path is not None:
         text = text_of(path, SCRIPT_BYTES_MAX)
         try:
@@ -65,7 +65,7 @@ def chosen(arguments: Arguments) -> Script:
         except ScriptError as error:
             raise Misused(f"{path}: {error}") from error
         except RecursionError as error:
-            raise Misused(f"{path}: lists within lists within lists; a script is flat") from error
+            raise Misused(f"{path}: lists are nested too deeply for a script") from error
     check_size(arguments.servers, arguments.observers)
     check_profile(arguments.profile, arguments.machine)
     return drawn(
@@ -83,7 +83,7 @@ def chosen(arguments: Arguments) -> Script:
 
 def check_profile(profile: str, machine: str) -> None:
     if profile and profile != ALL and PROFILES[profile].machine != machine:
-        raise Misused(f"the profile {profile!r} is for --machine {PROFILES[profile].machine}, and not for {machine}")
+        raise Misused(f"the profile {profile!r} is for --machine {PROFILES[profile].machine}, not for {machine}")
 
 
 def check_size(voters: int, observers: int | None) -> None:
@@ -93,7 +93,7 @@ def check_size(voters: int, observers: int | None) -> None:
 
 
 def with_mutant(arguments: Arguments, act: Callable[[], int]) -> int:
-    """Plant the mutant while `act` runs. In the world processes only the servers get it: here it need only fit."""
+    """Plant the mutant while `act` runs. In the world processes only the servers have it; here its edits must apply."""
     if arguments.mutant is None:
         return act()
     try:
@@ -101,7 +101,7 @@ def with_mutant(arguments: Arguments, act: Callable[[], int]) -> int:
             if getattr(arguments, "world", None) != "processes":
                 return act()
     except Stale as stale:
-        raise Misused(f"{arguments.mutant} does not fit the code any more: {stale}") from stale
+        raise Misused(f"{arguments.mutant} does not match the code any more: {stale}") from stale
     return act()
 
 
@@ -110,7 +110,7 @@ def chosen_world(arguments: Arguments, machine: str) -> World:
     found = world_for(machine, arguments.world)
     if found.name != "processes":
         if arguments.netns:
-            raise Misused("--netns is for the world processes: the others have no network of this machine")
+            raise Misused("--netns is for the world processes: the other worlds do not use the network of this machine")
         return found
     run: Any = found.run
     if not arguments.netns:
@@ -131,7 +131,7 @@ def check_recorded(there: World) -> None:
     """Refuse a picture before anything runs if the world records no events."""
     if not there.recorded:
         raise Misused(
-            f"the world {there.name} records no acts, so there is nothing to draw; the worlds cores and stack do"
+            f"the world {there.name} records no events, so its runs cannot be drawn; the worlds cores and stack do"
         )
 
 

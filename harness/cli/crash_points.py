@@ -105,7 +105,9 @@ def _is_over(began: float, limit: float | None) -> bool:
 def _print(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mutant: str | None) -> None:
     for point in failures[:SHOWN_MAX]:
         print(f"VIOLATED {point.outcome.invariant}: {point.outcome.what}")
-        print(f"  crash of {point.target} before call {point.call}, {point.kind}; what is not synced: {point.loss}")
+        print(
+            f"  crash of {point.target} before call {point.call}, {point.kind}; data that is not synced: {point.loss}"
+        )
         print(f"  {replay_line(point.script, mutant=mutant)}")
     if len(failures) > SHOWN_MAX:
         print(f"and {len(failures) - SHOWN_MAX} more")

@@ -78,7 +78,7 @@ def _explore(arguments: Arguments) -> int:
     try:
         found = search.run()
     except OutOfScopeError as error:
-        raise Misused(f"the exploration left its scope: {error}") from error
+        raise Misused(f"the servers left the scope of the exploration: {error}") from error
     if arguments.json:
         print(json.dumps(_as_json(found, bounds, arguments)))
     else:

@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 
 RUNS: Final = 1_000
 RUNS_MAX: Final = 1_000_000
-"""More than there ever is time for."""
+"""The number of runs if only the time is limited: more than any campaign can do."""
 
 
 def _stored(arguments: Arguments) -> str:
     if arguments.output is None:
-        return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
+        return "the runs so far are not stored; with --output they are, and the same command resumes"
     from harness.spark.campaign import Campaign
 
     try:
         done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
     except (OSError, Misused):
-        return f"nothing is finished in {arguments.output}"
-    return f"{_finished(done)} in {arguments.output}; the same command goes on from there"
+        return f"no run is finished in {arguments.output}"
+    return f"{_finished(done)} in {arguments.output}; the same command resumes there"
 
 
 def _finished(runs: int) -> str:
-    return f"{counted(runs, 'run is', 'runs are')} finished and kept"
+    return f"{counted(runs, 'run is', 'runs are')} finished and stored"
 
 
 @command(
@@ -109,9 +109,11 @@ def fuzz(arguments: Arguments) -> int:
     resumes, and with more --runs continues. It is not mixed: its defaults are list, cores, and usual scripts.
     """
     if arguments.output is not None and arguments.seconds is not None:
-        raise Misused("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
+        raise Misused(
+            "--seconds is not for stored campaigns: with --output, limit --runs; the same command resumes a campaign"
+        )
     if arguments.output is None and arguments.master not in (None, "none"):
-        raise Misused("Spark keeps what it runs: say where, with --output")
+        raise Misused("--master is for stored campaigns: give their folder with --output")
     check_size(max(arguments.servers), arguments.observers)
     if arguments.output is not None:
         plan = plan_of(arguments)
@@ -190,7 +192,7 @@ def _run_in_memory(arguments: Arguments, mix: Mix) -> int:
 
 
 def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
-    """Print the sums of the runs, also after an early end."""
+    """Print the totals of the runs, also after an interrupt."""
     mix.finish()
     missed = _missed(mix)
     if arguments.json:
@@ -222,7 +224,7 @@ def _print(arguments: Arguments, mix: Mix, total: Tally, took: float) -> None:
 def _missed(mix: Mix) -> list[tuple[Probe, bool]]:
     """Return the coverage probes that no run in the world cores reached.
 
-    A probe is overdue if so many usual scripts of the usual size must have reached it.
+    A probe is overdue if the number of usual runs has reached its budget.
     """
     found: dict[Probe, bool] = {}
     for machine in dict.fromkeys(kind.plan.machine for kind in mix.kinds):
@@ -277,7 +279,7 @@ def show_smaller(arguments: Arguments, script: Script, invariant: str, world: st
         if diagram is not None:
             draw(diagram, last, there.name, arguments.mutant)
         if wanted and found is not None:
-            print(f"\nthe first of them, made smaller:\n{in_words(script, found)}\n\n{describe(found.script)}\n")
+            print(f"\nthe first failure, shrunk:\n{in_words(script, found)}\n\n{describe(found.script)}\n")
             if last.explanation:
                 print(f"{last.explanation}\n")
             beside = None if diagram is None else diagram.with_suffix(".json")
@@ -343,7 +345,7 @@ def run_stored(arguments: Arguments, plan: Plan) -> int:
         except OSError as error:
             raise Misused(f"{error.filename or arguments.output}: {error.strerror}") from error
         except Stopped as stopped:
-            raise Misused(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
+            raise Misused(f"{stopped}\n{_finished(made.done().runs)}; the same command resumes there") from stopped
     took = time.monotonic() - began
     kinds = failures_by_kind(made.layout.table("runs")) if done.invalid or done.errors else []
     if arguments.json:

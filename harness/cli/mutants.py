@@ -45,7 +45,7 @@ def mutants(arguments: Arguments) -> int:
     if arguments.list:
         for mutant in chosen:
             print(f"{mutant.name:<32} {mutant.bug}")
-        print("\nnot to be planted here:")
+        print("\nbugs that cannot be planted here:")
         for name, why in IMPOSSIBLE.items():
             print(f"{name:<32} {why}")
         return VALID
@@ -56,7 +56,7 @@ def mutants(arguments: Arguments) -> int:
             try:
                 verdict = hunt(mutant, seconds=arguments.seconds, base=arguments.seed_base)
             except Stale as stale:
-                verdict = Verdict(mutant.name, None, f"does not fit the code any more: {stale}", 0, 0.0, None)
+                verdict = Verdict(mutant.name, None, f"does not match the code any more: {stale}", 0, 0.0, None)
             verdicts.append(examined(verdict, shrink_runs=arguments.shrink) if arguments.output else verdict)
             if not arguments.json:
                 progress.clear()

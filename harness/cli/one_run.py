@@ -27,7 +27,7 @@ from harness.faults import LEADER, Isolate, Knobs, Script, Write
 from harness.outcome import Outcome
 from harness.report.concerned import concerned
 from harness.report.diagram import read
-from harness.report.story import story
+from harness.report.summary import summary
 from harness.scripts import describe, dumps
 from harness.trace import Trace, line
 from harness.worlds import world
@@ -69,7 +69,7 @@ def _run_chosen(arguments: Arguments) -> int:
 
 def _check_history(path: Path, script: Script) -> None:
     if script.machine == "list":
-        raise Misused("--history: a list has no clients that see anything; --machine store has")
+        raise Misused("--history: the list has no clients, so it has no history; --machine store has one")
     if not path.parent.is_dir():
         raise Misused(f"--history {path}: there is no directory {path.parent}")
 
@@ -96,7 +96,7 @@ def _run_script(arguments: Arguments, script: Script) -> int:
         return VALID if outcome.valid else INVALID
     print(describe(script))
     if skipped:
-        print(f"left out, as the {script.machine} in this world cannot do it: {', '.join(skipped)}")
+        print(f"left out, because this world does not support it for {script.machine}: {', '.join(skipped)}")
     print()
     if arguments.trace and outcome.trace is not None:
         _print_trace(arguments, outcome, outcome.trace)
@@ -110,9 +110,7 @@ def _print_trace(arguments: Arguments, outcome: Outcome, trace: Trace) -> None:
     acts = trace.acts[-arguments.trace :]
     if not outcome.valid and not arguments.every_act:
         acts, number = concerned(trace.acts, outcome.what, arguments.trace)
-        print(
-            f"{len(acts):,} of {number:,} acts that concern what the verdict names; --every-act shows the last of all"
-        )
+        print(f"{len(acts):,} of {number:,} events that concern the verdict; --every-act shows the last of all events")
     for act in acts:
         print(line(act))
     print()
@@ -127,7 +125,7 @@ _PAGE_AS_JSON: Final = options.json_output("Print the path of the page, and the 
 def show(arguments: Arguments) -> int:
     """Draw a run in one HTML file: a line for each server, arrows for messages, shading for faults.
 
-    Of an invalid run the picture shows what led to the violation; a click shows everything.
+    For an invalid run the picture shows possible causes of the violation; a click shows everything.
     """
     script = chosen(arguments)
     return with_mutant(arguments, lambda: _show(arguments, script))
@@ -160,15 +158,15 @@ CUT_MS, FOR_MS, LENGTH_MS, EVERY_MS = 600, 700, 1_700, 60
     _PAGE_AS_JSON,
 )
 def drill(arguments: Arguments) -> int:
-    """Take a first look: three servers under writes, their leader is cut off, and all of it is drawn.
+    """Take a first look: cut off the leader of three servers under writes, and draw the run.
 
-    The servers are the shipped ones, on virtual time. Another seed gives another run of the same script.
+    The servers run the shipped code on virtual time. Another seed gives another run of the same script.
     """
     outcome = world(arguments.world).run(drill_script(arguments.seed), trace=True)
     assert outcome.trace is not None
-    lines = story(outcome, read(outcome.trace, outcome.script.servers))
+    lines = summary(outcome, read(outcome.trace, outcome.script.servers))
     title = "A leader is cut off" if outcome.valid else ""
-    draw(arguments.output, outcome, arguments.world, None, title=title, story=tuple(each.strip() for each in lines))
+    draw(arguments.output, outcome, arguments.world, None, title=title, summary=tuple(each.strip() for each in lines))
     if arguments.json:
         page = str(arguments.output.resolve())
         print(json.dumps({"page": page, **outcome_as_json(outcome), "world": arguments.world}))

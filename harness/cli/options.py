@@ -1,4 +1,4 @@
-"""The options that several commands share, each declared once, and the types of their values."""
+"""The options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 

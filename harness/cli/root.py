@@ -65,8 +65,8 @@ class Stopped(Exception):
 def _sigterm_as_interrupt(signals: list[int]) -> Iterator[None]:
     """Handle SIGTERM as Ctrl-C is handled at that moment, and append it to `signals`.
 
-    Only the handler of SIGINT knows whether an exception may be raised: Trio's waits until its own code has finished.
-    A shell starts jobs in the background with SIGINT ignored; then Python's usual handler is used.
+    The handler of SIGINT decides when to raise: that of Trio waits until the code of Trio has finished. A shell starts
+    background jobs with SIGINT ignored; then Python's default handler is used.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -110,7 +110,7 @@ def command(
                 with _sigterm_as_interrupt(signals):
                     return act(arguments)
             except KeyboardInterrupt as stopped:
-                lines = ["told to end" if signals else "interrupted"]
+                lines = ["terminated" if signals else "interrupted"]
                 lines += [] if stored is None else [stored(arguments)]
                 raise Stopped(TERMINATED if signals else INTERRUPTED, "\n".join(lines)) from stopped
 

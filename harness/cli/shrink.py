@@ -49,8 +49,8 @@ def shrink(arguments: Arguments) -> int:
     """Make a failing script as small as possible, and show that every fault that is left is needed.
 
     First whole faults and operations are removed, then values become plain and the schedule regular. At the end each
-    item is removed alone, and faults in pairs; what is not needed goes. Ctrl-C ends the search with the smallest script
-    so far.
+    item is removed alone, and faults in pairs, if the script still fails without them. Ctrl-C ends the search with the
+    smallest script so far.
     """
     script = chosen(arguments)
     return with_mutant(arguments, lambda: _shrink_script(arguments, script))
@@ -97,7 +97,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
         print()
     print(verdict(last))
     if last.valid:
-        print(f"this world does not repeat itself: before, {outcome.invariant} was broken: {outcome.what}")
+        print(f"this world is not deterministic: the first run violated {outcome.invariant}: {outcome.what}")
     print(in_words(script, found))
     print(line)
     return INVALID
@@ -116,10 +116,10 @@ def in_words(script: Script, found: Shrunk) -> str:
     proof = found.proof
     if proof.needed:
         pairs = f", and without any of {proof.pairs} pairs of faults" if proof.pairs else ""
-        lines.append(f"without any single one of {len(proof.needed)} of them the failure goes{pairs}")
+        lines.append(f"without any single one of {len(proof.needed)} of them the failure does not occur{pairs}")
     if proof.unproven:
         why = "the search was interrupted" if found.interrupted else "no more runs were allowed"
-        lines.append(f"not proven to be needed, as {why}: {len(proof.unproven)}")
+        lines.append(f"not proven to be needed, because {why}: {len(proof.unproven)}")
     return "\n".join(lines)
 
 

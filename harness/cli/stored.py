@@ -25,9 +25,7 @@ from zab.core.plurals import counted, noun
     options.option("--memory", "The memory of the JVM of this process.", None, "2g"),
     options.option("--shrink", "Shrink one failure of each of the N greatest groups.", options.NATURAL, 8),
     options.json_output("Print all tables as JSON."),
-    stored=lambda arguments: (
-        f"what was stored of the campaign in {arguments.folder} is as it was; the same command analyses it"
-    ),
+    stored=lambda arguments: f"the stored campaign in {arguments.folder} is unchanged; the same command analyses it",
 )
 def analyze(arguments: Arguments) -> int:
     """Analyse a stored campaign: validate its rows, check stored histories again, aggregate, and write a report.
@@ -45,13 +43,13 @@ def analyze(arguments: Arguments) -> int:
         layout.meta()
         small = is_small(layout)
         with session(arguments.master, f"analyze {layout.name}", quick=small, settings=settings) as spark:
-            made = analyze(spark, layout, sliced=arguments.shrink, told=_show_stage)
+            made = analyze(spark, layout, sliced=arguments.shrink, on_stage=_show_stage)
     except LayoutError as error:
         raise Misused(str(error)) from error
     except OSError as error:
-        raise Misused(f"{error}; what was stored of the campaign is as it was") from error
+        raise Misused(f"{error}; the stored campaign is unchanged") from error
     except refusals() as error:
-        raise Misused(f"Spark: {reason(error)}; what was stored of the campaign is as it was") from error
+        raise Misused(f"Spark: {reason(error)}; the stored campaign is unchanged") from error
     finally:
         _show_stage("")
     path = write_page(layout, made)
@@ -65,7 +63,7 @@ def analyze(arguments: Arguments) -> int:
 
 @command("report", *options.CAMPAIGN, options.json_output("Print the path of the page, and the verdict, as JSON."))
 def report(arguments: Arguments) -> int:
-    """Write the report of a campaign again, from what `analyze` has stored, with the pictures that are there now."""
+    """Write the report of a campaign again, from the results of `analyze`, with the pictures that exist now."""
     layout = located(arguments.folder, arguments.campaign)
     made = _analysis(layout)
     path = write_page(layout, made)
@@ -129,7 +127,7 @@ def summary(made: Analysis) -> str:
     lines = []
     for row in made.tables["totals"]:
         lines.append(
-            f"{row['runs']:,} {noun(row['runs'], 'run')} of the {row['machine']} in {row['world']} "
+            f"{row['runs']:,} {noun(row['runs'], 'run')} of {row['machine']} in the world {row['world']} "
             f"with {counted(row['voters'], 'voter')}: "
             f"{row['invalid']} invalid, "
             f"{row['unknown']} unknown, {counted(row['error'], 'error')}; "
@@ -141,16 +139,16 @@ def summary(made: Analysis) -> str:
         lines.append(f"UNKNOWN {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
     twice = made.tables["again"]
     if twice:
-        lines.append(f"run twice: {sum(row['same'] for row in twice)} of {len(twice)} the same")
+        lines.append(f"run twice: {sum(row['same'] for row in twice)} of {len(twice)} with equal results")
     for row in made.tables["unseen"]:
         if row["chance_of_new"] is not None:
             lines.append(f"{row['kinds']:,} kinds of runs; the next is new with a chance of {row['chance_of_new']:.3f}")
     for row in made.tables["quarantine"]:
-        lines.append(f"put aside: {row['count']:,} of {row['source']}: {row['reason']}")
+        lines.append(f"in quarantine: {row['count']:,} of {row['source']}: {row['reason']}")
     for row in made.tables["clusters"]:
         lines.append(
             f"VIOLATED {row['invariant']} in {row['failures']:,} {noun(row['failures'], 'run')}; "
-            f"needed for it: {row['slice']}"
+            f"it needs: {row['slice']}"
         )
         lines.append(f"  {row['what']}\n  {made.plan.replay_line(row['seed'], row['voters'])}")
     return "\n".join(lines)

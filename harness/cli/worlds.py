@@ -46,15 +46,15 @@ def worlds(arguments: Arguments) -> int:
     A script is the same everywhere. Items that a world does not support are named and left out; the rest runs.
     """
     if arguments.mutant is not None:
-        raise Misused("--mutant: not all worlds have their servers in this process, so not all could have the bug")
+        raise Misused("--mutant: the world processes has its servers in other processes, which would not have the bug")
     return _compare(arguments) if arguments.compare else _table(arguments)
 
 
-# -- what they support -----------------------------------------------------------------------------------
+# -- the supported items ---------------------------------------------------------------------------------
 
 
 def examples() -> list[Fault | Op]:
-    """One of each kind."""
+    """Return one item of each kind."""
     kinds: list[Any] = [*FAULTS, *(kind for kind in OPS if kind is not Reconfigure)]
     return [*(kind(at=0) for kind in kinds), Reconfigure(0, "add", 1)]
 
@@ -77,9 +77,9 @@ def _table(arguments: Arguments) -> int:
 
 
 def _machines(kind: type) -> str:
-    """A write is the list's, and what clients ask is the store's: for the others it is left out, wherever they run."""
-    of = [name for name in MACHINES if not issubclass(kind, UNSUPPORTED[name])]
-    return "any" if len(of) == len(MACHINES) else ", ".join(of)
+    """Return the machines whose scripts may contain this kind of item. Others leave it out, in every world."""
+    names = [name for name in MACHINES if not issubclass(kind, UNSUPPORTED[name])]
+    return "any" if len(names) == len(MACHINES) else ", ".join(names)
 
 
 _YES: Final = "yes"
@@ -100,13 +100,13 @@ def _as_json(each: World, kinds: list[Fault | Op]) -> dict[str, object]:
     }
 
 
-# -- one script in all ---------------------------------------------------------------------------------
+# -- the comparison ------------------------------------------------------------------------------------
 
 
 def _compare(arguments: Arguments) -> int:
     def begins(name: str) -> None:
         if sys.stderr.isatty():
-            print(f"in the world of {name} ...", file=sys.stderr)
+            print(f"running in the world {name} ...", file=sys.stderr)
 
     found = compare(chosen(arguments), arguments.only, begins=begins)
     code = VALID if found.valid else INVALID
@@ -117,12 +117,12 @@ def _compare(arguments: Arguments) -> int:
         return code
     print(describe(found.script))
     if found.left_out:
-        print(f"left out, as not all worlds can do it: {', '.join(found.left_out)}")
+        print(f"left out, because not all worlds support it: {', '.join(found.left_out)}")
     for name, outcome in found.outcomes:
         print(f"\n{name}: {verdict(outcome)}")
     print()
     for difference in found.differences():
-        print(f"they differ: {difference}")
+        print(f"the verdicts differ: {difference}")
     if found.agree:
-        print("they agree")
+        print("the verdicts agree")
     return code

@@ -1,7 +1,7 @@
-"""Their machine inside the one that tells the checkers. It sees its own requests and transactions, and nothing else.
+"""The adapter around a user's machine. It reports to the checkers, and passes requests and transactions on.
 
-In front of each stands the number of the call, so that two equal requests are two, and a transaction can be
-traced back to who asked for it.
+The adapter puts the number of the call in front of each request and transaction, so that equal requests differ, and
+each transaction leads to its call. The user's machine does not see these numbers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from zab.service.replicated_machine import Machine, View
 if TYPE_CHECKING:
     from harness.worlds.stack.server import Life
 
-RAISES = "the machine raises nothing"
+RAISES = "the machine raises no exception"
 Applied: TypeAlias = Callable[[ServerId, Zxid, int, object], None]
-"""Called with the server, the zxid, the number of the request and its result."""
+"""A callback with the server, the zxid, the number of the request and its result."""
 
 
 class Answer(NamedTuple):
@@ -45,7 +45,7 @@ def body_of(numbered: bytes) -> bytes:
 
 
 class Outstanding(Sequence[tuple[Zxid, bytes]]):
-    """What is prepared and not applied, without our numbers in front."""
+    """The transactions that are prepared and not applied, without the numbers of calls."""
 
     def __init__(self, numbered: Sequence[tuple[Zxid, bytes]]) -> None:
         self._numbered = numbered
@@ -67,30 +67,30 @@ class Outstanding(Sequence[tuple[Zxid, bytes]]):
         return ((zxid, body_of(txn)) for zxid, txn in self._numbered)
 
 
-class TheirMachine(CheckedMachine):
-    def __init__(self, life: Life, theirs: Machine, states: States, applied: Applied) -> None:
+class UserMachine(CheckedMachine):
+    def __init__(self, life: Life, machine: Machine, states: States, applied: Applied) -> None:
         super().__init__(life)
         self._states = states
         self._applied = applied
-        self._theirs = theirs
+        self._machine = machine
         self.last: Zxid | None = None
-        """The zxid of the last transaction that `theirs` applied; None after a restore."""
+        """The zxid of the last transaction that the user's machine applied; None after a restore."""
 
     def compare(self) -> None:
         """Compare the final state with that of the other servers."""
         if self.last is not None:
-            self._states.compare(self._life.server.id, self.last, self._theirs)
+            self._states.compare(self._life.server.id, self.last, self._machine)
 
     def prepare(self, request: bytes, view: View) -> bytes:
         number, body = number_of(request), body_of(request)
         try:
-            txn: object = self._theirs.prepare(body, view._replace(outstanding=Outstanding(view.outstanding)))
+            txn: object = self._machine.prepare(body, view._replace(outstanding=Outstanding(view.outstanding)))
         except Refused:
             raise
         except Exception as error:
             raise self._raised("prepare", body, error) from error
         if not isinstance(txn, bytes):
-            raise Violation(RAISES, f"prepare({body!r}) makes {txn!r}: a transaction is bytes")
+            raise Violation(RAISES, f"prepare({body!r}) returns {txn!r}; a transaction must be bytes")
         return numbered(number, txn)
 
     def apply(self, zxid: Zxid, txn: bytes) -> object:
@@ -99,18 +99,21 @@ class TheirMachine(CheckedMachine):
         super().apply(zxid, txn)
         number, body = number_of(txn), body_of(txn)
         try:
-            result = self._theirs.apply(zxid, body)
+            result = self._machine.apply(zxid, body)
         except Exception as error:
             raise self._raised("apply", body, error) from error
         self._applied(self._life.server.id, zxid, number, result)
-        self._states.applied(self._life.server.id, zxid, self._theirs)
+        self._states.applied(self._life.server.id, zxid, self._machine)
         self.last = zxid
         return Answer(zxid, result)
 
     def snapshot(self) -> Iterable[bytes]:
-        """Theirs is taken later and elsewhere, as by a real member: what changes meanwhile shows."""
-        ours = self.machine_state.snapshot()
-        return chain([b"%d" % len(ours)], ours, self._theirs.snapshot())
+        """Return the chunks of the harness, then those of the user's machine.
+
+        The latter are read later, as by a real member, so that a snapshot of changing data is detected.
+        """
+        held = self.machine_state.snapshot()
+        return chain([b"%d" % len(held)], held, self._machine.snapshot())
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         left = iter(chunks)
@@ -118,7 +121,7 @@ class TheirMachine(CheckedMachine):
         self.machine_state.restore(islice(left, count))
         self.last = None
         try:
-            self._theirs.restore(left)
+            self._machine.restore(left)
         except Exception as error:
             raise self._raised("restore", b"", error) from error
         self._life.restored()

@@ -1,4 +1,4 @@
-"""Check the arguments of a campaign before anything runs: a campaign of no runs would hold, whatever is wrong."""
+"""Check the arguments of a campaign before anything runs. A campaign of no runs, for example, would always pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.script.checks import SERVERS_MAX, check
 
 VOTERS_MAX: Final = SERVERS_MAX - JOINERS
 LEAST: Final = {"runs": 1, "length_ms": 1, "jobs": 1}
-"""The least value of a number; of the others it is 0."""
+"""The least values of numbers. The default is 0."""
 
 
 def check_numbers(**given: object) -> None:
@@ -36,7 +36,7 @@ def check_paths(*, keep: object = None, diagram: object = None) -> None:
         if given is not None and not isinstance(given, str | Path):
             raise TypeError(f"{name}={given!r}: expected the path of a {what}")
     if keep is not None and Path(str(keep)).exists() and not Path(str(keep)).is_dir():
-        raise ValueError(f"keep={str(keep)!r}: this is there, and is no folder")
+        raise ValueError(f"keep={str(keep)!r}: this exists, but is not a folder")
     if diagram is not None and not (folder := Path(str(diagram)).absolute().parent).is_dir():
         raise ValueError(f"diagram={str(diagram)!r}: there is no folder {folder}")
 
@@ -49,7 +49,7 @@ def check_seconds(given: object) -> None:
 
 
 def check_script(given: object) -> None:
-    """Check a script. One in a file is checked when it is read."""
+    """Check a script. A file is checked when it is read."""
     if isinstance(given, Script):
         check(given)
     elif given is not None and not isinstance(given, str | Path):
@@ -61,7 +61,7 @@ def _number(name: str, value: object, least: int, most: int | None = None) -> No
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]  # it refuses what is no whole number
+        number = operator.index(value)  # type: ignore[arg-type]  # it raises if the value is no integer
     except TypeError:
         raise TypeError(f"{name}={value!r}: expected a whole number, {allowed}") from None
     if number < least or (most is not None and number > most):

@@ -1,4 +1,4 @@
-"""The calls of a run's clients, checked against the model: in the order of zxids, and in the order of real time."""
+"""Check the calls of a run against the model, in the order of zxids and in the order of real time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from harness.embed.state import same
 from zab.core.errors import Refused
 from zab.core.zxid import ServerId, Zxid, show
 
-SAME = "the same everywhere"
-MODEL = "what the model says"
-ORDER = "in the order of real time"
-ONCE = "what was reported as not carried out, was not"
+SAME = "all servers return the same results"
+MODEL = "results match the model"
+ORDER = "commits follow the order of real time"
+ONCE = "a request that was reported as failed is not applied"
 
 
 @define
@@ -32,12 +32,12 @@ class Call:
     result: object = None
     refused: str | None = None
     zxid: Zxid | None = None
-    """Where it stands in the history; None for as long as it is nowhere."""
+    """The zxid of its transaction; None until a server applies it."""
     first: object = None
     """The result at the first server that applied it."""
     first_at: int = 0
     given_up: bool = False
-    """The library says that it was not carried out, because leader after leader was lost with it."""
+    """True if the library reported that it was not carried out, because several leaders in turn were lost with it."""
     lost: int | None = None
     """The time at which the client learned that the outcome is unknown."""
     why: str = ""
@@ -45,11 +45,11 @@ class Call:
 
     def __str__(self) -> str:
         where = "" if self.zxid is None else f" (zxid {show(self.zxid)})"
-        return f"request {self.number}, {self.request!r}, asked of server {self.server}{where}"
+        return f"request {self.number}, {self.request!r}, sent to server {self.server}{where}"
 
 
 class Objection(Violation):
-    """A violation that is about certain calls."""
+    """A violation that concerns certain calls."""
 
     def __init__(self, invariant: str, what: str, *calls: Call) -> None:
         super().__init__(invariant, what)
@@ -58,7 +58,7 @@ class Objection(Violation):
 
 @frozen
 class Verdict:
-    """One call in the order of commits: the result of the model beside that of the machine."""
+    """One committed call, and the result of the model."""
 
     call: Call
     expected: str
@@ -67,7 +67,7 @@ class Verdict:
 def agree(call: Call, server: ServerId, result: object) -> None:
     """Raise an objection if this server's result differs from that of the first server that applied the call."""
     if not same(result, call.first):
-        words = f"server {call.first_at} made {call.first!r} of it, server {server} {result!r}"
+        words = f"server {call.first_at} returned {call.first!r}, server {server} returned {result!r}"
         raise Objection(SAME, f"{call}: {words}", call)
 
 
@@ -77,15 +77,15 @@ def judge(committed: Sequence[Call], calls: Sequence[Call], model: Model) -> Non
     states: list[Any] = [model.initial()]
     for call in committed:
         if call.given_up:
-            raise Objection(ONCE, f"{call} was reported as not carried out, and it was", call)
+            raise Objection(ONCE, f"{call} was reported as not carried out, but is committed", call)
         try:
             state, expected = model.step(states[-1], call.request)
         except Refused as refused:
-            raise Objection(MODEL, f"{call}: it was done, and the model refuses it: {refused}", call) from refused
+            raise Objection(MODEL, f"{call}: it is committed, but the model refuses it: {refused}", call) from refused
         if not same(call.first, expected):
-            raise Objection(MODEL, f"{call}: the machine answers {call.first!r}, the model {expected!r}", call)
+            raise Objection(MODEL, f"{call}: the machine returned {call.first!r}, the model returns {expected!r}", call)
         if call.returned is not None and not same(call.result, call.first):
-            words = f"it was answered {call.result!r}, and the machine had said {call.first!r}"
+            words = f"the client received {call.result!r}, but the machine returned {call.first!r}"
             raise Objection(MODEL, f"{call}: {words}", call)
         states.append(state)
     for call in calls:
@@ -94,7 +94,7 @@ def judge(committed: Sequence[Call], calls: Sequence[Call], model: Model) -> Non
 
 
 def verdicts(committed: Sequence[Call], model: Model) -> list[Verdict]:
-    """Run the model over the committed calls, up to the first one that it does not explain."""
+    """Run the model over the committed calls, up to the first one with another result."""
     found: list[Verdict] = []
     state = model.initial()
     for call in committed:
@@ -109,18 +109,18 @@ def verdicts(committed: Sequence[Call], model: Model) -> list[Verdict]:
 
 
 def _in_real_time(committed: Sequence[Call]) -> None:
-    """A call that was answered before another one was invoked stands before it."""
+    """Check that a call which returned before another one was invoked is committed before it."""
     latest = None
     for call in committed:
         if latest is not None and call.returned is not None and call.returned < latest.called:
-            words = f"{call} was answered before {latest} was asked, and stands behind it"
+            words = f"{call} returned before {latest} was invoked, but is committed after it"
             raise Objection(ORDER, words, call, latest)
         if latest is None or call.called > latest.called:
             latest = call
 
 
 def _could_refuse(call: Call, committed: Sequence[Call], states: Sequence[Any], model: Model) -> None:
-    """Find one moment between the call and its reply at which the model refuses, too."""
+    """Check that the model refuses the call in a state between its invocation and its reply."""
     assert call.returned is not None
     least = 0
     most = len(committed)
@@ -134,5 +134,7 @@ def _could_refuse(call: Call, committed: Sequence[Call], states: Sequence[Any], 
             model.step(state, call.request)
         except Refused:
             return
-    words = f"{call} was refused ({call.refused}), and the model would not have refused it"
+    words = (
+        f"{call} was refused ({call.refused}), but the model accepts it in every state from its invocation to its reply"
+    )
     raise Objection(MODEL, words, call)

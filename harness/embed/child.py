@@ -1,6 +1,6 @@
-"""What the other process does: load the file that defines the machine, and tell it the same transactions.
+"""The other process: it loads the file that defines the machine, and applies the same transactions.
 
-It loads nothing of the harness that the file does not ask for: it is begun with every campaign.
+Every campaign starts such a process, so it imports nothing else of the harness.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any, Final
 from zab.core.zxid import Zxid
 
 SHIFT_S: Final = 86_400 + 3_600 + 60 + 1
-"""A day, an hour, a minute and a second: whatever part of the time a machine uses, it is another one."""
+"""A day, an hour, a minute and a second, so that every part of the time differs."""
 _CLOCKS: Final = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 """The clocks of `time` that have a name of their own. Each has a twin that counts nanoseconds."""
 CHILD: Final = "ZAB_HARNESS_ELSEWHERE"
 
 
 class Called(BaseException):
-    """The file runs a campaign when it is loaded. All that stands above is defined by then."""
+    """The file starts a campaign when it is loaded. All names above that line are defined by then."""
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Let a campaign at the top of a file raise `Called`, as in the other process."""
+    """Let a campaign at the top level of a file raise `Called`, as in the other process."""
     before = os.environ.get(CHILD)
     os.environ[CHILD] = "1"
     try:
@@ -42,7 +42,7 @@ def loading() -> Iterator[None]:
 
 
 def shown(result: object) -> str | None:
-    """None where the text says where in memory something is."""
+    """Return the result as text, or None if the text contains an address in memory."""
     text = repr(result)
     return None if " at 0x" in text else text
 
@@ -56,7 +56,7 @@ def _in_seconds(clock_ns: Callable[..., int]) -> Callable[..., float]:
 
 
 def shift_clock() -> None:
-    """Let every clock of the standard library be wrong, so that a machine that reads one makes something else here."""
+    """Shift every clock of the standard library, so that a machine that reads one returns other results here."""
     real_local, real_utc, real_format, real_text = time.localtime, time.gmtime, time.strftime, time.asctime
     patched: Any = time
     for name in _CLOCKS:
@@ -92,22 +92,22 @@ def shift_clock() -> None:
 
 
 def main() -> None:
-    asked = json.loads(sys.stdin.read())
+    job = json.loads(sys.stdin.read())
     shift_clock()
-    with open(asked["file"]) as file:
-        code = compile(file.read(), asked["file"], "exec")
-    names: dict[str, Any] = {"__name__": "__elsewhere__", "__file__": asked["file"]}
+    with open(job["file"]) as file:
+        code = compile(file.read(), job["file"], "exec")
+    names: dict[str, Any] = {"__name__": "__elsewhere__", "__file__": job["file"]}
     try:
         exec(code, names)
     except Called:
         pass
     made: Any = names
-    for part in asked["name"].split("."):
+    for part in job["name"].split("."):
         made = made[part] if isinstance(made, dict) else getattr(made, part)
     machine = made()
-    told = [
+    results = [
         shown(machine.apply(Zxid(1 << 32 | number), bytes.fromhex(txn)))
-        for number, txn in enumerate(asked["txns"], start=1)
+        for number, txn in enumerate(job["txns"], start=1)
     ]
-    state = [bytes(chunk).hex() for chunk in machine.snapshot()] if asked["state"] else None
-    sys.stdout.write("\n" + json.dumps([told, state]) + "\n")
+    state = [bytes(chunk).hex() for chunk in machine.snapshot()] if job["state"] else None
+    sys.stdout.write("\n" + json.dumps([results, state]) + "\n")

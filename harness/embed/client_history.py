@@ -1,5 +1,5 @@
-"""The history of a failing run for its reader: the events of the clients and of the nemesis in the order of time, then
-the calls in the order of commits, each with the answer of the model.
+"""The history of a failing run as text: the events of clients and of the nemesis in the order of time, then the calls
+in the order of commits, each with the result of the model.
 
 An event of a client is `invoke` (it sends a request), `ok` (it has a result), `fail` (the request was not carried out)
 or `info` (the outcome is unknown).
@@ -20,14 +20,14 @@ from zab.core.plurals import counted
 from zab.core.zxid import show
 
 BEFORE: Final = 40
-"""Events that are shown before the last one that the checker objects to, at most."""
+"""The most events that are shown before the last one of the violation."""
 AFTER: Final = 6
 WORDS_MAX: Final = 120
 
 
 @frozen
 class Invoked:
-    """A client sends a request: an act of a trace."""
+    """A client sends a request. The object is an act of a trace."""
 
     call: int
     server: int
@@ -36,7 +36,7 @@ class Invoked:
 
 @frozen
 class Returned:
-    """A client's call ends as ok, fail or info: an act of a trace."""
+    """A call ends as ok, fail or info. The object is an act of a trace."""
 
     call: int
     type: str
@@ -44,7 +44,7 @@ class Returned:
 
 
 @frozen
-class Happening:
+class HistoryLine:
     """A line of the history. `process` is a client, the nemesis, an operator or a leader."""
 
     at: int
@@ -64,50 +64,53 @@ def reply_of(call: Call) -> Returned:
     if call.refused is not None:
         return Returned(call.number, "fail", f"refused: {short(call.refused)}")
     if call.given_up:
-        return Returned(call.number, "fail", "not carried out: leader after leader was lost with it")
+        return Returned(call.number, "fail", "not carried out: several leaders in turn were lost with it")
     if call.returned is None:
         return Returned(call.number, "info", short(call.why or "no answer"))
     return Returned(call.number, "ok", short(call.result))
 
 
-def happenings(
+def history_lines(
     script: Script, calls: Sequence[Call], led: Sequence[tuple[int, int, int]], healed: int, end: int, marked: set[int]
-) -> list[Happening]:
-    """`led` has the time, the server and the epoch of each leader; `healed` is 0 if the faults had not ended yet."""
+) -> list[HistoryLine]:
+    """Return the lines in the order of time.
+
+    `led` has the time, the server and the epoch of each leader; `healed` is 0 if the faults have not ended yet.
+    """
     found = [
-        Happening(fault.at * 1_000, "nemesis", "start", describe_item(fault))
+        HistoryLine(fault.at * 1_000, "nemesis", "start", describe_item(fault))
         for fault in script.faults
         if fault.at * 1_000 <= (healed or end)
     ]
     found += [
-        Happening(op.at * 1_000, "operator", "invoke", describe_item(op))
+        HistoryLine(op.at * 1_000, "operator", "invoke", describe_item(op))
         for op in script.ops
         if isinstance(op, Reconfigure) and op.at * 1_000 <= (healed or end)
     ]
-    found += [Happening(at, "leader", "", f"server {server} leads epoch {epoch}") for at, server, epoch in led]
+    found += [HistoryLine(at, "leader", "", f"server {server} leads epoch {epoch}") for at, server, epoch in led]
     if healed:
         found.append(
-            Happening(
+            HistoryLine(
                 healed, "nemesis", "stop", "all faults end, all servers start, and the liveness check invokes requests"
             )
         )
     for call in calls:
-        of, client = call.number in marked, f"client {call.server}"
-        found.append(Happening(call.called, client, "invoke", f"#{call.number} {short(call.request)}", of))
+        is_marked, client = call.number in marked, f"client {call.server}"
+        found.append(HistoryLine(call.called, client, "invoke", f"#{call.number} {short(call.request)}", is_marked))
         reply = reply_of(call)
         at = call.returned if call.returned is not None else call.lost
         where = "" if call.zxid is None else f"  (zxid {show(call.zxid)})"
         words = f"#{call.number} {short(call.request)} -> {reply.words}{where}"
-        found.append(Happening(end if at is None else at, client, reply.type, words, of))
+        found.append(HistoryLine(end if at is None else at, client, reply.type, words, is_marked))
     return sorted(found, key=lambda each: each.at)
 
 
-def explain(found: Sequence[Happening], violation: Violation, committed: Sequence[Verdict], end: int) -> str:
+def explain(found: Sequence[HistoryLine], violation: Violation, committed: Sequence[Verdict], end: int) -> str:
     return "\n".join(_lines(found, violation, committed, end))
 
 
-def _lines(found: Sequence[Happening], violation: Violation, committed: Sequence[Verdict], end: int) -> Iterator[str]:
-    yield "History: time in ms, process, event. Client N is connected to server N; * is what the checker objects to."
+def _lines(found: Sequence[HistoryLine], violation: Violation, committed: Sequence[Verdict], end: int) -> Iterator[str]:
+    yield "History: time in ms, process, event. Client N is connected to server N; * marks the calls of the violation."
     last = max((place for place, each in enumerate(found) if each.marked), default=len(found) - 1)
     first = max(0, last - BEFORE)
     until = min(len(found), last + 1 + AFTER)
@@ -130,7 +133,7 @@ def _lines(found: Sequence[Happening], violation: Violation, committed: Sequence
 
 
 def _order(committed: Sequence[Verdict], objected: set[int]) -> Iterator[str]:
-    """The calls in the order of commits, up to the last one that the checker objects to."""
+    """Yield the calls in the order of commits, up to the last one of the violation."""
     places = [place for place, each in enumerate(committed) if each.call.number in objected]
     until = places[-1] + 1 if places else len(committed)
     since = max(0, until - BEFORE // 2)

@@ -1,4 +1,4 @@
-"""A user's machine by its name, `module:Class`, with the parts that its class or its module has under a usual name.
+"""Find a user's machine by its name, `module:Class`, and its other parts by the usual names in its class or module.
 
 The model is the attribute `model` of the class, or else the only class of its module with `initial` and `step`. The
 requests are `requests` of the class, of the model or of the module. `state` of the class is optional. `requests` and
@@ -39,7 +39,7 @@ PARTS: Final = (MODEL, REQUESTS, STATE)
 
 
 class NoMachine(ScriptError):
-    """A name of a machine that leads to none. The message says what was tried, and what would be right."""
+    """No machine has this name. The message says what was tried, and what to write instead."""
 
 
 @cache
@@ -94,9 +94,9 @@ def name_of(machine: object) -> str:
 
 
 def shell_prefix(machine: object, **given: object) -> str | None:
-    """Return what must stand before `zab-harness` so that it finds the machine with these parts; None if it cannot.
+    """Return the prefix of a shell command with which `zab-harness` finds the machine and these parts, or None.
 
-    It cannot if the machine is inside a function, or if a part is another one than that of the usual name.
+    It cannot find a machine inside a function, or a part that does not have its usual name.
     """
     module = sys.modules.get(getattr(machine, "__module__", ""))
     path = getattr(machine, "__qualname__", "<none>")
@@ -116,7 +116,7 @@ def shell_prefix(machine: object, **given: object) -> str | None:
 
 
 def _imported(name: str) -> tuple[ModuleType, bool]:
-    """Import the module, also from the working directory, and return whether a campaign in it ended the import."""
+    """Import the module, also from the working directory. The second value is True if a campaign ended the import."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -136,7 +136,7 @@ def _imported(name: str) -> tuple[ModuleType, bool]:
         with loading():
             spec.loader.exec_module(module)
     except Called:
-        return module, True  # what stands above the campaign is defined by then
+        return module, True  # the names above the campaign are defined by then
     except BaseException as error:
         del sys.modules[name]
         if not isinstance(error, Exception | SystemExit):
@@ -181,7 +181,7 @@ def _class_in(module: ModuleType, module_name: str, path: str, cut_short: bool) 
 
 
 def parts_of(machine: object) -> dict[str, Any]:
-    """Return the model, the requests and the state under their usual names, None for what is not there."""
+    """Return the model, the requests and the state by their usual names, and None for a missing part."""
     module = sys.modules.get(getattr(machine, "__module__", ""))
     names: Mapping[str, Any] = {} if module is None else vars(module)
     found = {part: _attribute(machine, part) for part in PARTS}
@@ -210,7 +210,7 @@ def _models(module: Mapping[str, Any], module_name: str) -> list[type]:
 
 
 def without_model(machine: object) -> str:
-    """Say which model was looked for."""
+    """Describe the missing model, for an error message."""
     module = getattr(machine, "__module__", "")
     several = [each.__name__ for each in _models(vars(sys.modules[module]), module)] if module in sys.modules else []
     why = f"several, {', '.join(several)}" if several else f"no class with {' and '.join(MODEL_METHODS)}"

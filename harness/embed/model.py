@@ -13,15 +13,15 @@ from zab.service.replicated_machine import Machine
 
 
 class Model(Protocol):
-    """The machine as one object in one process. States are values: `step` changes none.
+    """The machine as one object in one process. States are values: `step` must not change them.
 
-    `step` may raise `zab.Refused` where `prepare` of the machine would.
+    `step` may raise `zab.Refused` in the cases in which `prepare` of the machine does.
     """
 
     def initial(self) -> Any: ...
 
     def step(self, state: Any, request: bytes) -> tuple[Any, Any]:
-        """The state afterwards, and the result."""
+        """Return the next state and the result."""
         ...
 
 
@@ -37,9 +37,9 @@ def lacks(made: object, methods: Sequence[str]) -> list[str]:
 
 
 def check_makes(make: object) -> Make:
-    """Refuse what is no machine before anything is run."""
+    """Check, before anything runs, that calling `make` returns a machine."""
     if not callable(make):
-        raise TypeError(f"the machine is made anew for each life of a server: give its class, not {make!r}")
+        raise TypeError(f"each start of a server makes a new machine: give the class, not {make!r}")
     made: Any = make()
     missing = lacks(made, MACHINE_METHODS)
     if missing:
@@ -57,7 +57,10 @@ def check_model(model: object) -> Model:
 
 
 def drawing(requests: object) -> Draw:
-    """`requests` is what draws one by chance, a list to choose from, or a strategy of Hypothesis."""
+    """Return a function that generates a request.
+
+    `requests` is such a function of a `Random`, a list to choose from, or a strategy of Hypothesis.
+    """
     if callable(requests) and not hasattr(requests, "example"):
         draw: Draw = requests
     else:
@@ -104,13 +107,13 @@ class SystemUnderTest:
 
 
 def system_of(machine: object, name: str, *, model: object, requests: object, state: object) -> SystemUnderTest:
-    """Check each part, and put them together. By default the requests are the model's own `requests(random)`."""
+    """Check each part, and combine them. By default the requests are `requests(random)` of the model."""
     make = check_makes(machine)
-    theirs = check_model(model)
+    checked_model = check_model(model)
     return SystemUnderTest(
         name,
         make,
-        theirs,
-        drawing(requests if requests is not None else getattr(theirs, REQUESTS, None)),
+        checked_model,
+        drawing(requests if requests is not None else getattr(checked_model, REQUESTS, None)),
         check_state(state),
     )

@@ -1,8 +1,8 @@
-"""The same transactions in another process: what depends on how strings hash, or on the clock, differs there.
+"""Apply the same transactions in another process, with another hash seed and another clock, and compare the results.
 
-In one process all machines see the same hashes, so a result that follows the order of a set looks the same at
-every server of a simulation, and differs between real ones. The other process loads the file that defines the
-machine, under another name than `__main__`, as `multiprocessing` does.
+In one process all machines have the same hashes. So a result that depends on the order of a set is the same on every
+simulated server, but not on real ones. The other process loads the file that defines the machine under another name
+than `__main__`, as `multiprocessing` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS_MAX: Final = 120
 
 
 def check(make: Make, life: Life, state: State) -> bool:
-    """Whether it could be tried at all: a machine made by a function inside a function cannot be found again."""
+    """Raise a violation if the results differ. Return False if the other process cannot load the machine."""
     place, done = _place(make), life.done
     if place is None or not done:
         return False
@@ -53,11 +53,13 @@ def check(make: Make, life: Life, state: State) -> bool:
         there, end = json.loads(ran.stdout.splitlines()[-1])
         for (txn, _), mine, theirs in zip(done, here, there, strict=True):
             if mine != theirs and mine is not None and theirs is not None:
-                raise Violation(SAME, f"{txn!r} gives {mine} here, and {theirs} in another process after the same")
+                raise Violation(
+                    SAME, f"{txn!r} returns {mine} here, but {theirs} in another process after the same transactions"
+                )
         if state is of_snapshot:
             chunks = [bytes.fromhex(chunk) for chunk in end]
             if chunks != life.state:
-                raise difference("the state in another process differs after the same", life.state, chunks)
+                raise difference("after the same transactions the state in another process differs", life.state, chunks)
     return True
 
 

@@ -22,25 +22,25 @@ class Failure:
     invariant: str
     what: str
     script: Script | None
-    """None if no fault is needed."""
+    """The script; None if no fault is needed."""
     seed: int | None
     """The first run that failed; None if its script was not generated from a seed here."""
     runs: int = 1
     shrunk: bool = False
-    """True after the search for a smaller script. If the campaign was interrupted before it, the script is as drawn."""
+    """True after the search for a smaller script. After an interrupt before it, the script is the original one."""
     explanation: str = ""
-    """The history of the clients in the run of the script, and the objection of the checker."""
+    """The history of the clients in the run of the script, and the verdict of the checker."""
     replay: str = ""
-    """The line that replays the script, of the shell or of Python."""
+    """The line of shell or of Python that replays the script."""
     kept: Path | None = None
-    """The file of the script, if it is kept."""
+    """The file of the script, if it is stored."""
     diagram: Path | None = None
-    """The picture of the run."""
+    """The file with the picture of the run."""
 
 
 @frozen
 class Unknown:
-    """A run that was given up before its end."""
+    """A run that exceeded its budget."""
 
     seed: int
     what: str
@@ -70,13 +70,13 @@ class Report:
         return not self.failures and not self.unknown
 
     def check(self) -> Report:
-        """Return the report, or raise an `AssertionError` with its text. A complete test is one call of this."""
+        """Return the report, or raise an `AssertionError` with its text. A complete test is one call of this method."""
         if not self.valid:
             raise AssertionError(str(self))
         return self
 
     def as_json(self) -> dict[str, object]:
-        """Return the report as values for `json.dumps`. `script` is what `campaign(script=...)` reads from a file."""
+        """Return the report as values for `json.dumps`. `campaign(script=...)` reads `script` from a file."""
         return {
             "machine": self.machine,
             "valid": self.valid,
@@ -126,11 +126,11 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
         yield ""
         yield failure.explanation
     if failure.script is None:
-        yield "No fault is needed to see it: two machines and some requests, in one process, suffice."
+        yield "No fault is needed: two machines and some requests, in one process, show the violation."
         return
     if failure.shrunk:
         yield ""
-        yield "The smallest script that shows it:"
+        yield "The smallest script that fails:"
         lines = describe(failure.script).splitlines()
         yield from ("  " + line for line in lines[:SCRIPT_LINES_MAX])
         if len(lines) > SCRIPT_LINES_MAX:
@@ -139,7 +139,7 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
     if failure.replay:
         yield f"Replay it: {failure.replay}"
     if failure.kept is not None:
-        yield f"The script is kept: {failure.kept}"
+        yield f"The script is stored: {failure.kept}"
     if failure.diagram is not None:
         yield f"The picture: {failure.diagram.resolve().as_uri()}"
     if failure.seed is not None:

@@ -1,6 +1,6 @@
-"""Checks without an ensemble: two machines that apply the same are equal, and so is one restored from a snapshot.
+"""Checks without an ensemble: machines that apply the same transactions are equal, also after a restore.
 
-Faults find these mistakes, too, but here one sentence explains them.
+Runs under faults find the same mistakes, but here the explanation is shorter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SNAPSHOTS: Final = "restore(snapshot()) is the same machine"
 STEPS: Final = 200
 STEPS_SHOWN: Final = 40
 BETWEEN: Final = 20
-"""Requests from one snapshot to the next, at most."""
+"""The most requests between two snapshots."""
 
 
 SHRINK_SECONDS_MAX: Final = 10.0
@@ -35,7 +35,7 @@ SHRINK_SECONDS_MAX: Final = 10.0
 
 @frozen
 class Life:
-    """A life without faults: its transactions with their results, and the state at its end."""
+    """A run without faults: its transactions with their results, and the state at its end."""
 
     done: Sequence[tuple[bytes, object]]
     state: object
@@ -43,20 +43,20 @@ class Life:
 
 @frozen
 class Step:
-    """A request, and the machine into which a snapshot is restored behind it: "new", "used", or "" for no snapshot."""
+    """A request, and the machine into which a snapshot is restored after it: "new", "used", or "" for no snapshot."""
 
     request: bytes
     snapshot: str = ""
 
 
-class Alone(Violation):
-    """A violation that needs no ensemble, with the fewest steps that show it."""
+class LocalViolation(Violation):
+    """A violation in one process, with the fewest steps that were found to show it."""
 
     def __init__(self, violation: Violation, steps: Sequence[str]) -> None:
         super().__init__(violation.invariant, violation.what)
         self.explanation = "\n".join(
             [
-                "History: one process, no faults. Two machines apply the same, a third one is restored from snapshots.",
+                "History: one process, no faults. Two machines apply the same; a third one is restored from snapshots.",
                 *(f"    {step}" for step in steps[-STEPS_SHOWN:]),
                 "",
                 f"Checker: {violation.invariant}",
@@ -66,7 +66,7 @@ class Alone(Violation):
 
 
 def check(make: Make, draw: Draw, state: State, seed: str) -> Life:
-    """Return a life without faults, or raise a violation with the fewest steps that show it."""
+    """Return a run without faults, or raise a violation with the fewest steps that were found to show it."""
     random = Random(f"{seed}/roundtrip")
     machines = _Machines(make, state)
     steps: list[Step] = []
@@ -87,10 +87,12 @@ def check(make: Make, draw: Draw, state: State, seed: str) -> Life:
     return Life(machines.done, state(machines.original))
 
 
-def _smallest(make: Make, state: State, steps: Sequence[Step], violation: Violation, machines: _Machines) -> Alone:
-    """Take steps out while the same invariant is violated. A machine that depends on chance may not repeat it."""
+def _smallest(
+    make: Make, state: State, steps: Sequence[Step], violation: Violation, machines: _Machines
+) -> LocalViolation:
+    """Remove steps while the same invariant is violated. A machine that depends on chance may not repeat it."""
     until = time.monotonic() + SHRINK_SECONDS_MAX
-    last = Alone(violation, machines.told)
+    last = LocalViolation(violation, machines.steps)
 
     def fails(chosen: Sequence[Step]) -> bool:
         nonlocal last
@@ -104,7 +106,7 @@ def _smallest(make: Make, state: State, steps: Sequence[Step], violation: Violat
             again.end()
         except Violation as found:
             if found.invariant == violation.invariant:
-                last = Alone(found, again.told)
+                last = LocalViolation(found, again.steps)
                 return True
         return False
 
@@ -113,54 +115,54 @@ def _smallest(make: Make, state: State, steps: Sequence[Step], violation: Violat
 
 
 class _Machines:
-    """A machine, its twin that applies the same, and one that is restored from its snapshots."""
+    """A machine, a second one that applies the same, and a third one that is restored from snapshots of the first."""
 
     def __init__(self, make: Make, state: State) -> None:
         self._make, self._state = make, state
         self.original, self._twin, self._restored = make(), make(), make()
         self._number = 0
         self._since = ""
-        """From when the last snapshot is, in words."""
+        """The origin of the last snapshot, in words."""
         self.done: list[tuple[bytes, object]] = []
-        self.told: list[str] = []
+        self.steps: list[str] = []
         """The steps so far, in words."""
 
     def request(self, request: bytes) -> bool:
         """Prepare and apply it everywhere; return False if it is refused."""
         self._number += 1
         zxid = Zxid(1 << 32 | self._number)
-        self.told.append(f"#{self._number} {request!r}")
+        self.steps.append(f"#{self._number} {request!r}")
         try:
             txn = self.original.prepare(request, View(zxid, Epoch(1), 1_700_000_000_000 + self._number, ()))
         except Refused as refused:
-            self.told[-1] += f" -> fail: {refused}"
+            self.steps[-1] += f" -> fail: {refused}"
             return False
         result = _apply(self.original, zxid, txn)
-        self.told[-1] += f" -> {result!r}"
+        self.steps[-1] += f" -> {result!r}"
         if not same(_apply(self._twin, zxid, txn), result):
-            raise Violation(SAME, f"two machines were told the same, and make different things of {txn!r}")
+            raise Violation(SAME, f"two machines that applied the same return different results for {txn!r}")
         answer = _apply(self._restored, zxid, txn)
         if not same(answer, result):
-            self.told[-1] += f"; the restored machine: {answer!r}"
-            what = f"{txn!r} gives {result!r}; at a machine restored from a snapshot{self._since} {answer!r}"
+            self.steps[-1] += f"; the restored machine: {answer!r}"
+            what = f"{txn!r} returns {result!r}, but {answer!r} on a machine restored from a snapshot{self._since}"
             raise Violation(SNAPSHOTS, what)
         self.done.append((txn, result))
         return True
 
     def snapshot(self, into: str) -> None:
         after = f"after {counted(self._number, 'request')}"
-        _compare(self._state, self.original, self._twin, f"{after} two machines that were told the same differ")
+        _compare(self._state, self.original, self._twin, f"{after} two machines that applied the same differ")
         what = f"{after} a machine restored from a snapshot{self._since} differs"
         _compare(self._state, self.original, self._restored, what, SNAPSHOTS)
         if into == "new":
             self._restored = self._make()
         where = "a new machine" if into == "new" else "the machine that was restored before"
-        self.told.append(f"restore(snapshot()) into {where}")
+        self.steps.append(f"restore(snapshot()) into {where}")
         _copy(self.original, self._restored)
         self._since = f" taken {after}" + ("" if into == "new" else ", which had another state before")
 
     def end(self) -> None:
-        _compare(self._state, self.original, self._twin, "two machines that were told the same differ")
+        _compare(self._state, self.original, self._twin, "two machines that applied the same differ")
 
 
 def _compare(state: State, one: Machine, other: Machine, what: str, invariant: str = SAME_STATE) -> None:
@@ -180,7 +182,7 @@ def _copy(original: Machine, restored: Machine) -> None:
     what = "snapshot()"
     try:
         chunks = [bytes(chunk) for chunk in original.snapshot()]
-        what = "restore() of what snapshot() gave"
+        what = "restore() of the chunks of snapshot()"
         restored.restore(iter(chunks))
     except Exception as error:
         raise Violation(RAISES, f"{what} raises {error!r}") from error

@@ -1,4 +1,4 @@
-"""Many runs of the user's machine, in several processes; each kind of failure is made small."""
+"""Campaigns against a user's machine, in several processes. Each kind of failure is shrunk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.embed.world import run
 from harness.faults import MACHINES, Script
 from harness.outcome import Outcome
 from harness.report.diagram import page, read
-from harness.report.story import story
+from harness.report.summary import summary
 from harness.run.plan import Plan
 from harness.run.regressions import script_in
 from harness.run.replay_line import replay_line, written
@@ -37,7 +37,7 @@ from harness.shrink import same_invariant, shrink
 
 @frozen
 class _Ran:
-    """The outcome of a run, as far as the report needs it: it travels between processes."""
+    """The part of an outcome that the report needs. It is sent between processes."""
 
     number: int
     script: Script
@@ -50,14 +50,14 @@ class _Ran:
 
 @frozen
 class _Given:
-    """The system under test, and the arguments from which it was made: they stand in the line that replays a run."""
+    """The system under test, and the arguments that define it, for the line that replays a run."""
 
     system: SystemUnderTest
     machine: object
     parts: dict[str, object]
 
     def line(self, script: Script, file: Path | None) -> str:
-        """Return the line that replays the script: of the shell if it finds the machine there, or of Python."""
+        """Return the line that replays the script: of shell if `zab-harness` finds the machine, else of Python."""
         prefix = shell_prefix(self.machine, **self.parts)
         if prefix is not None:
             return prefix + replay_line(script, file=file or written(script))
@@ -93,7 +93,7 @@ def campaign(
 ) -> Report:
     """Run `machine` on simulated servers under faults, and compare its results with those of `model`.
 
-    machine     its class, or whatever makes a new one; as it is given to `zab.open_member`
+    machine     its class, or a function that makes a new one, as for `zab.open_member`
     model       `initial()`, and `step(state, request) -> (state, result)`; by default the attribute `model` of the
                 class, or the only class of its module with these methods
     requests    a function of a `random.Random`, a list to choose from, or a strategy of Hypothesis; by default
@@ -102,17 +102,17 @@ def campaign(
                 must have the same. By default it is `state` of the class (a static method), or what `snapshot()`
                 returns
     runs, seed  the seeds `seed`, `seed + 1`, ... are run; the same seed is the same run
-    servers     how many there are, in turn
-    faults, operations, length_ms  at most so many in a run, and its length before all is healed
+    servers     the numbers of servers, in turn
+    faults, operations, length_ms  the most of a run, and the virtual time until all faults end
     script      run only this one: a `Script`, or the path of a file with one
     keep        a folder in which the smallest failing scripts are stored
-    diagram     a file, as HTML: the picture of the smallest run of the first failure; of others beside it
-    shrink_runs, shrink_seconds  the most that is spent to make a failure small
+    diagram     an HTML file for the picture of the smallest run of the first failure; others are beside it
+    shrink_runs, shrink_seconds  the most runs and seconds to shrink each failure
     jobs        the number of processes; the report is the same for any number
     stop_after  end after this number of failing runs; 0: after all runs. Failures are grouped by the violated invariant
 
     A wrong argument is a `TypeError` or a `ValueError` that names it, before anything runs. Ctrl-C prints the report of
-    the runs so far; while a failure is made small, it ends that search with the smallest script so far.
+    the runs so far; while a failure is shrunk, it ends that search with the smallest script so far.
     """
     if os.environ.get(CHILD):
         raise Called
@@ -138,11 +138,11 @@ def campaign(
     try:
         life = roundtrip.check(system.make, system.draw, system.state, str(seed))
         if not other_process.check(system.make, life, system.state):
-            notes.append("not tried in another process: the machine's class is not at the top of a file")
+            notes.append("not tried in another process: the class of the machine is not at the top level of a file")
     except Violation as violation:
-        explanation = violation.explanation if isinstance(violation, roundtrip.Alone) else ""
-        alone = Failure(violation.invariant, violation.what, None, None, explanation=explanation)
-        return Report(name, 0, 0, time.monotonic() - began, (alone,), tuple(notes))
+        explanation = violation.explanation if isinstance(violation, roundtrip.LocalViolation) else ""
+        local = Failure(violation.invariant, violation.what, None, None, explanation=explanation)
+        return Report(name, 0, 0, time.monotonic() - began, (local,), tuple(notes))
     ran: list[_Ran] = []
     failed = 0
     try:
@@ -158,7 +158,7 @@ def campaign(
         print(f"interrupted after {len(ran)} of {len(scripts)} runs", file=sys.stderr)
         print(_report(name, ran, _failures(ran), notes, began), file=sys.stderr)
         raise
-    failures = [_made_small(each, system, shrink_runs, shrink_seconds, began) for each in _failures(ran)]
+    failures = [_shrunk(each, system, shrink_runs, shrink_seconds, began) for each in _failures(ran)]
     _progress(began, "")
     if script is not None:
         failures = [evolve(each, seed=None) for each in failures]
@@ -176,9 +176,9 @@ def replay(
     state: object = None,
     diagram: str | Path | None = None,
 ) -> Report:
-    """Run one script again, and report on it. The arguments are those of `campaign`.
+    """Run one script again, and return its report. The arguments are those of `campaign`.
 
-    The script is not made smaller. `diagram` is drawn also if every invariant holds.
+    The script is not shrunk. `diagram` is drawn also if every invariant holds.
     """
     if os.environ.get(CHILD):
         raise Called
@@ -212,12 +212,12 @@ def _system(machine: Make, model: object, requests: object, state: object) -> _G
 
 
 def _loaded(script: Script | str | Path, name: str) -> Script:
-    """Return the script for this machine. One for another machine of a user is accepted: its requests may fit."""
+    """Return the script for this machine. A script for another user machine is accepted: its requests may fit."""
     one = script if isinstance(script, Script) else script_in(Path(script).read_text())
     if one.machine != MACHINES[0] and not is_users(one.machine):
         raise ValueError(
-            f"script: its machine is {one.machine!r}; a machine of your own is invoked in scripts for {MACHINES[0]!r}"
-            " or for module:Class"
+            f"script: its machine is {one.machine!r}; your own machine needs a script for {MACHINES[0]!r} or for"
+            " module:Class"
         )
     return evolve(one, machine=name)
 
@@ -265,7 +265,7 @@ def _generated(plan: Plan) -> list[Numbered]:
 # -- a failure -----------------------------------------------------------------------------------------
 
 
-def _made_small(failure: Failure, system: SystemUnderTest, runs_max: int, seconds_max: float, began: float) -> Failure:
+def _shrunk(failure: Failure, system: SystemUnderTest, runs_max: int, seconds_max: float, began: float) -> Failure:
     """Return the failure of the smallest script that was found in time."""
     tried = 0
     last: dict[Script, Outcome] = {}
@@ -273,7 +273,7 @@ def _made_small(failure: Failure, system: SystemUnderTest, runs_max: int, second
     def play(script: Script) -> Outcome:
         nonlocal tried
         tried += 1
-        _progress(began, f"making the failure small, {tried} tries")
+        _progress(began, f"shrinking the failure, {tried} tries")
         outcome = run(script, system=system)
         if outcome.invariant == failure.invariant:
             last[script] = outcome
@@ -288,7 +288,7 @@ def _made_small(failure: Failure, system: SystemUnderTest, runs_max: int, second
 
 
 def _stored(failure: Failure, given: _Given, name: str, keep: str | Path | None, picture: Path | None) -> Failure:
-    """Keep the script and draw the run, if that is wanted, and say how to replay it."""
+    """Store the script and draw the run, if requested, and add the line that replays it."""
     assert failure.script is not None
     file = None if keep is None else _kept(Path(keep), name, failure.script)
     line = given.line(failure.script, file)
@@ -299,13 +299,13 @@ def _stored(failure: Failure, given: _Given, name: str, keep: str | Path | None,
 
 def _draw(path: Path, outcome: Outcome, name: str, line: str) -> None:
     assert outcome.trace is not None
-    lines = story(outcome, read(outcome.trace, outcome.script.servers))
-    title = f"{name} holds" if outcome.valid else f"{name}: {outcome.invariant or 'not decided'}"
-    path.write_text(page(outcome, line, title=title, story=tuple(each.strip() for each in lines)))
+    lines = summary(outcome, read(outcome.trace, outcome.script.servers))
+    title = f"{name} is valid" if outcome.valid else f"{name}: {outcome.invariant or 'unknown'}"
+    path.write_text(page(outcome, line, title=title, summary=tuple(each.strip() for each in lines)))
 
 
 def _numbered(path: str | Path | None, count: int) -> list[Path | None]:
-    """run.html, run-2.html, ..."""
+    """Return the paths of the pictures: run.html, run-2.html, ..."""
     if path is None:
         return [None] * count
     first = Path(path)

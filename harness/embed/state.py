@@ -1,8 +1,8 @@
-"""The state of an embedder's machine as a value, compared wherever two machines must have the same.
+"""The state of a user's machine as a value, and the comparison of states that must be equal.
 
-A result may be right while the state behind it already differs: chance or a clock in `apply` shows only in a later
-answer, or never. By default the state is what `snapshot()` returns. If snapshots of one state may differ, because the
-machine iterates over a set for instance, the embedder gives a `state=` function.
+A result may be right although the state already differs: chance or a clock in `apply` may show only in a later result,
+or never. By default the state is what `snapshot()` returns. If snapshots of one state may differ, because the
+machine iterates over a set for instance, the user gives a `state=` function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zab.core.zxid import ServerId, Zxid, show
 
 SAME_STATE: Final = "the same transactions make the same state"
 EVERY: Final = 8
-"""Servers are compared at each zxid that this divides, and at the end of a run."""
+"""The states of servers are compared at every zxid that is a multiple of this, and at the end of a run."""
 SHOWN_CHARS_MAX: Final = 200
 
 State: TypeAlias = Callable[[Any], object]
@@ -47,7 +47,7 @@ def check_state(state: object) -> State:
 
 
 def difference(what: str, one: object, other: object, invariant: str = SAME_STATE) -> Violation:
-    return Violation(invariant, f"{what}: {_shown(one)} and {_shown(other)}. If these are the same state, give state=")
+    return Violation(invariant, f"{what}: {_shown(one)} and {_shown(other)}. If these are equal states, give state=")
 
 
 def _shown(state: object) -> str:
@@ -57,7 +57,7 @@ def _shown(state: object) -> str:
 
 @define
 class States:
-    """The states of all servers of one run, each under the zxid up to which it has applied."""
+    """The first state of a run at each compared zxid, with its server."""
 
     state: State
     _seen: dict[Zxid, tuple[ServerId, object]] = field(factory=dict, init=False)

@@ -1,4 +1,4 @@
-"""The stack world with a user's machine in it: every request is numbered, and every result is kept."""
+"""The world stack with a user's machine. Every request has a number, and every result is recorded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 from attrs import evolve
 
 from harness.checkers import ALL, Checker, Violation
-from harness.embed.adapter import Answer, TheirMachine, number_of, numbered
+from harness.embed.adapter import Answer, UserMachine, number_of, numbered
 from harness.embed.calls import Call, Objection, agree, judge, verdicts
-from harness.embed.client_history import Invoked, explain, happenings, reply_of, short
+from harness.embed.client_history import Invoked, explain, history_lines, reply_of, short
 from harness.embed.model import SystemUnderTest
 from harness.embed.state import States
 from harness.faults import Fault, Invoke, Op, Script, Write
@@ -32,7 +32,7 @@ from zab.core.zxid import ServerId, Zxid
 from zab.wire.relay_messages import TAG_BYTES
 
 PROBES: Final = 20
-"""Requests after the healing: they show the loss of a server that came back from a snapshot."""
+"""The number of requests after all faults. They show what a server lost that was restored from a snapshot."""
 
 
 class EmbedWorkload(AnyServerWorkload):
@@ -46,13 +46,13 @@ class EmbedWorkload(AnyServerWorkload):
         seed = world.script.seed
         self._random = Random(f"{seed}/requests")
         self._after_healing = Random(f"{seed}/requests after the healing")
-        """For the write that the oracle of liveness asks for: it may not change what else is asked."""
+        """The source of the requests of the liveness check, which must not change the other requests."""
         self._invoked: dict[int, list[Invoke]] = {}
-        """What each write of the script asked for, by the identity of the write."""
+        """The requests of each write of the script, by the identity of the write."""
         self._probes: list[Invoke] = []
 
     def write(self, op: Write) -> None:
-        """The write of the oracle of liveness."""
+        """Invoke the requests of the liveness check."""
         for server in self.believers():
             self._invoke(server, [self._draw(self._after_healing) for _ in range(op.count)])
 
@@ -65,7 +65,7 @@ class EmbedWorkload(AnyServerWorkload):
             self._perform_invoke(op)
 
     def probe(self) -> None:
-        """After the healing. A script that lists its requests lists these, too."""
+        """Invoke requests after all faults. A script with listed requests has these in its list, too."""
         script = self._embed.script
         if any(isinstance(op, Write) for op in script.ops):
             self._probes = self._generate(PROBES, script.length_ms)
@@ -74,7 +74,7 @@ class EmbedWorkload(AnyServerWorkload):
                 self._perform_invoke(op)
 
     def listed(self) -> Script:
-        """Return the script with each generated request as an `Invoke`: it asks the same, and can be made smaller."""
+        """Return the script with each generated request as an `Invoke`, so that requests can be removed one by one."""
         ops: list[Op] = []
         for op in self._embed.script.ops:
             ops += self._invoked.get(id(op), []) if isinstance(op, Write) else [op]
@@ -104,7 +104,7 @@ class EmbedWorkload(AnyServerWorkload):
 
 
 class EmbedLife(Life):
-    """One process with a new machine of the user's in it."""
+    """A server process with a new machine of the user."""
 
     def __init__(self, server: Server, world: EmbedWorld) -> None:
         self._world = world
@@ -126,7 +126,7 @@ class EmbedWorld(World):
         self.calls: dict[int, Call] = {}
         self._system = system
         self._states = States(system.state)
-        self._machines: dict[ServerId, TheirMachine] = {}
+        self._machines: dict[ServerId, UserMachine] = {}
         """The machine of each server's present life."""
         self._led: list[tuple[int, int, int]] = []
         """The time, the server and the epoch of each leader."""
@@ -139,8 +139,8 @@ class EmbedWorld(World):
     def life(self, server: Server) -> Life:
         return EmbedLife(server, self)
 
-    def machine(self, life: EmbedLife) -> TheirMachine:
-        made = TheirMachine(life, self._system.make(), self._states, self._applied)
+    def machine(self, life: EmbedLife) -> UserMachine:
+        made = UserMachine(life, self._system.make(), self._states, self._applied)
         self._machines[life.server.id] = made
         return made
 
@@ -208,7 +208,7 @@ class EmbedWorld(World):
     def _explanation(self, violation: Violation) -> str:
         marked = {call.number for call in violation.calls} if isinstance(violation, Objection) else set()
         calls = list(self.calls.values())
-        found = happenings(self.script, calls, self._led, self.liveness.began, self.now, marked)
+        found = history_lines(self.script, calls, self._led, self.liveness.began, self.now, marked)
         committed = verdicts(self._committed(), self._system.model) if marked else []
         return explain(found, violation, committed, self.now)
 

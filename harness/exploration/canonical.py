@@ -1,4 +1,4 @@
-"""Keys of object graphs: two graphs with equal keys behave alike.
+"""Keys of object graphs. Two graphs with equal keys behave in the same way.
 
 Server ids, times and tickets are integers in the product. The exploration passes in subclasses of `int` instead, which
 the product hands on unchanged, so a key can treat them by their meaning: ids can be renamed, times are relative to the
@@ -20,7 +20,7 @@ Key: TypeAlias = Any
 
 
 class Sid(int):
-    """A server id that can be told from other integers."""
+    """A server id, as a type of its own."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """The global states of an exploration, and the steps between them.
 
 A state is a flat tuple of small integers: the states of three servers, the contents of the channels, the state of the
-judge, and what is used up of the bounds. A channel is a FIFO queue from one server to another. A link has two: `up`
+judge, and the spent part of each bound. A channel is a FIFO queue from one server to another. A link has two: `up`
 from the server that dialled and `down` to it. The messages of elections have a third one, without a link.
 """
 
@@ -47,9 +47,9 @@ class Bounds:
     crashes: int = 1
     cuts: int = 0
     leaders: int = 2
-    """Times that a server begins to lead."""
+    """The number of times that a server begins to lead."""
     stalls: int = 0
-    """Times that a server stops for longer than its time limits, except where it only waits for one."""
+    """The number of times that a server stops for longer than its timeouts, unless it only waits for a timeout."""
 
 
 @frozen
@@ -69,13 +69,13 @@ class Model:
         self.oracle = oracle
         """True if any election may have any result; False if the servers elect by votes."""
         self.reduced = reduced
-        """True if only one order of independent steps is explored where that is known to be enough."""
+        """True if only one order of independent steps is explored, in states in which one suffices."""
         self.servers = ServerStates(oracle=oracle)
         self.judge = JudgeStates(self.servers.facts, oracle=oracle)
         self.contents: Numbers[tuple[int, ...]] = Numbers(())
         keys = self.servers.keys.__getitem__, self.contents_key
         self._hashes = [(*[_hashes(key, order) for key in keys], _judge_hashes(self.judge, order)) for order in _ORDERS]
-        """For each renaming of the servers, the hashes of states of a server, of channels and of the judge."""
+        """The hash functions of server states, channels and judge states, for each renaming of the servers."""
         self._sign = cache(lambda server: min([hashes[0](server) for hashes in self._hashes]))
         """A hash of a server's state that does not depend on the names of the servers."""
 
@@ -154,7 +154,7 @@ class Model:
         return None
 
     def _waits_for_none(self, state: State, place: int, views: list[ServerView]) -> bool:
-        """Return whether the server has a step, and each channel holds a message on which one can arrive."""
+        """Return True if the server has a step, and no channel to it is empty on which a message can arrive."""
         enabled = views[place].writing or views[place].stuck
         for other in range(SERVERS):
             if other == place:
@@ -170,7 +170,7 @@ class Model:
         return enabled
 
     def _elections(self, state: State, place: int) -> Iterator[Move]:
-        """Let any server lead, and any other follow it: a vote is no promise, so the protocol allows every result."""
+        """Yield every result of the election. A vote binds no server, so the protocol must allow all results."""
         if state[LEADERS] < self.bounds.leaders:
             yield self._act(state, place, "leads", ("elect", IDS[place]), counted=LEADERS)
         for leader in range(SERVERS):
@@ -255,7 +255,7 @@ class Model:
         return Move(label, tuple(after), violation)
 
     def _finish(self, after: list[int], place: int, step: Step) -> Violation | None:
-        """Carry out the outputs of a step, and report it to the judge."""
+        """Apply the outputs of a step, and pass its facts to the judge."""
         for kind, peer, dialled, message in step.outputs:
             other = peer - 1
             if kind == "send":
@@ -317,7 +317,7 @@ class Model:
         after[_AT["up", other, place]] = self.contents.of((_CONNECT,) if redialled else ())
 
     def _leave(self, after: list[int], kind: str, source: int, target: int, end: int) -> None:
-        """End one direction of a link: a call is withdrawn, and behind the messages under way comes `end`."""
+        """End one direction of a link: remove a pending CONNECT, and append `end` to the messages under way."""
         at = _AT[kind, source, target]
         contents = self.contents.values[after[at]]
         if contents and contents[-1] == _CONNECT:
@@ -331,7 +331,7 @@ class Model:
         after[at] = self.contents.of(contents)
 
     def _isolate(self, after: list[int], place: int, *, crashed: bool) -> None:
-        """Break all links of a server. The others learn it behind what is under way to them, and so does the server."""
+        """Break all links of a server. Each end receives the messages under way, and then the break."""
         for one, two in _PAIRS:
             if place not in (one, two):
                 continue
@@ -345,9 +345,9 @@ class Model:
     # -- equal states ------------------------------------------------------------------------------------
 
     def fingerprint(self, state: State) -> int:
-        """Return a hash that is equal for states that differ in the names of the servers only, if elections are free.
+        """Return a hash. If elections are free, states that differ only in the names of servers have equal hashes.
 
-        The servers are sorted by signs that do not depend on names; where signs are equal, the least hash counts.
+        The servers are sorted by signs that do not depend on names; if signs are equal, the least hash counts.
         """
         if not self.oracle:
             return self._fingerprint(state, 0)
@@ -371,7 +371,7 @@ class Model:
 
 
 _BACK: Final = [tuple(order.index(place) for place in range(SERVERS)) for order in _ORDERS]
-"""For each order, the old places of the servers."""
+"""The old places of the servers, for each order."""
 _OLD_SERVERS: Final = [itemgetter(*back) for back in _BACK]
 _OLD_CHANNELS: Final = [
     itemgetter(*[_AT[kind, back[one], back[two]] for kind in ("up", "down", "election") for one, two in _PAIRS])

@@ -1,8 +1,8 @@
 """The judge of an exploration: the checkers of the simulator, with interned states.
 
-The checkers remember what happened, so their memory is part of a global state: two histories that leave the servers
-alike and the checkers apart are explored both. As with servers, a step of the judge depends on its state and on the
-facts alone, and runs once for each pair of them.
+The memory of the checkers is a part of the global state. If two histories lead to equal servers but different checkers,
+both are explored. As with servers, a step of the judge depends only on its state and on the facts, and runs once for
+each pair of these.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _LEFT_OUT: Final = {
     "OracleState": ("servers", "initial_ensemble", "batches"),  # the servers are parts of their own
 }
 _NOT_WALKED: Final = {"_Heard": frozenset({"views"})}
-"""The memberships that were received, by identity: there is one."""
+"""Attributes that are not part of a key: here there is only one membership."""
 _DERIVED: Final = frozenset({"depth", "ghost"})
-"""Follow from the rest, so no key contains them."""
+"""Attributes that follow from the others, so no key contains them."""
 
 
 _LAST_SERVER: Final = len(IDS) - 1
 
 
 class _Part:
-    """An object of the judge, and the attributes that change."""
+    """An object of the judge, and its attributes that change."""
 
     def __init__(self, of: Any, names: tuple[str, ...]) -> None:
         self.of = of
@@ -58,14 +58,14 @@ class JudgeStates:
     """All states of the judge so far, by number."""
 
     def __init__(self, facts: Numbers[tuple[Fact, ...]], *, oracle: bool) -> None:
-        """`oracle`: no votes are sent, so the checker of votes is left out."""
+        """Create the initial state. With `oracle` no votes are sent, so the checker of votes is left out."""
         ghost = OracleState(membership(NOTHING), len(IDS))
-        for known in ghost.servers:
-            known.id = Sid(known.id)  # type: ignore[assignment]
+        for server in ghost.servers:
+            server.id = Sid(server.id)  # type: ignore[assignment]
         checkers = [make(ghost) for make in CHECKED if not (oracle and make is FollowsALeader)]
         self._judge = Judge(ghost, [lambda _, checker=checker: checker for checker in checkers])  # type: ignore[misc]
-        self._parts = [_Part(known, tuple(each.name for each in fields(ServerState))) for known in ghost.servers[1:]]
-        """The memory: first that about each server, then the rest."""
+        self._parts = [_Part(server, tuple(each.name for each in fields(ServerState))) for server in ghost.servers[1:]]
+        """The parts of the memory: first one for each server, then the others."""
         self._parts += [part for part in map(_varying, (ghost, *checkers)) if part.names]
         self._parts += [
             _Part(of.state, ("leaderships", "committed", "memberships"))
@@ -111,7 +111,7 @@ class JudgeStates:
         return self._store(pickle.loads(self._pickles[state]), self.keys[state])
 
     def _store(self, before: list[tuple[Any, ...]], former: Sequence[int]) -> int:
-        """Number the present memory. The parts that are as `before` have their `former` numbers."""
+        """Return the number of the present memory. Parts equal to `before` keep their `former` numbers."""
         memory = [part.values(part.of) for part in self._parts]
         key = tuple([
             number if values == was else self.parts.of((max(place, _LAST_SERVER), _key(part, values)))

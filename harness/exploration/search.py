@@ -25,13 +25,13 @@ class Progress:
     depth: int = 0
     """The length of the longest shortest path to a state, in steps."""
     frontier: int = 1
-    """States that are not expanded."""
+    """The number of states that are not expanded yet."""
     terminal: int = 0
-    """States without any step."""
+    """The number of states without any step."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     node_steps: int = 0
-    """Steps of a server that ran real code; the others were known."""
+    """The number of server steps that ran real code; others were known already."""
     judge_steps: int = 0
 
 
@@ -52,8 +52,8 @@ class Found:
 class Search:
     """One search of one model.
 
-    Each visited state costs its fingerprint and eight bytes for the way back; states themselves are kept only on the
-    frontier. A state whose fingerprint equals another's is not expanded: see docs/exploration.md for the risk.
+    Each visited state costs its fingerprint and the numbers of its parent and step. Only the frontier keeps states.
+    A state with the fingerprint of another one is not expanded: docs/exploration.md describes the risk.
     """
 
     model: Model
@@ -62,10 +62,10 @@ class Search:
     report: Callable[[Progress], None] = lambda progress: None
     progress: Progress = field(factory=Progress)
     terminals: set[int] = field(factory=set)
-    """Fingerprints of the states without any step."""
+    """The fingerprints of the states without any step."""
     _parents: array[int] = field(factory=lambda: array("L", [0]))
     _taken: array[int] = field(factory=lambda: array("L", [0]))
-    """For each state the number of its parent and of the step from there."""
+    """The number of the step that led from its parent to each state."""
     _labels: dict[Label, int] = field(factory=dict)
 
     def run(self) -> Found:

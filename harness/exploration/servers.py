@@ -1,7 +1,7 @@
-"""The servers of an exploration: real nodes, turned by the code of the simulator, with interned states.
+"""The servers of an exploration: real nodes, driven by the code of the simulator, with interned states.
 
-A step of a server depends on its own state and on the input alone. So the state of a server is pickled once and known
-by a number, and a step of the real node runs once for each pair of state and input.
+A step of a server depends only on its state and on the input. So each state of a server is pickled once and has a
+number, and a step of the real node runs once for each pair of state and input.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ KNOBS: Final = Knobs(finalize_wait_ms=0)
 """An election waits for no better vote: a longer wait is another order of events, and all orders are explored."""
 
 CONNECT: Final = "CONNECT"
-"""On its way to the server that is dialled."""
+"""A request for a link, under way to the dialled server."""
 CONNECTED: Final = "CONNECTED"
-"""On its way back."""
+"""The confirmation of a link, under way to the server that dialled."""
 GONE: Final = "GONE"
-"""The other end hung up. Everything before arrives."""
+"""The other end closed the link. All earlier messages arrive."""
 BROKEN: Final = "BROKEN"
-"""The link broke. The receiver may notice that before it has received everything."""
+"""The link broke. The receiver may notice this before it has received all earlier messages."""
 T = TypeVar("T")
 
 Fact: TypeAlias = tuple[str, tuple[Any, ...]]
 """A method of the judge, and its arguments."""
 Output: TypeAlias = tuple[str, int, bool, object]
-"""`send`, `dial`, `hang up` or `tell`; the peer; True on the link that this server dialled; the message."""
+"""The kind (`send`, `dial`, `hang up` or `tell`), the peer, True for a link that this server dialled, the message."""
 Input: TypeAlias = tuple[Any, ...]
 """The name of a method of `ExploredServer`, and its arguments."""
 
 
 class OutOfScopeError(Exception):
-    """The core wants something that the exploration does not have, such as a snapshot."""
+    """The core uses a feature that the exploration does not support, such as a snapshot."""
 
 
 @lru_cache(None)
@@ -126,7 +126,7 @@ class WriteQueue(Writer):
 
 
 class Outlets:
-    """The network as one server sees it: collects what the server sends."""
+    """The network of one server. It collects the outputs of the server."""
 
     def __init__(self, *_: object) -> None:
         self.outputs: list[Output] = []
@@ -146,7 +146,7 @@ class Outlets:
 
 
 class Recorder:
-    """Takes the place of a judge, and records what it is told."""
+    """Record the facts that the simulator passes to its judge."""
 
     def __init__(self, judge: Judge) -> None:
         self.facts: list[Fact] = []
@@ -173,7 +173,7 @@ class ExploredServer(Server):
         self.keep(Disk())
         self.writes = WriteQueue(self)
         self.writer = self.writes
-        self.clock.plain = False  # so `now_ms` is asked
+        self.clock.plain = False  # so the clock reads `now_ms`
         self.dialling: set[ServerId] = set()  # type: ignore[assignment]
 
     def keep(self, disk: Disk) -> None:
@@ -255,7 +255,7 @@ class ExploredServer(Server):
         self.submit([payload])
 
     def elect(self, leader: ServerId) -> None:
-        """End the election with this leader, by the votes that servers send once they lead or follow."""
+        """End the election with this leader, by votes of servers that lead or follow already."""
         node = self.node
         assert isinstance(node._role, LeaderElection)
         turn = node._role.round
@@ -267,12 +267,12 @@ class ExploredServer(Server):
         self.turn_soon()
 
     def decide(self) -> None:
-        """End the election that a quorum has agreed on, without a wait for a better vote."""
+        """End the election on which a quorum agrees, without waiting for a better vote."""
         self.node.tick(self.now_ms)
         self.turn_soon()
 
     def stall(self) -> None:
-        """The process stops for longer than every time limit, and then goes on."""
+        """Stop the process for longer than every timeout, and continue."""
         settings, node = self.settings, self.node
         role = node._role
         now = node._now + settings.init_ms + settings.sync_ms
@@ -287,7 +287,7 @@ def no_jitter(most: Millis) -> Millis:
 
 
 class Stage(World):
-    """The simulated world of one server at a time: takes a state, gives one input, and returns the next state."""
+    """The simulated world of one server at a time, which loads a state and applies one input to it."""
 
     server_type = ExploredServer
     network: Outlets  # type: ignore[assignment]
@@ -308,14 +308,14 @@ class ServerView:
     looking: bool = False
     leading: bool = False
     established: bool = False
-    """It leads, and takes transactions."""
+    """True if the server leads an established epoch and accepts transactions."""
     writing: bool = False
     decided: bool = False
-    """A quorum agrees on a vote, and the election ends without a better one."""
+    """True if a quorum agrees on a vote, so that the election ends unless a better vote arrives."""
     stuck: bool = False
-    """It waits for a time limit, and for nothing else."""
+    """True if the server only waits for a timeout."""
     follows: int = 0
-    """The leader that it follows, or 0."""
+    """The leader of the server, or 0."""
     dialled: frozenset[int] = frozenset()
     dialling: frozenset[int] = frozenset()
     accepted: frozenset[int] = frozenset()
@@ -331,7 +331,7 @@ class Step:
 
 
 class Numbers(Generic[T]):
-    """Equal values and their numbers."""
+    """Distinct values and their numbers."""
 
     def __init__(self, *first: T) -> None:
         self.values: list[T] = list(first)
@@ -358,7 +358,7 @@ class ServerStates:
     """All states of servers so far, by number, and all steps between them."""
 
     def __init__(self, *, oracle: bool) -> None:
-        """`oracle`: elections end by `ExploredServer.elect` alone, so their votes are no part of a state."""
+        """Create the initial states. With `oracle` only `ExploredServer.elect` ends elections: votes are left out."""
         self._stage = Stage()
         self._oracle = oracle
         self._pickles: list[bytes] = []

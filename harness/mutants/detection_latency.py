@@ -1,4 +1,4 @@
-"""Compare how early the specification and the other checkers notice a bug: the same run, once with each."""
+"""Compare how early the specification and the other checkers detect a bug, in the same run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INVARIANTS = tuple(checker for checker in ALL if checker is not Refinement)
 
 @frozen
 class DetectionLatency:
-    """The number of events after which the specification and the other checkers noticed a bug; None: they did not."""
+    """The number of events after which the specification and the other checkers detect a bug; None: they do not."""
 
     mutant: str
     runs: int
@@ -30,7 +30,7 @@ class DetectionLatency:
 
     def line(self) -> str:
         if self.refinement is None and self.invariants is None:
-            return f"{self.mutant:<34} nothing in {self.runs} runs"
+            return f"{self.mutant:<34} not detected in {self.runs} runs"
         sooner = self.refinement is not None and (self.invariants is None or self.refinement < self.invariants)
         word = "earlier" if sooner else "as early" if self.refinement == self.invariants else "later or not"
         one, other = ("-" if events is None else events for events in (self.refinement, self.invariants))
@@ -38,7 +38,7 @@ class DetectionLatency:
 
 
 def detection_latency(mutant: Mutant, *, seconds: float, base: int = 0) -> DetectionLatency:
-    """Measure in the first run that any checker notices."""
+    """Measure in the first run in which any checker detects the bug."""
     with planted(mutant.edits):
         began = time.process_time()
         runs = 0

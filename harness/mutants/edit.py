@@ -1,7 +1,7 @@
-"""Plant a bug: replace a piece of a function's source for as long as a `with` block lasts.
+"""Plant a bug: replace a piece of a function's source inside a `with` block.
 
-The shipped code contains nothing of this. A piece that does not occur exactly once raises `Stale`, so a mutant cannot
-silently become harmless when the code changes.
+The shipped code has no hooks for this. A piece that does not occur exactly once raises `Stale`, so a change of the code
+cannot silently disable a mutant.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from attrs import frozen
 
 
 class Stale(Exception):
-    """A mutant does not fit the current code."""
+    """A mutant does not match the current code."""
 
 
 @frozen
 class Edit:
-    """Replace `old` by `new` in the function `where`: `module:name` or `module:Class.name`, a property in its getter.
+    """Replace `old` by `new` in the function `where`, `module:name` or `module:Class.name`, or in a property's getter.
 
     A piece without line breaks is replaced within its line; pieces of whole lines match at any indentation.
     """
@@ -39,7 +39,7 @@ class Edit:
 class Mutant:
     name: str
     bug: str
-    """The mistake that the edits plant, as one sentence: subject first."""
+    """The bug that the edits plant, as one sentence: subject first."""
     edits: tuple[Edit, ...]
     voters: tuple[int, ...] = (3, 5)
     """The sizes of ensembles in which a hunt runs it, in turn."""
@@ -76,7 +76,7 @@ def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
     for part in owners:
         owner = getattr(owner, part, None)
     if owner is None or name not in vars(owner):
-        raise Stale(f"there is no {where}")
+        raise Stale(f"{where} does not exist")
     kept = vars(owner)[name]
     made = _remade(kept, where, edits)
     places = [(owner, name)]
@@ -121,7 +121,7 @@ def _remade(kept: object, where: str, edits: Sequence[Edit]) -> Any:
     if isinstance(kept, classmethod | staticmethod):
         return type(kept)(_rewritten(kept.__func__, where, edits))
     if not isinstance(kept, FunctionType):
-        raise Stale(f"{where} is no function")
+        raise Stale(f"{where} is not a function")
     return _rewritten(kept, where, edits)
 
 
@@ -145,13 +145,13 @@ def replaced(source: str, edit: Edit) -> str:
     if "\n" not in edit.old + edit.new:
         found = source.count(edit.old)
         if found != 1:
-            raise Stale(f"{edit.where} contains {found} times, not once: {edit.old!r}")
+            raise Stale(f"{edit.where} contains this text {found} times, expected once: {edit.old!r}")
         return source.replace(edit.old, edit.new)
     lines = source.split("\n")
     old, new = _block(edit.old), _block(edit.new)
     places = [at for at in range(len(lines)) if _block("\n".join(lines[at : at + len(old)])) == old]
     if len(places) != 1:
-        raise Stale(f"{edit.where} contains {len(places)} times, not once:\n{edit.old}")
+        raise Stale(f"{edit.where} contains these lines {len(places)} times, expected once:\n{edit.old}")
     at = places[0]
     indent = " " * (len(lines[at]) - len(lines[at].lstrip()))
     lines[at : at + len(old)] = [indent + line for line in new]

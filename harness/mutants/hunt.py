@@ -1,4 +1,4 @@
-"""Hunt a mutant: plant it, run seeds until a checker notices it, and report which checkers would have noticed it."""
+"""Hunt a mutant: plant it, run scripts until a checker detects it, and report the other checkers that detect it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from harness.worlds.cores.world import run
 
 OTHERS_MAX: Final = 4
 DRIVERS_S: Final = 60.0
-"""The most processor time of one run of whole drivers. Those of brokers take some seconds."""
+"""The most processor time of one run outside of the world cores. Runs with brokers take some seconds."""
 
 
 @frozen
 class Verdict:
-    """The result of a hunt. `invariant` names the checker that noticed the bug; None if none did within the budget."""
+    """The result of a hunt. `invariant` names the checker that detected the bug; None if none did within the budget."""
 
     mutant: str
     invariant: str | None
@@ -42,7 +42,7 @@ class Verdict:
     core_seconds: float
     script: Script | None
     others: tuple[str, ...] = ()
-    """In the world cores: the checkers that notice the bug in the same run if those before them are left out."""
+    """The checkers that detect the bug in the same run if those before them are left out, in the world cores."""
     shrunk: Script | None = None
 
     @property
@@ -67,7 +67,7 @@ class Verdict:
 
 
 def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
-    """Run usual scripts and those of all profiles of the machine, mixed as by `fuzz`, until a checker objects.
+    """Run usual scripts and those of all profiles of the machine, mixed as by `fuzz`, until a checker fails.
 
     Seeds begin at `base`. A profile that leads to the bug's situation has as much time as the usual scripts. The order
     depends on no clock, so a loaded machine finds a bug in the same run.
@@ -94,7 +94,7 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
 
 
 def examined(verdict: Verdict, *, shrink_runs: int) -> Verdict:
-    """Add the other checkers that notice the bug, and a shrunk script; 0: do not shrink."""
+    """Add the other checkers that detect the bug, and a shrunk script; with `shrink_runs` 0 do not shrink."""
     script, invariant = verdict.script, verdict.invariant
     if script is None or invariant is None:
         return verdict
@@ -107,7 +107,7 @@ def examined(verdict: Verdict, *, shrink_runs: int) -> Verdict:
 
 
 def _others(script: Script, invariant: str) -> list[str]:
-    """Leave out one checker after the other. The checkers of the store's history come last."""
+    """Return the checkers that fail if those before them are left out. Those of the store's history come last."""
     found = [invariant]
     left = list(ALL)
     outcome = None
@@ -119,7 +119,7 @@ def _others(script: Script, invariant: str) -> list[str]:
         try:
             with watchdog():
                 outcome = run(script, checkers=left)
-        except Exception:  # the simulator fails at what the bug has made, if no checker stops the run before
+        except Exception:  # the bug may break the simulator if no checker ends the run before
             return found[1:]
         if outcome.invariant is None or outcome.invariant in found:
             break
@@ -137,7 +137,7 @@ def _others(script: Script, invariant: str) -> list[str]:
 
 
 def write(directory: Path, results: Sequence[Verdict]) -> None:
-    """Write `mutants.json`, `mutants.md`, and a script in words for each bug that was noticed."""
+    """Write `mutants.json`, `mutants.md`, and the script as text for each bug that was detected."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "mutants.json").write_text(json.dumps([each.as_json() for each in results], indent=1) + "\n")
     (directory / "mutants.md").write_text(table(results))

@@ -1,10 +1,10 @@
 """The planted bugs, read from the files of `bugs`. An entry of such a file:
 
-    name: the mistake, as one sentence
+    name: the bug, as one sentence
       machine=store; world=stack; voters=3,5; profile=two reigns
     @@ module:function
-    -the piece of its source that is there
-    +the piece that takes its place
+    -a piece of its source
+    +the piece that replaces it
 
 The settings and the lines with `+` are optional, and there may be several edits. Names that begin with `M` are rows of
 the catalogue of bugs that ZooKeeper had; the others are mistakes that any implementation can make.
@@ -29,7 +29,7 @@ _VOTERS: Final = {
     ("cores", "partitions"): "1",
     ("stack", "partitions"): "3",
 }
-"""The sizes of ensembles if an entry names none, by world and machine; for the others 3 and 5."""
+"""The default sizes of ensembles, by world and machine; of others 3 and 5."""
 
 
 def _lines(name: str) -> list[str]:
@@ -64,8 +64,8 @@ def parse(lines: list[str]) -> Iterator[Mutant]:
 
 MUTANTS: Final = tuple(mutant for name in _FILES for mutant in parse(_lines(f"{name}.diff")))
 IMPOSSIBLE: Final = {name: why for name, _, why in (line.partition(": ") for line in _lines("impossible.txt"))}
-"""Bugs that cannot be written down in this design, or that change nothing that anybody could see, and why."""
+"""The bugs that cannot be planted in this design, or have no observable effect, with the reasons."""
 BY_NAME: Final = {mutant.name: mutant for mutant in MUTANTS}
 assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"
 PROFILES: Final = {mutant.name: mutant.profile for mutant in MUTANTS if mutant.profile}
-"""The profile of `harness.profiles` that leads to the bug's situation, where usual scripts seldom reach it."""
+"""The profile of `harness.profiles` that leads to the bug's situation, if usual scripts seldom reach it."""

@@ -22,9 +22,9 @@ class Probe:
     name: str
     what: str
     budget: int
-    """In runs."""
+    """The number of usual runs of which at least one must hit the probe."""
     store: bool = False
-    """True if it needs clients of the store."""
+    """True if the probe needs clients of the store."""
 
 
 OF_SERVERS: Final[tuple[Probe, ...]] = (
@@ -36,8 +36,10 @@ OF_SERVERS: Final[tuple[Probe, ...]] = (
     Probe(
         "leader behind its commit", "a leader commits a transaction that a quorum has on disk, but not its own disk", 50
     ),
-    Probe("deposed serves on", "an epoch begins while the leader of an older one still serves", 100),
-    Probe("deposed is asked", "a deposed leader receives a barrier request, and ends without a reply", 1_000),
+    Probe("deposed leader serves", "an epoch begins while the leader of an older one still serves", 100),
+    Probe(
+        "deposed leader gets barrier", "a deposed leader receives a barrier request, and ends without a reply", 1_000
+    ),
     Probe("two candidates", "two servers consider themselves elected at the same time", 50),
     Probe("candidate fails", "an elected leader gives up before its epoch begins", 200),
     Probe("late voter", "a server ends its election because it finds a serving leader", 50),
@@ -47,8 +49,8 @@ OF_SERVERS: Final[tuple[Probe, ...]] = (
     Probe("tail inherited", "an epoch begins with transactions that may or may not be committed", 50),
     Probe("tail decided", "a leader commits a proposal of an earlier leader", 50),
     Probe("histories diverge", "an epoch begins while another server has transactions that its leader lacks", 200),
-    Probe("own tail cut", "a former leader truncates its own proposals", 100),
-    Probe("long cut", "a truncation removes more than one batch", 500),
+    Probe("own tail truncated", "a former leader truncates its own proposals", 100),
+    Probe("long truncation", "a truncation removes more than one batch", 500),
     Probe("sync diff", "a learner is synchronized by DIFF", 50),
     Probe("sync trunc", "a learner is synchronized by TRUNC", 100),
     Probe("sync snap", "a learner is synchronized by SNAP", 50),
@@ -57,13 +59,13 @@ OF_SERVERS: Final[tuple[Probe, ...]] = (
     Probe("late acknowledgement", "a server acknowledges a transaction that is already committed", 50),
     # -- disks -------------------------------------------------------------------------------------------
     Probe("dies in a snapshot", "a learner ends while it writes a snapshot from its leader", 1_000),
-    Probe("dies behind a cut", "a server ends after a truncation, before it has adopted the epoch", 1_000),
+    Probe("dies after a truncation", "a server ends after a truncation, before it has adopted the epoch", 1_000),
     Probe("dies at adoption", "a server ends while history and epoch are on their way to its disk", 1_000),
-    Probe("more than was told", "a restart finds writes that were never reported as durable", 200),
+    Probe("unreported write found", "a restart finds writes that were never reported as durable", 200),
     Probe("healed by a snapshot", "a server that lost its disk receives the leader's state", 50),
-    Probe("disk of yesterday", "a server starts with an old state of its disk, and cannot notice it", 100),
+    Probe("old disk unnoticed", "a server starts with an old state of its disk, and cannot notice it", 100),
     Probe("readmitted", "a server that lost its promises counts again", 50),
-    Probe("nobody is there", "all servers are down at the same time", 200),
+    Probe("all servers down", "all servers are down at the same time", 200),
     # -- memberships -------------------------------------------------------------------------------------
     Probe(
         "observer promoted under load",
@@ -83,23 +85,23 @@ OF_SERVERS: Final[tuple[Probe, ...]] = (
 )
 
 OF_PARTITIONS: Final[tuple[Probe, ...]] = (
-    Probe("leader knows less", "a new leader's high watermark is behind the newest one", 50),
-    Probe("logs part", "a new leader lacks records that another replica has", 50),
-    Probe("tail cut", "a follower truncates records that its leader lacks", 50),
+    Probe("high watermark behind", "a new leader's high watermark is behind the newest one", 50),
+    Probe("logs diverge", "a new leader lacks records that another replica has", 50),
+    Probe("follower truncates", "a follower truncates records that its leader lacks", 50),
     Probe("two leaders", "a leader appends records while the store names another leader", 50),
     Probe(
-        "joins while it is written", "a replica joins the ISR while some of its leader's records are not committed", 50
+        "joins ISR during writes", "a replica joins the ISR while some of its leader's records are not committed", 50
     ),
-    Probe("alone in sync", "only one of several replicas is in sync", 50),
+    Probe("only one in sync", "only one of several replicas is in sync", 50),
     Probe("elected unclean", "a replica outside of the ISR is elected", 200),
-    Probe("records go", "a log start advances, by retention or DeleteRecords", 50),
-    Probe("power takes records", "a broker lacks records after a power failure", 500),
-    Probe("in sync without them", "a member of the ISR has lost committed records on its disk", 50),
+    Probe("log start advances", "a log start advances, by retention or DeleteRecords", 50),
+    Probe("power failure loses records", "a broker lacks records after a power failure", 500),
+    Probe("ISR member lost records", "a member of the ISR has lost committed records on its disk", 50),
 )
-"""`harness.checkers.partitions` notices them."""
+"""The probes of partitions. `harness.checkers.partitions` counts them."""
 
 NAMES: Final = frozenset(probe.name for probe in (*OF_SERVERS, *OF_PARTITIONS))
-"""Each probe has a name of its own."""
+"""The names of all probes, which are distinct."""
 assert len(NAMES) == len(OF_SERVERS) + len(OF_PARTITIONS)
 
 

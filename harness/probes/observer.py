@@ -1,4 +1,4 @@
-"""The probes that a run hits: observed in the facts of its servers and in the history of its clients."""
+"""Count the probes that a run hits, in the facts of its servers and in the history of its clients."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of
 _COUNTED: Final = {name: name for name in ("sync diff", "sync trunc", "sync snap", "readmitted")} | {
     "log": "sync from disk"
 }
-"""Counters of a world, and the probes that they are."""
+"""The probe of each counter of a world that is one."""
 
 
 class Probes(Checker):
-    """It never fails."""
+    """Count the probes about servers. This checker never fails."""
 
     invariant = "coverage probes"
 
     def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self.hits: dict[str, int] = {}
-        self._told: dict[ServerId, Epoch] = {}
-        """The epoch that each server was told to adopt and has not acknowledged."""
-        self._asked: dict[ServerId, int] = {}
-        """The number of barriers that each deposed leader was asked for."""
+        self._offered: dict[ServerId, Epoch] = {}
+        """The epoch of the NEWLEADER that was sent to each server and is not acknowledged."""
+        self._barriers: dict[ServerId, int] = {}
+        """The number of barrier requests that each deposed leader received."""
         self._proposed: dict[ServerId, Zxid] = {}
         """The last proposal of each server."""
         self._cut: set[ServerId] = set()
-        """Servers whose log was truncated and that have not adopted an epoch since."""
+        """The servers that have truncated their logs and adopted no epoch since."""
         self._promotion = NOTHING
-        """The last change that gave an observer a vote."""
+        """The last uncommitted change that gave an observer a vote, or `NOTHING`."""
 
     def hit(self, name: str) -> None:
         assert name in NAMES, name
@@ -83,7 +83,7 @@ class Probes(Checker):
                 self.hit("epoch without a transaction")
         for other in ghost.servers[1:]:
             if other.up and other is not server and other.serving and other.state is State.LEADING:
-                self.hit("deposed serves on")
+                self.hit("deposed leader serves")
             if other is not server and other.tip > 0 and not ghost.holds(tip, other.tip):
                 self.hit("histories diverge")
         if tip not in ghost.place:
@@ -93,11 +93,11 @@ class Probes(Checker):
 
     def barrier_asked(self, server: ServerState, token: int) -> None:
         if server.state is State.LEADING and server.serving and self.ghost.newest > server.epoch:
-            self._asked[server.id] = self._asked.get(server.id, 0) + 1
+            self._barriers[server.id] = self._barriers.get(server.id, 0) + 1
 
     def _deposed(self, server: ServerState) -> None:
-        if self._asked.pop(server.id, 0):
-            self.hit("deposed is asked")
+        if self._barriers.pop(server.id, 0):
+            self.hit("deposed leader gets barrier")
 
     # -- histories -----------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class Probes(Checker):
             return
         mine = self._proposed.get(server.id)
         if mine is not None and mine > zxid and ghost.holds(server.tip, mine):
-            self.hit("own tail cut")
+            self.hit("own tail truncated")
         if len({first for first in ghost.batches if zxid < first <= server.tip and ghost.holds(server.tip, first)}) > 1:
-            self.hit("long cut")
+            self.hit("long truncation")
 
     def appended(self, server: ServerState, batch: Batch) -> None:
         if server.state is not State.LEADING or epoch_of(batch.first) != server.epoch:
@@ -132,14 +132,14 @@ class Probes(Checker):
         self._proposed[server.id] = first
 
     def said_new_leader(self, server: ServerState, to: ServerId, message: NewLeader) -> None:
-        self._told[to] = message.epoch
+        self._offered[to] = message.epoch
 
     def said_ack_new_leader(self, server: ServerState, to: ServerId, message: AckNewLeader) -> None:
-        self._told.pop(server.id, None)
+        self._offered.pop(server.id, None)
         self._cut.discard(server.id)
 
     def _unanswered(self, server: ServerState) -> None:
-        if self._told.pop(server.id, None) is not None:
+        if self._offered.pop(server.id, None) is not None:
             self.hit("NEWLEADER unanswered")
 
     def said_ack(self, server: ServerState, to: ServerId, message: Ack) -> None:
@@ -153,7 +153,7 @@ class Probes(Checker):
         if kinds & {BeginSnapshot, SnapshotChunk, InstallSnapshot}:
             self.hit("dies in a snapshot")
         if server.id in self._cut:
-            self.hit("dies behind a cut")
+            self.hit("dies after a truncation")
             self._cut.discard(server.id)
         if SaveEpochs in kinds and kinds & {Append, Truncate, InstallSnapshot}:
             self.hit("dies at adoption")
@@ -162,7 +162,7 @@ class Probes(Checker):
             if server.serving:
                 self._leader_dies(server)
         if not any(other.up for other in self.ghost.servers if other is not server):
-            self.hit("nobody is there")
+            self.hit("all servers down")
         self._unanswered(server)
 
     def _leader_dies(self, server: ServerState) -> None:
@@ -178,9 +178,9 @@ class Probes(Checker):
     def started(self, server: ServerState, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         if server.went_back:
-            self.hit("disk of yesterday")
+            self.hit("old disk unnoticed")
         elif last > server.durable and not server.impaired:
-            self.hit("more than was told")
+            self.hit("unreported write found")
 
     def installed(self, server: ServerState, zxid: Zxid) -> None:
         if server.impaired:
@@ -200,7 +200,7 @@ class Probes(Checker):
                 self._promotion = batch.first
 
 
-def came_to(probes: Probes, counts: dict[str, int], history: History | None) -> dict[str, int]:
+def probes_hit(probes: Probes, counts: dict[str, int], history: History | None) -> dict[str, int]:
     """Return the probes that a run hit, by their names in the counts of an outcome."""
     hits = dict(probes.hits)
     for counted, name in _COUNTED.items():

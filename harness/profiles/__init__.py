@@ -15,7 +15,7 @@ PROFILES: Final = (*consensus.PROFILES, *store.PROFILES, *controller.PROFILES, *
 BY_NAME: Final = {profile.name: profile for profile in PROFILES}
 
 ALL: Final = "all"
-"""Stands for all profiles of a machine: they generate half of the scripts in turn; the others are usual ones."""
+"""The name for all profiles of a machine. In turn they generate half of the scripts; the others are usual ones."""
 
 
 def of_machine(machine: str) -> list[Profile]:
@@ -25,7 +25,7 @@ def of_machine(machine: str) -> list[Profile]:
 def profile_of(name: str, seed: int, machine: str) -> Profile | None:
     """Return the profile that generates the script of this seed, or None for a usual script.
 
-    Two consecutive seeds have the same profile, so that ensembles of either size get their share of each.
+    Two consecutive seeds have the same profile, so that ensembles of both sizes run each profile.
     """
     if name != ALL:
         return BY_NAME[name]

@@ -1,4 +1,4 @@
-"""Profiles of the list, and with it of the consensus: leaders, quorums, synchronization, disks and members."""
+"""Profiles of the list, which test the consensus: leaders, quorums, synchronization, disks and members."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def steady_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def frozen_leader(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """Its clock is frozen, so it does not notice that its followers are gone."""
+    """Freeze the clock of the leader and isolate it, so that it does not notice the loss of its followers."""
     return ClockFreeze(at, gap - 50, LEADER), Isolate(at + draw.upto(0, 20), gap - draw.upto(60, 150), LEADER)
 
 
@@ -51,7 +51,7 @@ def barriers_everywhere(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def deposed_leader_returns(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """Its links heal when its former followers have just lost the next leader."""
+    """Isolate the leader until its former followers have just lost the next leader."""
     freeze = ClockFreeze(at, gap, LEADER)
     if draw.chance(0.5):
         moment = "quorum promised" if draw.chance(0.7) else draw.among(PROMISES)
@@ -81,7 +81,7 @@ def power_tears_writes(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 
 
 def power_fails_after_crash(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """The restarted servers read what they wrote from the page cache; then the power fails."""
+    """Crash all servers. They read their last writes from the page cache; then the power fails."""
     down = draw.upto(1, 20)
     return CrashAll(at, down, "keep"), CrashAll(at + down + draw.upto(40, 200), draw.upto(1, 40), "lose")
 
@@ -93,7 +93,7 @@ def power_fails_after_truncation(draw: Draw, at: int, gap: int) -> Sequence[Faul
 
 
 def link_breaks_in_snapshot(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """A server lost its disk, and its link breaks in the middle of the snapshot. The rest may come from another leader,
+    """Break the link of a server that lost its disk while it receives a snapshot. The rest may come from another leader,
     whose snapshot at the same zxid has other chunks."""
     who, nth = draw.server(), draw.upto(1, 6)
     faults: list[Fault] = [LoseDisk(at, 10, who), When(at + 5, 60, None, "after writing SnapshotChunk", nth, "cut")]
@@ -103,7 +103,7 @@ def link_breaks_in_snapshot(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 
 
 def writes_with_pauses(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Servers have time to take their snapshots at the same zxid."""
+    """Return writes with pauses, in which servers take their snapshots at the same zxid."""
     return [Write(at, 4, 60) for at in range(200, length_ms, draw.upto(60, 120))]
 
 
@@ -117,7 +117,8 @@ def large_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def slow_leader_disk(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """All others log first, so the leader has not applied what is committed. The observer synchronizes repeatedly."""
+    """Slow down the leader's disk, so that transactions commit before the leader has logged them. The observer
+    synchronizes repeatedly."""
     faults: list[Fault] = [SlowDisk(at, gap - 20, LEADER, draw.upto(20, 60))]
     for cut in range(at + draw.upto(20, 60), at + gap, draw.upto(50, 120)):
         who = draw.voters + 1 if draw.chance(0.8) else draw.server()
@@ -126,7 +127,7 @@ def slow_leader_disk(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 
 
 def barriers_at_leader(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Some at the observer, which asks the leader."""
+    """Return writes, and barriers at the leader and at the observer, which forwards them to the leader."""
     ops: list[Op] = [Write(at, draw.short(1, 3), 8) for at in range(200, length_ms, draw.upto(8, 16))]
     who = (LEADER, LEADER, draw.voters + 1)
     return [*ops, *(Barrier(at, draw.among(who)) for at in range(300, length_ms, draw.upto(7, 14)))]
@@ -135,7 +136,7 @@ def barriers_at_leader(draw: Draw, length_ms: int) -> Sequence[Op]:
 # -- members ---------------------------------------------------------------------------------------------
 
 CHANGE_MS: Final = 400
-"""How often a voter becomes an observer, or a voter again."""
+"""The time between two changes of the membership."""
 
 
 def leader_crashes_seldom(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
@@ -151,8 +152,8 @@ def leaders_removed(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def observer_back_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """The observer reconnects when the membership changes, before the leader sends what it lacks: the snapshot that
-    follows contains the change."""
+    """Let the observer reconnect when the membership changes, before the leader synchronizes it, so that its snapshot
+    contains the change."""
     changes = (at // CHANGE_MS + 1) * CHANGE_MS
     gone = changes - draw.upto(120, 250)
     back = changes - draw.upto(0, 30)
@@ -171,26 +172,26 @@ def voter_observes_and_votes(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def leader_cut_off_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """It returns when the next leader has transactions of its own and not the change."""
+    """Isolate the leader at a change, until the next leader has transactions of its own but not the change."""
     changes = (at // CHANGE_MS + 1) * CHANGE_MS
     return (Isolate(changes - draw.upto(0, 3), draw.upto(120, 300), LEADER),)
 
 
 def leader_purged_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """It returns when the others have purged the logs that it would need."""
+    """Isolate the leader at a change, until the others have purged the logs that it needs."""
     changes = (at // CHANGE_MS + 1) * CHANGE_MS
     return (Isolate(changes - draw.upto(0, 3), draw.upto(300, 390), LEADER),)
 
 
 def changes_of_observer(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Writes follow the changes, so that a pending one would take effect."""
+    """Return changes with writes after them, so that a pending change takes effect."""
     times = range(2 * CHANGE_MS, length_ms, CHANGE_MS)
     changes = (Reconfigure(at, change, draw.voters + 1) for at in times for change in ("promote", "remove", "add"))
     return [*_writes(length_ms, 12), *changes]
 
 
 def disk_lost_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """The other voters' messages to the leader are delayed when it is back."""
+    """Delete the disk of a voter. When it is back, delay the messages of the other voters to the leader."""
     who = draw.upto(1, draw.voters)
     back = at + draw.upto(20, 60)
     others = [sid for sid in range(1, draw.voters + 1) if sid != who]
@@ -207,7 +208,7 @@ def constant_changes(draw: Draw, length_ms: int) -> Sequence[Op]:
 # -- links -----------------------------------------------------------------------------------------------
 
 TURN_MS: Final = 500
-"""How often the link of a voter is replaced, of one after the other."""
+"""The time after which the link of the next voter is replaced."""
 ASKING_MS: Final = 120
 
 
@@ -216,15 +217,15 @@ def _voter_in_turn(draw: Draw, turn: int) -> int:
 
 
 def link_replaced_unnoticed(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """A follower with open requests reconnects and repeats them, before the leader has noticed the end of the old link.
-    Acknowledgements of others arrive meanwhile; what would show the leader that it still leads does not."""
+    """Let a follower with open requests reconnect and repeat them before the leader has noticed the end of the old
+    link. Messages of the others to the leader are delayed, among them those that confirm its leadership."""
     turn = (at // TURN_MS + 1) * TURN_MS
     who = _voter_in_turn(draw, turn)
     breaks = turn + draw.upto(4, 11)
     silent = turn + draw.upto(0, 10)
     lasts = draw.upto(60, ASKING_MS)
     return (
-        CutLinks(turn - 150, who),  # its requests are counted from the first one on
+        CutLinks(turn - 150, who),  # the numbers of its requests begin again
         OneWay(breaks, draw.upto(3, 6), who, LEADER),
         CutLinks(breaks, who) if draw.chance(0.7) else Crash(breaks, 1, who, "keep"),
         *(Clog(silent, lasts, sid, LEADER) for sid in range(1, draw.servers + 1) if sid != who),
@@ -243,7 +244,7 @@ def barriers_of_one(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def groups_of_voters(draw: Draw) -> dict[str, Any]:
-    """Two groups or more; in some runs servers have different weights, or none."""
+    """Return two to four groups; in some runs servers have different weights."""
     sids = list(range(1, draw.voters + 1))
     draw.random.shuffle(sids)
     count = min(len(sids), draw.upto(2, 4))
@@ -255,7 +256,7 @@ def groups_of_voters(draw: Draw) -> dict[str, Any]:
 
 
 def parts_of_groups(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """Often the connected servers are a majority and no quorum of groups, or the reverse."""
+    """Divide the servers, often so that the connected ones are a majority but no quorum of groups, or the reverse."""
     lasts, share = draw.upto(100, gap), draw.random.random()
     if share < 0.6:
         return (Partition(at, lasts, draw.groups()),)
@@ -269,7 +270,7 @@ def parts_of_groups(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 DAMPED: Final[Ranges] = {**TICK, "finalize_wait_ms": Upto(5, 20)}
 UNLIMITED: Final = exactly(0xFFFF_FFFF)
 NO_LOG_SYNC: Final[Ranges] = {"window_entries": exactly(2), "log_sync_entries_max": exactly(0)}
-"""A server that was away receives a snapshot."""
+"""Settings with which a server that was away receives a snapshot."""
 EVENLY: Final[Ranges] = {
     **QUICK,
     "delay_us_min": exactly(4_000),
@@ -279,7 +280,7 @@ EVENLY: Final[Ranges] = {
     "double_percent": exactly(0),
     "break_ms_max": Upto(400, 500),
 }
-"""Moments fit each other."""
+"""Even delays, so that the times of faults and of messages match."""
 
 
 def fsync(least: tuple[int, int], most: tuple[int, int]) -> Ranges:

@@ -1,4 +1,4 @@
-"""Profiles of the controller: its elections, its commands, and what it must finish for its predecessors."""
+"""Profiles of the controller: elections, commands, and unfinished operations of earlier controllers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ TOPICS: Final = range(1, TOPICS_MAX + 1)
 
 
 def controller_fails_in_reassignment(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """The controller is a replica of some of the partitions only. Some moves change only the order of replicas."""
+    """Let the controller fail during reassignments. It is a replica of only some partitions, and some reassignments
+    change only the order of replicas."""
     everywhere = draw.chance(0.3)
     factor = BROKERS_MAX if everywhere else draw.upto(1, 2)
     ops: list[Op] = [CreateTopic(400, topic, 2, factor) for topic in TOPICS]
@@ -109,8 +110,8 @@ def candidates_cut_off(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def controller_fails_in_deletion(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """A replica of the topic leaves with the controller, so the next one must wait with the rest. Then brokers come and
-    go."""
+    """Let the controller fail during deletions. It is a replica of the topic, so the next controller must wait for it.
+    Meanwhile other brokers restart."""
     ops: list[Op] = [CreateTopic(400, topic, 3, 4) for topic in TOPICS]
     for at in range(800, length_ms - 600, draw.upto(600, 800)):
         for topic in TOPICS:

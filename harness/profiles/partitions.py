@@ -71,12 +71,12 @@ def _elect(at: int) -> ElectPreferred:
 
 
 def _lead(draw: Draw, at: int, broker: int, least: int = 15, most: int = 30) -> list[Op]:
-    """The broker becomes the preferred leader, and is elected so much later."""
+    """Make the broker the preferred leader, and elect it `least` to `most` ms later."""
     return [Reassign(at, 1, 0, broker, 3, "call"), _elect(at + draw.upto(least, most))]
 
 
 def _isolated(at: int, for_ms: int, broker: int) -> list[Op]:
-    """It reaches neither of the two others."""
+    """Disconnect the broker from both others."""
     return [PartBrokers(at, for_ms, broker, other) for other in (1, 2, 3) if other != broker]
 
 
@@ -84,7 +84,7 @@ def _isolated(at: int, for_ms: int, broker: int) -> list[Op]:
 
 
 def leaders_change(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Leaders fail, are cut off, or give their leadership back, and the next ones lack a few records."""
+    """Let leaders fail, be cut off, or return their leadership, so that the next ones lack a few records."""
     truncation = _truncation(draw)
     ops = _partition(truncation, draw.upto(100, 200))
     if draw.chance(0.3):
@@ -119,7 +119,7 @@ def leaders_change(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def replica_returns(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Broker 1 leads at the beginning of each round. A replica must not count for a while after its return."""
+    """Return rounds in which broker 1 leads first. A replica must not count for a while after its return."""
     truncation = _truncation(draw)
     lag = draw.upto(100, 150)
     ops = _partition(truncation, lag)
@@ -130,14 +130,14 @@ def replica_returns(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def _followers_out(draw: Draw, at: int, lag: int) -> Sequence[Op]:
-    """The leader alone is in sync, so its records are committed, and no follower fetches."""
+    """Isolate the leader. It alone is in sync, so its records are committed, and no follower fetches them."""
     quiet = 5 * lag + draw.upto(100, 200)
     return [*_isolated(at, quiet, 1), _produce(at + 5, 2, draw.upto(1, 4))]
 
 
 def _late_leader(draw: Draw, at: int, lag: int) -> Sequence[Op]:
-    """The high watermark advances because broker 3 is out of sync, and broker 1 leads before it can know. Broker 2 is
-    not notified that it no longer leads."""
+    """Let the high watermark advance without broker 3, and let broker 1 lead before it has received the advance. Broker
+    2 is not notified that it no longer leads."""
     out = at + 150
     turns = out + lag + draw.upto(10, 100)
     return (
@@ -151,7 +151,7 @@ def _late_leader(draw: Draw, at: int, lag: int) -> Sequence[Op]:
 
 
 def _longer_log(draw: Draw, at: int, lag: int) -> Sequence[Op]:
-    """The former leader returns with records that the present one lacks."""
+    """Let the former leader return with records that the present one lacks."""
     down = draw.upto(380, 500)
     return (
         *_isolated(at, 600, 1),
@@ -163,7 +163,7 @@ def _longer_log(draw: Draw, at: int, lag: int) -> Sequence[Op]:
 
 
 def _two_unnoticed_elections(draw: Draw, at: int, lag: int) -> Sequence[Op]:
-    """Another broker leads, then the same one again; broker 3 is notified of neither."""
+    """Let another broker lead, then the first one again. Broker 3 is notified of neither election."""
     return (
         PartBrokers(at, draw.upto(30, 60), 1, 2),
         LoseController(at, draw.upto(700, 900), 3),
@@ -175,7 +175,7 @@ def _two_unnoticed_elections(draw: Draw, at: int, lag: int) -> Sequence[Op]:
 
 
 def diverging_epochs(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """All are in sync when their links heal."""
+    """Let two disconnected leaders write in turn, in several epochs. All replicas are in sync when their links heal."""
     ops = _partition("asked" if draw.chance(0.7) else "fetched", 600)
     for at in range(700, length_ms - 700, draw.upto(800, 1_000)):
         turn = draw.upto(70, 110)
@@ -194,7 +194,7 @@ def durable_truncation(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def truncation_within_epoch(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Broker 3 lacks what broker 2 wrote last, is truncated to within that epoch, and receives the rest. Then it leads
+    """Let broker 3 lack the last records of broker 2, truncate within that epoch, and receive the rest. Then it leads
     broker 1, which diverged before that epoch."""
     ops = _partition("asked" if draw.chance(0.5) else "fetched", 900)
 
@@ -226,8 +226,8 @@ def truncation_within_epoch(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def second_term_known_only(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Broker 1 leads, then broker 2, then broker 1. Broker 3 truncated what it had in the first term of broker 1, and
-    has not fetched it again when all in sync have it."""
+    """Let broker 1 lead, then broker 2, then broker 1. Broker 3 has truncated its records of the first term of broker 1,
+    and has not fetched them again when all replicas in sync have them."""
     ops = _partition(_truncation(draw), 600)
     for at in range(750, length_ms - 700, draw.upto(1_100, 1_200)):
         away = at + draw.upto(50, 110)
@@ -241,14 +241,14 @@ def second_term_known_only(draw: Draw, length_ms: int) -> Sequence[Op]:
         ops += _lead(draw, turn, 2)
         ops.append(PartBrokers(back - draw.upto(0, 20), 500, 1, 3))
         ops += _lead(draw, back, 1)
-        ops.append(Resign(told))  # the next controller sends broker 1 the present state only
+        ops.append(Resign(told))  # the next controller sends only the present state to broker 1
         ops += [_produce(told + after, 3, 1) for after in (60, 120, 180)]
     return ops
 
 
 def leads_again_in_timeout(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Producers wait at broker 1, which its followers do not reach. Broker 2 leads and acknowledges others; then broker
-    1 leads again, without the records that it had."""
+    """Let producers wait at broker 1, which its followers do not reach. Broker 2 leads and acknowledges other records.
+    Then broker 1 leads again, without its earlier records."""
     truncation = _truncation(draw)
     ops = _partition(truncation, 600, timeout_ms=draw.upto(700, 3_000))
     for number, at in enumerate(range(750, length_ms - 500, draw.upto(650, 750))):
@@ -267,8 +267,8 @@ def leads_again_in_timeout(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def reassignment_cancelled(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """A partition moves from one broker to two. One of these reaches no other; the second one is in sync when the first
-    replica fails, so that it alone has what is written until the cancellation."""
+    """Move a partition from one broker to two, and cancel. One new replica reaches no other broker; the other one is in
+    sync when the old replica fails, so it alone has the records until the cancellation."""
     ops = _partition(_truncation(draw), 300, replicas=1)
     ops += [
         _produce(at, draw.upto(1, 3), draw.upto(1, 2), "one" if draw.chance(0.5) else "all")
@@ -289,12 +289,12 @@ def reassignment_cancelled(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 OTHER_CONTROLLER: Final = [BounceBroker(600 + 10 * each, each) for each in (1, 2, 3)]
-"""From then on the leader is not the controller."""
+"""Restarts after which the leader is not the controller."""
 
 
 def isr_request_unanswered(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Broker 1 asks the store to add broker 2 to the ISR, gets no reply, and broker 2 is cut off. Broker 3, which is
-    not in sync, fails, so the controller writes the state meanwhile, and broker 1 must ask again."""
+    """Let broker 1 write an ISR with broker 2, receive no reply, and lose broker 2. Broker 3, which is not in sync,
+    fails meanwhile, so the controller writes the state, and broker 1 must repeat its request."""
     lag = draw.upto(100, 150)
     ops = [*_partition(_truncation(draw), lag), *OTHER_CONTROLLER]
     ops += [_elect(850), PartBrokers(900, length_ms - 900, 1, 3)]
@@ -309,8 +309,8 @@ def isr_request_unanswered(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def isr_request_delayed(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Broker 1 asks the store to add broker 2 to the ISR. Before the store receives it, broker 2 loses its power and
-    undurable records, and restarts; then broker 1 fails, and any broker in sync may lead."""
+    """Let broker 1 write an ISR with broker 2. Before the store receives the write, broker 2 loses its power and its
+    records that are not durable, and restarts. Then broker 1 fails, and any broker in sync may lead."""
     ops = [*_partition(_truncation(draw), 700), *OTHER_CONTROLLER]
     for at in range(950, length_ms - 1_050, 1_900):
         asks = at + 440  # its follower's lost fetch has timed out, and the next one has arrived
@@ -328,7 +328,7 @@ def isr_request_delayed(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def retention_of_uncommitted(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """No follower fetches, and none has left the ISR for that yet."""
+    """Let no follower fetch, while all are still in the ISR."""
     ops = _partition("fetched", 700, retention_bytes=600)
     for at in range(750, length_ms - 700, draw.upto(700, 900)):
         ops += [PartBrokers(at, 500, who, other) for who, other in ((1, 2), (1, 3), (2, 3))]
@@ -357,7 +357,7 @@ def retention_by_age(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def _every(draw: Draw, begin: int, end: int, gap_ms: tuple[int, int]) -> Iterator[int]:
-    """Times with gaps of different length. Each gap is drawn after what happens at its beginning."""
+    """Yield times with gaps of different lengths. Each gap is generated after the items at its beginning."""
     while begin < end:
         yield begin
         begin += draw.upto(*gap_ms)
@@ -388,7 +388,7 @@ def coordinators_change(draw: Draw, length_ms: int) -> Sequence[Op]:
             ElectPreferred(at, OFFSETS, place, "call"),
             Reassign(at, OFFSETS, place, who, 3, "call"),
         )
-        if draw.chance(0.25):  # the next leader alone has the last records of this one, uncommitted
+        if draw.chance(0.25):  # only the next leader has the last, uncommitted records of this one
             ops += [CutBroker(at, away, who), KillBroker(at + draw.upto(10, 60), away, who % 3 + 1)]
         else:
             ops.append(draw.among(troubles))
@@ -410,7 +410,7 @@ def static_members_restart(draw: Draw, length_ms: int) -> Sequence[Op]:
 def _commits(
     draw: Draw, length_ms: int, every_ms: tuple[int, int], parts: Sequence[str], count_max: int
 ) -> Sequence[Op]:
-    """Each client commits in its own way, in a group whose coordinator may fail."""
+    """Return commits of several kinds of clients, in a group whose coordinator may fail."""
     ops = _offsets_topic(draw.upto(150, 250))
     for at in range(650, length_ms - 50, draw.upto(*every_ms)):
         client = draw.upto(1, len(parts))
@@ -421,7 +421,7 @@ def _commits(
 
 
 def slow_assignments(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Brokers are slow to commit an assignment; meanwhile members join and leave."""
+    """Let brokers commit assignments slowly, while members join and leave."""
     ops = _offsets_topic(draw.upto(250, 400))
     for at in range(650, length_ms - 50, draw.upto(20, 60)):
         ops.append(CommitPositions(at + draw.upto(0, 20), draw.upto(1, 4), 1, "member", draw.upto(1, 3)))
@@ -431,7 +431,7 @@ def slow_assignments(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def transactions(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Two transactional ids, with open transactions when a leader, a coordinator or a replica fails."""
+    """Return transactions of two transactional ids, some open when a leader, a coordinator or a replica fails."""
     ops: list[Op] = [Replication(0, "cache", "fetched", "leader", 2, draw.upto(200, 500))]
     ops.append(CreateTopic(200, TRANSACTIONS, 2, 3))
     ops += [Consume(700, partition + 1, TRANSACTIONS, partition) for partition in (0, 1)]
@@ -451,11 +451,11 @@ def transactions(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
-# -- whole brokers, seen by their clients ----------------------------------------------------------------
+# -- complete brokers and their clients ------------------------------------------------------------------
 
 
 def _busy(draw: Draw, until_ms: int, durability: str) -> list[Op]:
-    """All clients write to and read from one partition all the time."""
+    """Let all clients write to and read from one partition all the time."""
     ops: list[Op] = [
         Replication(0, durability, "fetched", "leader", draw.upto(1, 2), draw.upto(300, 500)),
         CreateTopic(250, 1, 1, 3),
@@ -477,7 +477,7 @@ def leader_with_clients_only(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def coordinators_fail_in_turn(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Groups have committed their positions, and have no reason to commit soon again."""
+    """Let coordinators fail in turn when groups have committed their positions and do not commit again soon."""
     quiet = length_ms - draw.upto(1_200, 1_500)
     ops = _busy(draw, quiet, "cache")
     times = (quiet + 300, quiet + 600, quiet + 900)

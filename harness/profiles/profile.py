@@ -1,7 +1,7 @@
-"""A profile generates scripts that lead to one situation, again and again, where usual scripts seldom get.
+"""A profile generates scripts that lead repeatedly to one situation, which usual scripts seldom reach.
 
-It takes a usual script and replaces its faults, and, where the situation needs it, operations, timing and knobs. All
-else stays as it was drawn, so that no two of its scripts are alike.
+A profile takes a usual script and replaces its faults and, if the situation needs it, operations, timing and knobs. All
+other parts of the script stay, so that no two scripts of a profile are equal.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from harness.faults import Fault, Op, Script
 from harness.script.values import Draw, Upto, Value
 
 Faults: TypeAlias = Callable[[Draw, int, int], Sequence[Fault]]
-"""Generates the faults from one time on; the next call follows after the gap, both in milliseconds."""
+"""Generate the faults from one time on. The next call follows after the gap. Both are in milliseconds."""
 Ops: TypeAlias = Callable[[Draw, int], Sequence[Op]]
-"""Generates all operations of a script of this length."""
+"""Generate all operations of a script of this length."""
 Ranges: TypeAlias = Mapping[str, Value]
 
 
@@ -56,8 +56,8 @@ _STREAMS: Final[Mapping[str, str]] = {
     "static-member-restart": "names outlive ids", "rebalance-before-assignment": "shares on the way",
     "isr-request-delayed": "let in too late",
 }  # fmt: skip
-"""Labels of random streams. A label never changes, because seeds that were recorded with it would draw other scripts; a
-profile without a label here has its name as its label."""
+"""The labels of random streams. A label never changes, because recorded seeds would generate other scripts. The label of
+a profile that is not listed is its name."""
 
 
 def no_faults(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
@@ -68,22 +68,22 @@ def no_faults(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 class Profile:
     name: str
     what: str
-    """The situation that its scripts lead to."""
+    """The situation to which the scripts lead."""
     faults: Faults = no_faults
     every_ms: tuple[int, int] = (3_000, 3_000)
-    """How long after the last call `faults` is called again."""
+    """The time between two calls of `faults`."""
     ops: Ops | None = None
-    """None: those of the usual script."""
+    """Generates the operations; None keeps those of the usual script."""
     knobs: Ranges = TICK
     timing: Ranges = QUICK
     machine: str = "list"
-    """The machine whose situation it is."""
+    """The machine in which the situation occurs."""
     brokers: int = 0
-    """0: as many as were drawn."""
+    """The number of brokers; 0 keeps that of the usual script."""
     observers: int = 0
-    """The least number of them."""
+    """The least number of observers."""
     quorums: Callable[[Draw], Mapping[str, Any]] | None = None
-    """Draws groups and weights; None: a majority is a quorum."""
+    """Generates groups and weights; None: a majority is a quorum."""
 
     def script(self, seed: int, *, voters: int, machine: str = "") -> Script:
         usual = script_from_seed(seed, voters=voters, machine=machine or self.machine)

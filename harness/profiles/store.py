@@ -1,4 +1,4 @@
-"""Profiles of the store: sessions, watches, ACLs, quotas, and nodes that servers delete by themselves."""
+"""Profiles of the store: sessions, watches, ACLs, quotas, containers and TTL nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENTS: Final = range(1, CLIENTS_MAX + 1)
 
 
 def follower_cut_off(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """A follower, to which clients stay connected, misses so much that it needs a snapshot."""
+    """Cut off a follower, with its clients connected, for so long that it needs a snapshot."""
     who = FOLLOWER if draw.chance(0.7) else draw.server()
     faults: list[Fault] = [Isolate(at, draw.upto(150, gap), who)]
     if draw.chance(0.3):
@@ -35,12 +35,13 @@ def leader_fails(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 
 
 def leader_cut_off(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """Another leader is elected; then nothing happens until the first one would expire the sessions."""
+    """Isolate the leader until another one is elected, and the isolated one would expire its sessions."""
     return (Isolate(at, draw.upto(300, 500), LEADER),)
 
 
 def links_replaced(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    """All other disks are slow, so a server reconnects before the leader processes its requests of the last link."""
+    """Cut the links of a server while all other disks are slow: it reconnects before the leader has processed the
+    requests of the last link."""
     who, slow = draw.server(), draw.upto(20, 60)
     faults: list[Fault] = [SlowDisk(at, gap, sid, slow) for sid in range(1, draw.servers + 1) if sid != who]
     return [*faults, *(CutLinks(cut, who) for cut in range(at + draw.upto(30, 80), at + gap, draw.upto(80, 160)))]
@@ -66,7 +67,7 @@ def _connected(draw: Draw, clients: int = CLIENTS_MAX) -> list[Op]:
 
 
 def watchers(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """All clients watch all nodes, and change them, each from another server."""
+    """Let all clients watch and change all nodes, on different servers."""
     clients = draw.upto(2, CLIENTS_MAX)
     ops = _connected(draw, clients)
     for at in range(300, length_ms - 20, draw.upto(10, 25)):
@@ -118,9 +119,9 @@ def syncs(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def short_sessions(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """The answer to a sync shows that the leader knows the session; a write between that answer and the end of the
-    session shows that its closing had not begun. A leader that is cut off sees most of these sessions expire before it
-    steps down."""
+    """Return syncs and writes of short sessions. A reply to a sync shows that the leader has the session. A write after
+    that reply, before the end of the session, shows that closing the session had not begun. Most of these sessions
+    expire at an isolated leader before it steps down."""
     times = {each: 2_000 if each == 1 else draw.upto(100, 220) for each in CLIENTS}
     ops: list[Op] = [*(_connect(draw, 60 + each, each, times[each]) for each in CLIENTS), *_parents()]
     for number, at in enumerate(range(300, length_ms - 20, 40)):
@@ -130,7 +131,7 @@ def short_sessions(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def early_reconnects(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Clients mostly reconnect to the same server."""
+    """Let clients reconnect early, mostly to the same server."""
     ops = _connected(draw)
     places = [draw.server() for _ in CLIENTS]
     for at in range(300, length_ms - 20, draw.upto(40, 90)):
@@ -157,7 +158,7 @@ ACLS: Final = (
 
 
 def users_and_acls(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Users protect nodes, change ACLs, and try what these forbid; one client has not authenticated."""
+    """Let users protect nodes, change ACLs, and try operations that these forbid. One client has not authenticated."""
     users = {each: each if each < CLIENTS_MAX else None for each in CLIENTS}
     ops: list[Op] = [
         Connect(60 + each, each, draw.server(), 2_000, draw.upto(0, 1) if user is None else user)
@@ -193,7 +194,7 @@ def _write(draw: Draw, path: str) -> Step:
 
 
 def _part(draw: Draw, path: str) -> Step:
-    """A part of a multi: more checks, because they need a permission, too."""
+    """Return a part of a multi, with more checks than other requests, because a check needs a permission, too."""
     step = _write(draw, path)
     return evolve(step, op="check") if step.op == "delete" and draw.chance(0.5) else step
 
@@ -251,7 +252,7 @@ LIMITS: Final = (
     "count=2,bytes=60=;byteHardLimit=200;countHardLimit=6",
     "count=3,bytes=40",
 )
-"""Hard and soft limits; the last one has soft limits only, which refuse nothing."""
+"""Hard and soft limits. The last entry has only soft limits, which refuse no request."""
 _LIMITS, _STATS = "zookeeper_limits", "zookeeper_stats"
 
 
@@ -260,13 +261,13 @@ def _quota(path: str, name: str = "") -> str:
 
 
 def _set_quota(draw: Draw, path: str) -> list[Step]:
-    """The steps of the command `setquota`, one after the other."""
+    """Return the steps of the command `setquota`."""
     limits = Step("create", _quota(path, _LIMITS), limits=draw.among(LIMITS))
     return [Step("create", _quota(path)), limits, Step("create", _quota(path, _STATS))]
 
 
 def _unset_quota(draw: Draw, path: str) -> list[Step]:
-    """The steps of `delquota`, or only one of its two."""
+    """Return both steps of the command `delquota`, or only one of them."""
     gone = [Step("delete", _quota(path, name)) for name in (_STATS, _LIMITS)]
     return gone if draw.chance(0.6) else [draw.among(gone)]
 
@@ -316,7 +317,7 @@ def _resize(draw: Draw) -> Step:
 SNAPSHOTS: Final[Ranges] = {
     **TICK, "snapshot_every": Short(3, 20), "window_entries": Upto(2, 6), "log_sync_entries_max": Upto(0, 3),
 }  # fmt: skip
-"""A server that was away for a moment needs a snapshot."""
+"""Settings with which a server that was away briefly needs a snapshot."""
 _profile: Final = partial(Profile, machine="store")
 
 # fmt: off

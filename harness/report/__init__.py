@@ -1,1 +1,1 @@
-"""Reports about a run, for people."""
+"""Reports of a run: its picture, its summary, and the events that concern its verdict."""

@@ -1,8 +1,8 @@
 """The part of a trace that concerns a verdict.
 
-A verdict names servers, brokers, clients, sessions, partitions and paths: their acts concern it. Faults always do,
-because they are the usual causes. Heartbeats and raw bytes never do. If a verdict also names calls or zxids, the acts
-around them are shown, however long ago they were.
+A verdict names servers, brokers, clients, sessions, partitions and paths. Acts that involve these concern the verdict.
+Faults always concern it, because they are the usual causes. Heartbeats and raw bytes never do. If a verdict also names
+calls or zxids, the acts nearest to these are shown, however old they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXACT: Final = re.compile(r"\bcall \d+\b|\b0x[0-9a-f]{6,}\b|(?<![\w/])\d+/\d+(?
 _EPOCHS: Final = 1 << 16
 """A larger number is a session, not a zxid: no run has so many epochs."""
 _AFTERWARDS: Final = 3
-"""An act behind a named one counts as so many times farther away than one before it."""
+"""The factor by which the distance of an act after a named one is multiplied."""
 
 
 def concerned(acts: Sequence[Act], what: str, most: int) -> tuple[list[Act], int]:

@@ -1,4 +1,4 @@
-"""One script in several worlds. Where the verdicts differ, a simulation is too lenient, or a driver is wrong."""
+"""Run one script in several worlds. If the verdicts differ, a simulation is too lenient, or a driver has a bug."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.worlds import WORLDS, World, world
 
 @frozen
 class Comparison:
-    """The script, without the kinds of items that were left out because one of the worlds does not support them."""
+    """The outcomes in all worlds. The script lacks the kinds of items that one of the worlds does not support."""
 
     script: Script
     left_out: tuple[str, ...]

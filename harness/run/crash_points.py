@@ -48,7 +48,7 @@ def targets(script: Script) -> range:
 
 
 def crash_points(script: Script, target: int, losses: Sequence[str]) -> Iterator[CrashPoint]:
-    """Run the script with a crash at each call of the target's disk, for each fate of what is not synced."""
+    """Run the script with a crash at each call of the target's disk, for each fate of data that is not synced."""
     run = world("cores").run
     for loss in losses:
         for call in count(1):

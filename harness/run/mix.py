@@ -1,4 +1,4 @@
-"""A mix of machines, worlds and profiles, in which processor time goes where it has found something.
+"""A mix of machines, worlds and profiles. Processor time goes to the combinations that yielded most.
 
 Each combination of a machine, a world and a profile is a `Kind` of run. It has a base share of the processor time, so
 that slow and faithful kinds are not starved. The rest of the time follows what the kinds have yielded for their cost:
@@ -36,7 +36,7 @@ FAILURE: Final = 5.0
 REPEATED: Final = 0.5
 """The yield of a failure of a known kind."""
 PRIOR_RUNS: Final = 2
-"""A kind is believed to yield as much as the average, with the weight of so many runs."""
+"""The weight, in runs, of the assumption that a kind yields as much as the average."""
 MIXED_WORLDS: Final = ("cores", "stack")
 
 _COSTS: Final = {"cores": (3_000, 85), "stack": (3_500, 330)}
@@ -45,7 +45,7 @@ _COSTS: Final = {"cores": (3_000, 85), "stack": (3_500, 330)}
 
 @define
 class Kind:
-    """One kind of run: what it may cost, what it has cost, and what it has found."""
+    """One kind of run: its share of the processor time, its cost, and its findings."""
 
     plan: Plan
     base: float
@@ -57,7 +57,7 @@ class Kind:
     probes: int = 0
     pairs: int = 0
     learned: int = 0
-    """Finished runs of earlier rounds, on which choices depend; `cost` is theirs."""
+    """The finished runs on which choices depend; `cost` is the cost of these."""
     cost: float = 0.0
     recent_yield: float = 0.0
     recent_cost: float = 0.0
@@ -97,7 +97,7 @@ class Choice:
 class Mix:
     kinds: Sequence[Kind]
     _finished: deque[tuple[int, Tally]] = field(factory=deque)
-    """Runs from which nothing is learned yet, in the order of their choice."""
+    """The finished runs that do not influence choices yet, in the order of their choice."""
     _learned: int = 0
     _seen: set[tuple[object, ...]] = field(factory=set)
 
@@ -166,7 +166,7 @@ class Mix:
         return [BASE * kind.base + (1 - BASE) * each / whole for kind, each in zip(self.kinds, wanted, strict=True)]
 
 
-# -- which kinds -----------------------------------------------------------------------------------------
+# -- the choice of kinds ---------------------------------------------------------------------------------
 
 
 def mix_of(plan: Plan, machines: Sequence[str], worlds: Sequence[str], profile: str | None, favoured: str = "") -> Mix:
@@ -211,7 +211,7 @@ BEST: Final = 3
 
 
 def table(mix: Mix) -> list[str]:
-    """Return the lines of a table: what each machine and world got, what it yielded, and from which scripts."""
+    """Return the lines of a table: the processor time, the yield and the best scripts of each machine and world."""
     rows = [("machine", "world", "runs", "core s", "share", "probes", "pairs", "failed", "most from")]
     core_seconds = sum(kind.total.core_seconds for kind in mix.kinds) or 1e-9
     for machine, world in dict.fromkeys((kind.plan.machine, kind.plan.world) for kind in mix.kinds):

@@ -1,4 +1,4 @@
-"""The scripts of a campaign: which seeds, of which sizes, for which machine and world."""
+"""The scripts of a campaign: their seeds, sizes, machine and world."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Plan:
     mutant: str | None = None
     together: int = 1
     profile: str = ""
-    """A profile of `harness.profiles`, which decides the sizes itself; `all`; or "" for usual scripts."""
+    """A profile of `harness.profiles`, which has sizes of its own; `all`; or "" for usual scripts."""
 
     def replay_line(self, seed: int, voters: int) -> str:
         """Return the command that repeats one run."""

@@ -1,7 +1,7 @@
-"""The regression corpus: failing scripts in files, each with what is known of its failure, for tests to run again.
+"""The regression corpus: failing scripts in files, with the facts about their failures, for tests to run again.
 
-Without a planted bug the script must hold. If it was found with one, it must violate the same invariant when that bug
-is planted again: then the harness still notices what it once noticed.
+Without a planted bug the script must be valid. If the script was found with a planted bug, it must violate the same
+invariant with that bug: then the harness still detects it.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ def loads(text: str) -> Regression:
     except json.JSONDecodeError as error:
         raise ScriptError(f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
     if not _is_regression(data):
-        raise ScriptError('kept: expected an object with a "script" and the "invariant" that it violated')
+        raise ScriptError('regression: expected an object with a "script" and the "invariant" that it violated')
     names = [attribute.name for attribute in attrs.fields(Regression)]
     unknown = sorted(set(data) - set(names))
     if unknown:
-        raise ScriptError(f"kept.{unknown[0]}: unknown; there are {', '.join(names)}")
+        raise ScriptError(f"regression.{unknown[0]}: unknown; there are {', '.join(names)}")
     found = Regression(**{**data, "script": as_json.from_json(data["script"])})
     if found.mutant is not None and found.mutant not in BY_NAME:
-        raise ScriptError(f"kept.mutant: there is no mutant {found.mutant}")
+        raise ScriptError(f"regression.mutant: there is no mutant {found.mutant}")
     if found.world not in WORLDS:
-        raise ScriptError(f"kept.world: {found.world!r} is none of {', '.join(WORLDS)}")
+        raise ScriptError(f"regression.world: {found.world!r} is none of {', '.join(WORLDS)}")
     return found
 
 
@@ -84,13 +84,13 @@ def script_in(text: str) -> Script:
     """Return the script in a file: alone, or in a regression."""
     try:
         data = json.loads(text)
-    except ValueError:  # a script as text; if it is neither, the reader of scripts says where
+    except ValueError:  # a script as text, or an error of the reader of scripts
         return scripts.loads(text)
     return as_json.from_json(data["script"]) if _is_regression(data) else scripts.loads(text)
 
 
 def store(folder: Path, regression: Regression) -> Path:
-    """Write the file. Its name says what it is about; the same script gets the same name."""
+    """Write the file. Its name has the invariant, the mutant and a hash, so the same script gets the same name."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / regression.name
     path.write_text(dumps(regression))
@@ -98,7 +98,7 @@ def store(folder: Path, regression: Regression) -> Path:
 
 
 def objection(path: Path) -> str | None:
-    """Return how the outcome of a stored script differs from the expected one, with the line that repeats it."""
+    """Return the difference from the expected outcome, with the command that repeats the run, or None."""
     stored = loads(path.read_text())
     outcome = _run(stored, None)
     if not outcome.valid:
@@ -110,8 +110,8 @@ def objection(path: Path) -> str | None:
     if outcome.invariant == stored.invariant:
         return None
     line = replay_line(stored.script, world=stored.world, mutant=stored.mutant, file=path)
-    instead = "nothing is noticed" if outcome.valid else f"{outcome.invariant} is"
-    return f"{path.name}: with {stored.mutant} put back, {stored.invariant!r} was broken; now {instead}\n  {line}"
+    instead = "valid" if outcome.valid else "unknown" if outcome.invariant is None else repr(outcome.invariant)
+    return f"{path.name}: with {stored.mutant} the expected violation is {stored.invariant!r}, not {instead}\n  {line}"
 
 
 def _run(stored: Regression, mutant: str | None) -> Outcome:
@@ -120,7 +120,7 @@ def _run(stored: Regression, mutant: str | None) -> Outcome:
 
 
 def code_version() -> str:
-    """Return the commit of this tree, or the version that is installed."""
+    """Return the commit of this tree, or else the installed version."""
     try:
         described = subprocess.run(
             ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""The command that repeats a run. It contains the script if that is short, and names a file with it if not."""
+"""The command that repeats a run. It contains a short script itself, and names the file of a long one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def replay_line(
     file: Path | None = None,
     beside: Path | None = None,
 ) -> str:
-    """`file` has the script already. `beside` is where to write it if it is too long for a line."""
+    """Return the command that repeats a run.
+
+    `file` already has the script. A script that is too long for a line is written to `beside`.
+    """
     usual = world == WORLDS[0] or is_users(script.machine)
     how = f"{'' if usual else f' --world {world}'}{f' --mutant {mutant}' if mutant else ''}"
     line = f"echo {shlex.quote(terse(script))} | {COMMAND} -{how}"
@@ -38,7 +41,7 @@ def replay_line(
 
 
 def written(script: Script, path: Path | None = None) -> Path:
-    """Write the script to this file, or to a temporary one; the same script gets the same one."""
+    """Write the script to this file, or to a temporary one. The same script gets the same temporary file."""
     text = terse(script)
     if path is None:
         mark = blake2b(text.encode(), digest_size=6).hexdigest()
@@ -48,7 +51,7 @@ def written(script: Script, path: Path | None = None) -> Path:
 
 
 def terse(script: Script) -> str:
-    """Return the script as JSON in one line, without what has its default."""
+    """Return the script as one line of JSON, without fields that have their default."""
     made = {"version": VERSION, **_unusual(script)}
     for name in ("faults", "ops"):
         items = [{"kind": type(item).__name__, **_unusual(item)} for item in getattr(script, name)]

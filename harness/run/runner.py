@@ -35,11 +35,11 @@ Result = TypeVar("Result")
 RUN_S: Final = 60.0
 """The most processor time of a run."""
 COLLECTED: Final = 25
-"""The garbage collector sleeps during runs. It is woken after so many."""
+"""The number of runs after which a worker collects garbage."""
 
 
 def with_bug(mutant: str | None) -> AbstractContextManager[None]:
-    """Plant the mutant of this name for the time of the block, if there is a name."""
+    """Plant the mutant of this name inside the block; None plants nothing."""
     return nullcontext() if mutant is None else planted(BY_NAME[mutant].edits)
 
 
@@ -60,9 +60,9 @@ _do: Callable[[Any], Any]
 def spread(
     do: Callable[[Item], Result], items: Iterable[Item], jobs: int = 1, ahead: int | None = None
 ) -> Generator[Result, None, None]:
-    """Yield `do(item)` for each item, in the order of the items. At most `ahead` items are taken before their turn.
+    """Yield `do(item)` for each item, in the order of the items. At most `ahead` items are in progress.
 
-    On Ctrl-C the workers are stopped in the midst of their work.
+    Ctrl-C terminates the workers during their work.
     """
     if jobs <= 1:
         for number, item in enumerate(items, 1):
@@ -90,7 +90,7 @@ def spread(
 
 
 def _become_worker(do: Callable[[Any], Any]) -> None:
-    """End on SIGTERM like any process, not like the command; and end with the parent, however that one ends."""
+    """Prepare a worker process: it ends on SIGTERM at once, and with its parent, however the parent ends."""
     global _do
     _do = do
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -101,7 +101,7 @@ def _become_worker(do: Callable[[Any], Any]) -> None:
 
 def _end_with(parent: int) -> None:
     connection.wait([parent])
-    os._exit(1)  # in the midst of a run: finished work is stored, and nothing waits for the rest
+    os._exit(1)  # also during a run: finished work is stored, and no process waits for the rest
 
 
 _worked = 0
@@ -126,9 +126,9 @@ def campaign(
     seconds: float | None = None,
     seen: Callable[[Tally], object] = lambda _: None,
 ) -> Tally:
-    """Run a plan, or a mix of kinds: at most until `stop_after` runs have failed. Start no run after `seconds`.
+    """Run a plan, or a mix of kinds, until `stop_after` runs have failed. Start no run after `seconds`.
 
-    `seen` is called with the sum so far after each run. All kinds have the same mutant and the same number of runs.
+    `seen` is called after each run with the total so far. All kinds have the same mutant and the same number of runs.
     """
     mix = mix if isinstance(mix, Mix) else Mix([Kind(mix, 1.0)])
     plan = mix.kinds[0].plan

@@ -28,7 +28,7 @@ class Failure:
 
 @frozen
 class Unknown:
-    """A run that was given up, and its cost until then."""
+    """A run that exceeded its budget, and its cost until then."""
 
     number: int
     seed: int
@@ -94,7 +94,7 @@ def tally(plan: Plan, number: int, outcome: Outcome, core_seconds: float) -> Tal
 
 
 def grouped(failures: Iterable[Failed], violated: Callable[[Failed], Hashable]) -> list[tuple[Failed, int]]:
-    """Group failures by what they violated: the first failure of each group, and the size of the group."""
+    """Group failures by their violation. Return the first failure of each group, and the size of the group."""
     groups: dict[Hashable, list[Failed]] = {}
     for each in failures:
         groups.setdefault(violated(each), []).append(each)

@@ -13,6 +13,6 @@ def world_for(machine: str, name: str | None = None) -> World:
         return world(name or WORLDS[0])
     if name not in (None, "stack"):
         raise ScriptError(f"the world {name} cannot run {machine}: your own machine runs in the world stack")
-    from harness.embed.lookup import world_of  # it loads the runtime, which scripts of the harness's machines need not
+    from harness.embed.lookup import world_of  # it loads the runtime, which other machines do not need
 
     return world_of(machine)

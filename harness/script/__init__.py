@@ -1,1 +1,1 @@
-"""The language of fault scripts: what it can say, how it is stored, and how a person reads and writes it."""
+"""The language of fault scripts: the contents of a script, and its forms as JSON and as text."""

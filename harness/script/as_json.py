@@ -1,4 +1,4 @@
-"""A script as JSON. Other input is refused with the place of the mistake."""
+"""A script as JSON. The reader refuses other input, and names the place of the mistake."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ VERSION: Final = max(CHANGES)
 def to_json(script: Script) -> dict[str, object]:
     made: dict[str, object] = {"version": VERSION}
     for name, value in fields(script):
-        if value or name not in ("groups", "weights"):  # a script without them is as before there were any
+        if value or name not in (
+            "groups",
+            "weights",
+        ):  # scripts without groups keep the form that they had before groups existed
             made[name] = list(map(_plain, value)) if name in ("faults", "ops") else _plain(value)
     return made
 
@@ -44,7 +47,7 @@ def _plain(value: Any) -> Any:
 
 
 def dumps(script: Script) -> str:
-    """One line for each fault and each operation, so that scripts can be compared line by line."""
+    """Write a line for each fault and each operation, so that scripts can be compared line by line."""
     lines = []
     for name, value in to_json(script).items():
         if isinstance(value, list) and value:
@@ -72,7 +75,7 @@ def loads(text: str) -> Script:
     except ValueError as error:
         digits = _TOO_MANY_DIGITS.search(text)
         place = _line_and_column(text, digits.start() if digits is not None else 0)
-        raise ScriptError(f"{place}: this number is too large") from error
+        raise ScriptError(f"{place}: the number is too large") from error
     try:
         return from_json(data)
     except Senseless as error:
@@ -80,20 +83,20 @@ def loads(text: str) -> Script:
 
 
 def position(text: str, where: str) -> int:
-    """Return the position in a JSON text of a place like `script.faults[0].server`, or of what would contain it."""
+    """Return the position in a JSON text of a place like `script.faults[0].server`, or of the part that lacks it."""
     scan = json.JSONDecoder().raw_decode
 
     def space(at: int) -> int:
         return len(text) if (found := _SOMETHING.search(text, at)) is None else found.start()
 
     def items(at: int) -> Iterator[tuple[object, int]]:
-        """Keys or numbers, and the positions of their values."""
+        """Yield keys or numbers, and the positions of their values."""
         is_object, number, at = text[at] == "{", 0, space(at + 1)
         while text[at] not in "}]":
             key: object = number
             if is_object:
                 key, at = scan(text, at)
-                at = space(space(at) + 1)  # behind the colon
+                at = space(space(at) + 1)  # after the colon
             yield key, at
             at, number = space(scan(text, at)[1]), number + 1
             at = space(at + 1) if text[at] == "," else at
@@ -116,7 +119,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made: dict[str, object] = {}
     for name, value in pairs:
         if name in made:
-            raise ScriptError(f"{name!r} is said twice in one object: {made[name]!r:.60} and {value!r:.60}")
+            raise ScriptError(f"one object has {name!r} twice: {made[name]!r:.60} and {value!r:.60}")
         made[name] = value
     return made
 
@@ -134,9 +137,7 @@ def from_json(data: object) -> Script:
 def _refusal(version: object) -> str:
     if type(version) is int and version in CHANGES:
         later = "; ".join(f"{number}: {change}" for number, change in CHANGES.items() if number > version)
-        return (
-            f"expected {VERSION}, not {version}. What changed since ({later}). If none of it matters, write {VERSION}"
-        )
+        return f"expected {VERSION}, not {version}. Changes since then: {later}. If none matters here, write {VERSION}"
     return f"expected {VERSION}, not {version!r}"
 
 

@@ -1,8 +1,8 @@
 """Operations of brokers: requests to their controller, faults of brokers, and requests of their clients.
 
-They exist only if the machine is `controller` or, for the second half, `partitions`. Brokers, topics and partitions are
-numbers; broker 0 is the present controller. `way` is how an operator asks: through a node, or by a call to the
-controller.
+The first half is for the machines `controller` and `partitions`, the second half only for `partitions`. Brokers, topics
+and partitions are numbers; broker 0 is the present controller. `way` is the way of a request of an operator: through a
+node, or by a call to the controller.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CreateTopic(BrokerOp):
 
 @frozen
 class GrowTopic(BrokerOp):
-    """Add so many partitions, with as many replicas as the first one has."""
+    """Add `partitions` partitions, each with as many replicas as the first one."""
 
     topic: int = drawn(1, TOPIC)
     partitions: int = drawn(1, Upto(1, 2))
@@ -77,7 +77,7 @@ class DeleteTopic(BrokerOp):
 
 @frozen
 class Reassign(BrokerOp):
-    """Move a partition to so many consecutive brokers, from the first one on."""
+    """Move a partition to `factor` consecutive brokers, beginning with `first`."""
 
     topic: int = drawn(1, TOPIC)
     partition: int = drawn(0, PARTITION)
@@ -118,7 +118,7 @@ class Resign(BrokerOp):
 
 @frozen
 class KillBroker(BrokerOp):
-    """The broker crashes, and its session expires unless it is back before."""
+    """The broker crashes. Its session expires unless it is back before."""
 
     down_ms: int = drawn(300, Short(1, 2_000))
     broker: int = drawn(CONTROLLER, BROKER)
@@ -165,13 +165,13 @@ class LoseController(BrokerOp):
 
 @frozen
 class StrikeWrite(BrokerOp):
-    """The broker is struck right before or right after its n-th write to the store from here on.
+    """The broker crashes or loses the store right before or after its n-th write to the store from then on.
 
-    Broker 0 is whichever broker is the controller at each write: a new one continues the count of its predecessor.
+    Broker 0 is the controller at the time of each write: a new controller continues the count of its predecessor.
     """
 
     for_ms: int = drawn(300, Short(1, 1_500))
-    """How long a crashed broker is down, or a broker that is cut off has no store."""
+    """The time for which a crashed broker is down, or a disconnected one cannot reach the store."""
     broker: int = drawn(CONTROLLER, Among((CONTROLLER, CONTROLLER, CONTROLLER, 1, 2, 3, 4, 5)))
     nth: int = drawn(1, Scale(1, 30))
     edge: str = drawn("before", Among(EDGES))
@@ -183,14 +183,14 @@ BROKER_WEIGHTS: Final[Mapping[type[Op], float]] = {
     Balance: 0.7, Resign: 1.0, KillBroker: 3.0, BounceBroker: 2.0, Depart: 1.5, PauseBroker: 2.0, LoseStore: 2.0,
     LoseController: 1.5,
 }  # fmt: skip
-"""How often each is drawn where the machine is `controller`."""
+"""The weights of the operations in scripts for the machine `controller`."""
 BROKER_KINDS: Final = kinds(BROKER_WEIGHTS)
 BROKER_OPS: Final[tuple[type[Op], ...]] = (*BROKER_WEIGHTS, StrikeWrite)
 
 # -- partitions: settings --------------------------------------------------------------------------------
 
 HELD_MAX: Final = 2
-"""The number of topics with data, and of the partitions of each: much happens to few."""
+"""The most topics with data, and the most partitions of each: so many events concern each partition."""
 VALID: Final = Among((1, 1, 2))
 SLICE: Final = Among((0, 0, 1))
 CLIENT: Final = Upto(1, 3)
@@ -198,7 +198,7 @@ CLIENT: Final = Upto(1, 3)
 
 @frozen
 class Replication(PartitionOp):
-    """The configuration of all brokers, from the beginning. The last one of a script counts."""
+    """The configuration of all brokers, from the beginning of the run. Only the last one of a script counts."""
 
     durability: str = drawn("cache", Among((*DURABILITIES, DURABILITIES[0])))
     truncation: str = drawn("fetched", Among((*TRUNCATIONS, TRUNCATIONS[0])))
@@ -229,7 +229,7 @@ class AllowUnclean(PartitionOp):
 
 @frozen
 class Produce(PartitionOp):
-    """Send so many batches of a few records. With acks=all the producer is idempotent, and retries until an answer."""
+    """Send `count` batches of a few records. With acks=all the producer is idempotent, and retries until a reply."""
 
     client: int = drawn(1, CLIENT)
     topic: int = drawn(1, VALID)
@@ -249,9 +249,9 @@ class Consume(PartitionOp):
 
 @frozen
 class JoinGroup(PartitionOp):
-    """A client of a foreign library reads a topic in a group, one group for all of them.
+    """A client of another library reads a topic in a group; all such clients share one group.
 
-    So long after its first record it leaves, or is killed without a message.
+    `for_ms` after its first record the client leaves the group, or is killed.
     """
 
     for_ms: int = 1_500
@@ -263,8 +263,9 @@ class JoinGroup(PartitionOp):
 
 @frozen
 class CommitPositions(PartitionOp):
-    """Commit so many offsets, one after the other, in a group of this number. Then the client leaves the group or falls
-    silent. The script creates topic 9, the topic of committed offsets, like any other.
+    """Commit `count` offsets, one after the other, in a group. Then the client leaves the group or stops sending.
+
+    The script must create topic 9, the topic of committed offsets, like any other.
     """
 
     client: int = 1
@@ -275,7 +276,7 @@ class CommitPositions(PartitionOp):
 
 @frozen
 class DeleteRecords(PartitionOp):
-    """Delete this share of a partition; the request is repeated until its leader answers."""
+    """Delete this share of a partition. The request is repeated until the leader replies."""
 
     topic: int = drawn(1, VALID)
     partition: int = drawn(0, SLICE)
@@ -284,7 +285,7 @@ class DeleteRecords(PartitionOp):
 
 @frozen
 class Transact(PartitionOp):
-    """Write so many records to each of two partitions in one transaction, and end it."""
+    """Write `count` records to each of two partitions in one transaction, and end it."""
 
     client: int = 1
     topic: int = 1
@@ -301,7 +302,7 @@ class Transact(PartitionOp):
 class LosePower(PartitionOp):
     """The broker's machine loses its power, and unsynced data may be lost. Its session expires if it is not back.
 
-    With `calls`: before its n-th call from here on that changes its disk.
+    With `calls` this happens before the n-th call from then on that changes the disk.
     """
 
     down_ms: int = drawn(300, Short(1, 1_500))
@@ -328,7 +329,7 @@ class WipeBroker(PartitionOp):
 
 @frozen
 class BreakDisk(PartitionOp):
-    """The n-th call of a kind fails, and every one after it. Later the disk is mended and the broker started again."""
+    """The n-th call of a kind fails, and every later one. Then the disk is repaired and the broker is started again."""
 
     down_ms: int = drawn(500, Short(100, 1_000))
     broker: int = drawn(1, BROKER)
@@ -338,8 +339,8 @@ class BreakDisk(PartitionOp):
 
 @frozen
 class CutBroker(PartitionOp):
-    """No broker and no client of partitions reaches the broker, and it reaches none of them. The store and the
-    controller do."""
+    """The broker is disconnected from all brokers and all clients of partitions, but not from the store and the
+    controller."""
 
     for_ms: int = drawn(500, Short(10, 1_500))
     broker: int = drawn(CONTROLLER, BROKER)
@@ -347,7 +348,7 @@ class CutBroker(PartitionOp):
 
 @frozen
 class PartBrokers(PartitionOp):
-    """These two brokers do not reach each other."""
+    """These two brokers cannot reach each other."""
 
     for_ms: int = drawn(500, Short(10, 1_500))
     broker: int = drawn(1, Upto(1, 4))
@@ -356,7 +357,7 @@ class PartBrokers(PartitionOp):
 
 @frozen
 class SlowStore(PartitionOp):
-    """The broker's requests to the store take longer, so that it writes what it read long before."""
+    """The broker's requests to the store take longer, so its writes follow long after its reads."""
 
     for_ms: int = 500
     broker: int = 1
@@ -397,7 +398,7 @@ _OTHERS: Final[Mapping[type[Op], tuple[float, Mapping[str, Value]]]] = {
     PartBrokers: (2.5, {}),
     SlowBroker: (1.0, {}),
 }
-"""How often each is drawn where the machine is `partitions`, and which fields have other values there."""
+"""The weights of the operations in scripts for the machine `partitions`, and the fields with other values there."""
 PARTITION_KINDS: Final = tuple(Kind(weight, op, {**fields_of(op), **other}) for op, (weight, other) in _OTHERS.items())
 PARTITION_OPS: Final[tuple[type[Op], ...]] = (
     Replication, Produce, Consume, JoinGroup, CommitPositions, DeleteRecords, AllowUnclean, LosePower, Blackout,

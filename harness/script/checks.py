@@ -1,4 +1,4 @@
-"""The check of a script: what its types cannot express. A mistake is reported with its place and the expected input."""
+"""Check the properties of a script that its types cannot express. An error has the place and the expected input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ INTEGER_MAX: Final = (1 << 63) - 1
 BYTES_MAX: Final = 64 << 20
 """The limit of the data of all writes of a script."""
 
-# -- fields by their names: a name has one meaning everywhere --------------------------------------------
+# -- fields by their names: a name has the same meaning everywhere --------------------------------------------
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "loss": LOSSES, "error": DISK_ERRORS, "moment": MOMENTS, "does": DEEDS, "shape": SHAPES, "manner": MANNERS,
@@ -58,7 +58,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "durability": DURABILITIES, "truncation": TRUNCATIONS, "reads": READS, "unclean": UNCLEAN, "library": LIBRARIES,
     "ends": ENDS, "fate": FATES, "part": PARTS, "edge": EDGES, "strike": STRIKES,
 }  # fmt: skip
-"""The words of fields that choose one."""
+"""The allowed words of each field that has such a list."""
 
 SERVER_FIELDS: Final = ("server", "source", "target")
 
@@ -73,7 +73,7 @@ LEAST: Final[Mapping[str, int]] = {
     "version": -1,
     "by_ms": -INTEGER_MAX,
 }  # fmt: skip
-"""The least numbers, if not 0."""
+"""The least values of numbers; the default is 0."""
 
 MOST: Final[Mapping[str, int]] = {
     **dict.fromkeys((
@@ -92,11 +92,11 @@ _ORDERED: Final = (
 
 
 class ScriptError(ValueError):
-    """Not a script of this version. The message contains the place."""
+    """The input is no script of this version. The message contains the place."""
 
 
 class Senseless(ScriptError):
-    """Well formed, but impossible; `where` is a place like `script.faults[0].server`."""
+    """A well formed script has an impossible value. `where` is a place like `script.faults[0].server`."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where}: {what}")
@@ -120,14 +120,14 @@ def check(script: Script) -> None:
     if not 0 <= script.seed <= INTEGER_MAX:
         raise Senseless("script.seed", f"{script.seed} is not from 0 to {INTEGER_MAX}")
     if not 1 <= script.voters <= script.servers <= SERVERS_MAX:
-        raise Senseless("script.voters", f"from 1 to {SERVERS_MAX} servers, at least one of them a voter")
+        raise Senseless("script.voters", f"expected from 1 to {SERVERS_MAX} servers, at least one of them a voter")
     _check_groups(script)
     if script.machine not in MACHINES and not is_users(script.machine):
-        known = f"{', '.join(MACHINES)}, and no class of your own as module:Class"
+        known = f"{', '.join(MACHINES)}, nor a class of your own as module:Class"
         raise Senseless("script.machine", f"{script.machine!r} is none of {known}")
     if (script.machine in WITH_BROKERS) != (0 < script.brokers <= BROKERS_MAX):
         machines = " or ".join(WITH_BROKERS)
-        raise Senseless("script.brokers", f"from 1 to {BROKERS_MAX} where the machine is {machines}, else none")
+        raise Senseless("script.brokers", f"expected from 1 to {BROKERS_MAX} if the machine is {machines}, else 0")
     if not 1 <= script.length_ms <= INTEGER_MAX:
         raise Senseless("script.length_ms", f"{script.length_ms} is not from 1 to {INTEGER_MAX}")
     for place in ("timing", "knobs"):
@@ -148,11 +148,11 @@ def check(script: Script) -> None:
         _check_servers(item, servers, where)
         target = getattr(item, "target", None)
         if target is not None and target == getattr(item, "source", None) and script.servers > 1:
-            raise Senseless(f"{where}.target", f"{target} is the source, too; nothing is between it and itself")
+            raise Senseless(f"{where}.target", f"{target} is the source, too; expected another server")
     asked = sum(op.count * (op.size + 16) for op in script.ops if isinstance(op, Write))
     asked += sum(len(op.request) for op in script.ops if isinstance(op, Invoke))
     if asked > BYTES_MAX:
-        raise Senseless("script.ops", f"all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
+        raise Senseless("script.ops", f"all writes together have {asked:,} bytes; the limit is {BYTES_MAX:,}")
 
 
 def check_item(item: Fault | Op | Step, where: str) -> None:
@@ -177,26 +177,26 @@ def _trouble(name: str, value: Any) -> str | None:
     if name in SERVER_FIELDS:
         return None if value is None or FOLLOWER <= value <= SERVERS_MAX else f"there is no server {value}"
     if name in ("steps", "groups") and not value:
-        return "at least one"
+        return "expected at least one"
     if name == "groups" and not any(value):
-        return "there is no server in any of them; name the servers that reach each other, as in 1 2 | 3"
+        return "all groups are empty; name the servers that reach each other, as in 1 2 | 3"
     if name == "groups":
         known = all(LEADER <= sid <= SERVERS_MAX for group in value for sid in group)
-        return None if known else "there is no such server"
+        return None if known else "a group has a server that does not exist"
     if name == "acl":
         return lists.trouble(value)
     if name == "limits":
         return None if _QUOTA.fullmatch(value) else f"{value!r} is not like countHardLimit=4,byteHardLimit=100"
     if name == "request":
-        return None if _is_request(value) else f"{value!r} is not the text of any bytes"
+        return None if _is_request(value) else f"{value!r} does not encode bytes"
     if name == "path":
         return None if not value or value.startswith("/") else f"{value!r} does not begin with /"
     if type(value) is not int:
         return None
     least, most = LEAST.get(name, 0), MOST.get(name, INTEGER_MAX)
     if value < least:
-        return f"{value} is too small; {least} is the least"
-    return f"{value} is too large; {most} is the most" if value > most else None
+        return f"{value} is too small; the least value is {least}"
+    return f"{value} is too large; the limit is {most}" if value > most else None
 
 
 def _is_request(text: str) -> bool:
@@ -208,7 +208,7 @@ def _is_request(text: str) -> bool:
 
 
 def _check_servers(item: Fault | Op, known: set[int], where: str) -> None:
-    """A membership change may name a server that does not exist: the leader has to refuse it."""
+    """Check that all named servers exist. A membership change may name another one: the leader must refuse it."""
     if isinstance(item, Reconfigure):
         return
     for name, value in fields(item):
@@ -225,7 +225,7 @@ def _check_groups(script: Script) -> None:
     if not script.groups and not script.weights:
         return
     if script.weights and len(script.weights) != script.voters:
-        raise Senseless("script.weights", f"one for each voter, {script.voters}, and not {len(script.weights)}")
+        raise Senseless("script.weights", f"expected one for each voter, {script.voters}, not {len(script.weights)}")
     servers = [
         Server(ServerId(sid), "", 1, 2, Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER)
         for sid in range(1, script.servers + 1)

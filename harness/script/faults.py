@@ -1,7 +1,7 @@
 """The faults of servers: of their network, processes, clocks and disks.
 
-Every fault carries its own end (`for_ms`, `down_ms`). `LEADER` and `FOLLOWER` are resolved at its time, so that a fault
-keeps its meaning when the shrinker removes others.
+Every fault has its own end (`for_ms`, `down_ms`). `LEADER` and `FOLLOWER` are resolved when the fault begins, so that a
+fault keeps its meaning when the shrinker removes others.
 
 Learner links and clients' connections are streams: their messages arrive in order, or the stream breaks. The election
 channel may lose, double and reorder messages.
@@ -39,7 +39,7 @@ class Crash(Fault):
 
 @frozen
 class CrashAll(Fault):
-    """All processes end at one moment; they are started again one after the other."""
+    """All processes end at the same time, and are started again one after the other."""
 
     down_ms: int = drawn(200, DOWN)
     loss: str = drawn("lose", LOSS)
@@ -47,9 +47,9 @@ class CrashAll(Fault):
 
 @frozen
 class CrashIn(Fault):
-    """A crash right before the server's n-th act from here on: before it sends a message, writes, or reports a write.
+    """The server crashes right before its n-th act from then on: sending a message, writing, or reporting a write.
 
-    With `calls`: before its n-th call that changes its disk.
+    With `calls` it crashes before its n-th call that changes its disk.
     """
 
     down_ms: int = drawn(200, DOWN)
@@ -61,10 +61,10 @@ class CrashIn(Fault):
 
 @frozen
 class When(Fault):
-    """An aimed fault: it strikes a server (`anyone`: any) that reaches this moment for the n-th time.
+    """A fault at the moment that a server (`anyone`: any server) reaches for the n-th time.
 
-    The server crashes, alone or with all others; its links break; it is isolated; it or its clock stops; it loses its
-    disk.
+    The server crashes, alone or with all others; its links break; it is isolated; it or its clock stops; or it loses
+    its disk.
     """
 
     for_ms: int = drawn(200, DOWN)
@@ -77,7 +77,7 @@ class When(Fault):
 
 @frozen
 class Pause(Fault):
-    """The process is stopped, while time goes on and its peers wait."""
+    """The process is suspended, while time passes and its peers wait."""
 
     for_ms: int = drawn(500, LASTING)
     server: int = drawn(LEADER, Who())
@@ -85,7 +85,7 @@ class Pause(Fault):
 
 @frozen
 class Restart(Fault):
-    """The server stops in an orderly way, closes its log, and is started again."""
+    """The server shuts down in an orderly way, closes its log, and is started again."""
 
     down_ms: int = drawn(100, Short(1, 400))
     server: int = drawn(LEADER, Who())
@@ -93,7 +93,7 @@ class Restart(Fault):
 
 @frozen
 class RollingRestart(Fault):
-    """Each server in turn ends and is started again; the next one follows so long after the last one is back."""
+    """Each server in turn ends and is started again. The next one follows `wait_ms` after the last one is back."""
 
     down_ms: int = drawn(100, Short(1, 300))
     wait_ms: int = drawn(200, Short(1, 400))
@@ -110,7 +110,7 @@ _SETTING: Final = Together(tuple({"knob": Among((knob,)), "value": value} for kn
 
 @frozen
 class Setting(Fault):
-    """A mixed configuration: one server is restarted with another setting, and at the end with its own again."""
+    """A server is restarted with another setting than the others, and at the end with its own again."""
 
     for_ms: int = drawn(1_000, LASTING)
     server: int = drawn(1, Who())
@@ -123,7 +123,7 @@ class Setting(Fault):
 
 @frozen
 class Partition(Fault):
-    """Only servers in a common group reach each other. Groups may overlap, which makes a bridge."""
+    """Only servers with a common group reach each other. Groups that overlap make a bridge."""
 
     for_ms: int = drawn(500, LASTING)
     groups: tuple[tuple[int, ...], ...] = drawn(((),), Groups())
@@ -131,7 +131,7 @@ class Partition(Fault):
 
 @frozen
 class Split(Fault):
-    """A partition of a shape that fits any number of servers, rotated so that it begins at one of them."""
+    """A partition with a shape for any number of servers, rotated to begin at the given server."""
 
     for_ms: int = drawn(500, LASTING)
     shape: str = drawn("halves", Among(SHAPES))
@@ -140,7 +140,7 @@ class Split(Fault):
 
 @frozen
 class Isolate(Fault):
-    """No message reaches the server, and none of its messages reaches another."""
+    """No message reaches the server, and none of its messages arrives."""
 
     for_ms: int = drawn(500, LASTING)
     server: int = drawn(LEADER, Who())
@@ -148,7 +148,7 @@ class Isolate(Fault):
 
 @frozen
 class Apart(Fault):
-    """Two servers do not reach each other; all others reach both."""
+    """Two servers cannot reach each other; all others reach both."""
 
     for_ms: int = drawn(500, LASTING)
     source: int = drawn(LEADER, Who())
@@ -200,7 +200,7 @@ class Overflow(Fault):
 
 @frozen
 class Delay(Fault):
-    """Messages from `source` to `target` take so much longer."""
+    """Messages from `source` to `target` take `more_ms` longer."""
 
     for_ms: int = drawn(500, LASTING)
     source: int = drawn(LEADER, Who())
@@ -210,7 +210,7 @@ class Delay(Fault):
 
 @frozen
 class Loss(Fault):
-    """This share of one direction is lost: for good on the election channel, on a stream until it is resent."""
+    """This share of the messages in one direction is lost. A stream sends them again; the election channel does not."""
 
     for_ms: int = drawn(500, LASTING)
     source: int = drawn(LEADER, Who())
@@ -230,7 +230,7 @@ class Flaky(Fault):
 
 @frozen
 class Reorder(Fault):
-    """This share of the messages of the election channel is held back for so long, and overtaken by later ones."""
+    """This share of the messages of the election channel is held back for `hold_ms`, and overtaken by later ones."""
 
     for_ms: int = drawn(500, LASTING)
     percent: int = drawn(30, Upto(5, 70))
@@ -239,7 +239,7 @@ class Reorder(Fault):
 
 @frozen
 class CutLinks(Fault):
-    """All links of the server break, and may be dialled again at once."""
+    """All links of the server break. They can be dialled again at once."""
 
     server: int = drawn(LEADER, Who())
 
@@ -265,7 +265,7 @@ class ClockDrift(Fault):
 
 @frozen
 class ClockFreeze(Fault):
-    """The server's monotonic clock stops, and later continues from there; the process works on."""
+    """The server's monotonic clock stops, and later continues from there. The process continues to run."""
 
     for_ms: int = drawn(500, LASTING)
     server: int = drawn(LEADER, Who())
@@ -273,7 +273,7 @@ class ClockFreeze(Fault):
 
 @frozen
 class ClockStep(Fault):
-    """The server's wall clock is set, and stays so."""
+    """The server's wall clock is set to a wrong time, and keeps the difference."""
 
     server: int = drawn(LEADER, Who())
     by_ms: int = drawn(60_000, Among((-3_600_000, -500, 500, 60_000)))
@@ -281,7 +281,7 @@ class ClockStep(Fault):
 
 @frozen
 class ClockSkew(Fault):
-    """The server's wall clock is wrong by so much, and then right again."""
+    """The server's wall clock is wrong by `by_ms`, and then right again."""
 
     for_ms: int = drawn(1_000, LASTING)
     server: int = drawn(LEADER, Who())
@@ -290,7 +290,7 @@ class ClockSkew(Fault):
 
 @frozen
 class ClockStrobe(Fault):
-    """The server's wall clock jumps forth and back, again and again."""
+    """The server's wall clock jumps forth and back repeatedly."""
 
     for_ms: int = drawn(500, LASTING)
     server: int = drawn(LEADER, Who())
@@ -298,7 +298,7 @@ class ClockStrobe(Fault):
     every_ms: int = drawn(20, Short(5, 200))
 
 
-# -- disks: durable data is removed only where the ensemble can spare it ----------------------------------
+# -- disks: durable data is removed only if the other servers have it -------------------------------------
 
 
 @frozen
@@ -311,7 +311,7 @@ class LoseDisk(Fault):
 
 @frozen
 class OldDisk(Fault):
-    """The disk is copied now; at the end the server crashes, and comes back with the copy."""
+    """The disk is copied. At the end the server crashes, and comes back with the copy."""
 
     for_ms: int = drawn(300, Short(10, 800))
     down_ms: int = drawn(100, DOWN)
@@ -338,7 +338,7 @@ class MisdirectRecord(Fault):
 
 @frozen
 class LoseFsync(Fault):
-    """From now on fsync reports success and does nothing. At the end the machine loses its power."""
+    """fsync reports success but does nothing. At the end the machine loses its power."""
 
     for_ms: int = drawn(200, Short(5, 600))
     down_ms: int = drawn(100, DOWN)
@@ -348,7 +348,7 @@ class LoseFsync(Fault):
 
 @frozen
 class FailDisk(Fault):
-    """The n-th call from now fails with this error. The server must stop; it is started again later."""
+    """The n-th call from then on fails with this error. The server must stop; it is started again later."""
 
     down_ms: int = drawn(200, DOWN)
     server: int = drawn(LEADER, Who())
@@ -358,7 +358,7 @@ class FailDisk(Fault):
 
 @frozen
 class FullDisk(Fault):
-    """So many bytes are left on the disk. The server must stop when they are used, and cannot start for so long."""
+    """The disk has `room` free bytes. The server must stop when they are used, and cannot start for `for_ms`."""
 
     for_ms: int = drawn(500, LASTING)
     server: int = drawn(LEADER, Who())
@@ -367,7 +367,7 @@ class FullDisk(Fault):
 
 @frozen
 class SlowDisk(Fault):
-    """Every write and fsync takes so many times longer."""
+    """Every write and fsync takes `slower` times as long."""
 
     for_ms: int = drawn(500, LASTING)
     server: int = drawn(LEADER, Who())
@@ -382,7 +382,7 @@ WEIGHTS: Final[Mapping[type[Fault], float]] = {
     LoseDisk: 1.0, OldDisk: 0.7, FlipBit: 1.0, MisdirectRecord: 0.7, LoseFsync: 0.7, FailDisk: 0.7, FullDisk: 0.5,
     SlowDisk: 0.7,
 }  # fmt: skip
-"""How often a run contains a kind of fault, and how often it strikes in that run."""
+"""The weights of the faults: for the choice of the kinds in a script, and for each fault of that script."""
 
 KINDS: Final = kinds(WEIGHTS)
 FAULTS: Final[tuple[type[Fault], ...]] = tuple(WEIGHTS)

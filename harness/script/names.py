@@ -1,4 +1,4 @@
-"""The words and numbers that fields of a script choose from."""
+"""The words and numbers that fields of a script may have."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LOSSES: Final = ("keep", "lose", "tear")
 lost with the power; tear: each sector is lost or not, at random."""
 
 SHAPES: Final = ("halves", "bridge", "ring")
-"""Partitions of any number of servers, beginning at the named one.
+"""The shapes of partitions of any number of servers, rotated to begin at the named one.
 
-halves: a minority that begins with it, and the others; bridge: two such halves, both of which it reaches; ring: each
-server reaches a majority, and no two reach the same one.
+halves: a minority that begins with the named server, and the others; bridge: two such halves, both of which the named
+server reaches; ring: each server reaches a majority, and no two reach the same one.
 """
 
 MANNERS: Final = ("orderly", "kill")
-"""How a server ends before a restart: after closing its log, or at any point."""
+"""The ways in which a server ends before a restart: after closing its log, or at any point."""
 
 SAYS: Final = (
     "FollowerInfo", "LeaderInfo", "AckEpoch", "Diff", "Trunc", "SnapBegin", "SnapEnd", "NewLeader", "AckNewLeader",
@@ -40,19 +40,19 @@ MOMENTS: Final = (
     "quorum acked",
     "quorum promised",
 )
-"""When an aimed fault may strike: around an act of a server, or at one of two moments of a leader.
+"""The moments of the fault `When`: before or after an act of a server, and two moments of a leader.
 
-quorum acked: it has counted a quorum of acknowledgements, and has not sent the commit. quorum promised: it has counted
-a quorum of promises, and has not sent its initial history.
+quorum acked: the leader has counted a quorum of acknowledgements, and has not sent the commit. quorum promised: the
+leader has counted a quorum of promises, and has not sent its initial history.
 """
 
 DEEDS: Final = ("crash", "crash all", "cut", "isolate", "pause", "lose disk", "freeze clock")
-"""What an aimed fault does to the server."""
+"""The effects of the fault `When` on the server."""
 
 DISK_ERRORS: Final = ("write", "fsync", "full", "read")
 
 CHANGES: Final = ("add", "remove", "observe", "promote", "replace")
-"""replace: add the server and remove the first voter that does not lead, in one step."""
+"""The membership changes. replace: add the server and remove the first voter that does not lead, in one step."""
 
 JOINING: Final = ("add", "replace")
 """The changes that may add a server that does not exist yet."""
@@ -64,48 +64,49 @@ brokers as its clients, of which one is the controller; or these with the partit
 WITH_BROKERS: Final = ("controller", "partitions")
 
 WAYS: Final = ("node", "call")
-"""How an operator asks: through a node of the store, or by a call to the controller."""
+"""The ways of an operator's request: through a node of the store, or by a call to the controller."""
 
 ACKS: Final = ("all", "one", "none")
 DURABILITIES: Final = ("cache", "each", "before")
-"""When written data becomes durable. cache: at a flush in the background; each: before an append returns; before:
-before it counts for the leader's or a follower's position."""
+"""The time at which written data becomes durable. cache: at a flush in the background; each: before an append returns;
+before: before it counts for the leader's or a follower's position."""
 
 TRUNCATIONS: Final = ("fetched", "asked")
-"""How a follower learns where its log diverges: from the response to its fetch, or by a request before it fetches."""
+"""The source of the offset at which a follower's log diverges: the response to its fetch, or a request before that."""
 
 READS: Final = ("leader", "anybody")
-"""The replicas that consumers read from."""
+"""The replicas from which consumers read."""
 
 LIBRARIES: Final = ("confluent", "python")
 """The libraries of group members: confluent-kafka, kafka-python."""
 
 ENDS: Final = ("leaves", "killed")
-"""How a group member ends."""
+"""The ways in which a group member ends."""
 
 PARTS: Final = ("member", "alone", "hasty", "named")
-"""The client that commits offsets. member: it shares the group with others; alone: it has no group; hasty: one of its
-commits arrives again after a rebalance; named: a static member, which continues under its name after a restart."""
+"""The kinds of clients that commit offsets. member: a member of a group; alone: a consumer without a group membership;
+hasty: a member of which one commit arrives again after a rebalance; named: a static member, which continues under its
+name after a restart."""
 
 FATES: Final = ("commits", "aborts", "vanishes")
-"""How a transaction ends. vanishes: the producer falls silent, and is back when another one has its name."""
+"""The ends of a transaction. vanishes: the producer stops sending, and returns when another one has its name."""
 
 TRANSACTIONS: Final = 8
 """The topic that transactions write to."""
 
 OFFSETS: Final = 9
-"""The topic of committed offsets."""
+"""The number of the topic of committed offsets."""
 
 EDGES: Final = ("before", "after")
-"""The side of a write to the store on which a broker is struck."""
+"""The side of a write to the store on which a fault hits the broker."""
 
 STRIKES: Final = ("crash", "cut", "expire")
-"""What happens to a broker at its write. crash: its process ends; cut: it loses the store; expire: it loses the store
-for so long that its session expires."""
+"""The faults of a broker at its write. crash: its process ends; cut: it cannot reach the store; expire: it cannot reach
+the store until its session expires."""
 
 UNCLEAN: Final = ("allowed", "forbidden")
 
 
 def is_users(machine: str) -> bool:
-    """Return whether the machine is a class of the user's own, named as `module:Class`."""
+    """Return True if the machine is a class of the user, named as `module:Class`."""
     return ":" in machine

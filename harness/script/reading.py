@@ -1,6 +1,6 @@
 """A script as text, written by hand or by `harness.script.writing`.
 
-    seed 7                                # what is left out is as usual
+    seed 7                                # the defaults apply to all other fields
     voters 5
     length 2.5 s
     knobs tick_ms 50
@@ -8,9 +8,8 @@
     at 1.2 s   isolate leader for 500 ms
     at 800 ms  when anyone "quorum acked" crash nth 2
 
-The lines may come in any order, and nothing is said twice. `#` begins a comment. A fault or
-an operation is its name, a server if it is about one (`leader`, `follower`, `anyone`, a number), words that it
-chooses from, and the names of its other fields with their values.
+The lines may have any order, and each field is given once. `#` begins a comment. A fault or an operation has its name,
+its server if it has one (`leader`, `follower`, `anyone`, a number), keywords, and its other fields by their names.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Line:
         self._at = 0
         self._end = Token("", number, length + 1)
         self.said: dict[str, Token] = {}
-        """By the name of a field, where the line says it."""
+        """The token of each field in the line, by the name of the field."""
 
     def more(self) -> bool:
         return self._at < len(self._tokens)
@@ -69,7 +68,7 @@ class Line:
 
     def take(self, wanted: str) -> Token:
         if not self.more():
-            raise self._end.error(f"expected {wanted}, and here the line ends")
+            raise self._end.error(f"expected {wanted}, but the line ends here")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -86,7 +85,7 @@ class Line:
         return _integer(token)
 
     def time(self) -> int:
-        """In milliseconds: `300`, `300 ms`, `1.2 s`."""
+        """Take a time, and return it in milliseconds: `300`, `300 ms` or `1.2 s`."""
         token = self.take("a time, like 300 ms or 1.2 s")
         match = _TIME.fullmatch(token.text)
         if match is None:
@@ -96,14 +95,14 @@ class Line:
         value = round(float(match[1]) * (1_000 if unit == "s" else 1), 6)
         if value != int(value):
             if unit is None:
-                raise self.here().error(f"expected ms or s behind {token.text}, not {self.here().text!r}")
-            raise token.error(f"{token.text} {unit} is no whole number of milliseconds")
+                raise self.here().error(f"expected ms or s after {token.text}, not {self.here().text!r}")
+            raise token.error(f"{token.text} {unit} is not a whole number of milliseconds")
         return int(value)
 
 
 def _must_be_short(token: Token, digits: str) -> None:
     if len(digits) > _DIGITS_MAX:
-        raise token.error(f"{digits:.20}... is too large a number")
+        raise token.error(f"the number {digits:.20}... is too large")
 
 
 def _integer(token: Token) -> int:
@@ -112,7 +111,7 @@ def _integer(token: Token) -> int:
 
 
 def script(text: str) -> Script:
-    """The script, or a ScriptError that names the line, the column and what would be right there."""
+    """Return the script, or raise a `ScriptError` with the line, the column and the expected input."""
     given: dict[str, Any] = {"seed": 0, "timing": Timing(), "knobs": Knobs()}
     said: dict[str, Token] = {}
     faults: list[tuple[Fault, Line]] = []
@@ -149,7 +148,7 @@ def script(text: str) -> Script:
 
 
 def _said_there(error: Senseless, said: dict[str, Token], lines: dict[str, list[Line]]) -> ScriptError:
-    """With the place in the text, if it is about something that the text says at all."""
+    """Return the error with its place in the text, if the text has the wrong field."""
     found = _STEP.match(error.where)
     assert found is not None, error.where
     name, number, inner = found.groups()
@@ -188,7 +187,7 @@ def _unknown(word: str, known: Iterable[str]) -> str:
     return f"{word!r:.60} is not known here: {hint}"
 
 
-# -- the world -----------------------------------------------------------------------------------------
+# -- the topology --------------------------------------------------------------------------------------
 
 
 def _topology(line: Line, first: Token, given: dict[str, Any]) -> None:
@@ -214,7 +213,7 @@ def _numbers(line: Line) -> Iterator[int]:
 def _once(token: Token, what: str, said: dict[str, Token]) -> None:
     before = said.setdefault(what, token)
     if before is not token:
-        raise token.error(f"{token.text} is said twice; line {before.line} said it first")
+        raise token.error(f"{token.text} is given twice, first in line {before.line}")
 
 
 def _settings(line: Line, place: str, before: Any, said: dict[str, Token]) -> Any:
@@ -235,7 +234,7 @@ def _settings(line: Line, place: str, before: Any, said: dict[str, Token]) -> An
     return evolve(before, **made)
 
 
-# -- what happens --------------------------------------------------------------------------------------
+# -- the events ----------------------------------------------------------------------------------------
 
 
 def _event(line: Line, first: Token) -> Fault | Op:
@@ -253,7 +252,7 @@ def _event(line: Line, first: Token) -> Fault | Op:
             for attribute in attrs.fields(kind)
             if attribute.default is attrs.NOTHING and attribute.name not in {*made, "at"}
         ]
-        raise start.error(f"{phrase(kind)} does not say: {', '.join(missing)}") from None
+        raise start.error(f"{phrase(kind)} lacks {', '.join(missing)}") from None
     except Senseless as error:
         inner = error.where.removeprefix(f"{phrase(kind)}.")
         raise line.said.get(inner, start).error(str(error)) from None
@@ -277,7 +276,7 @@ def _fields(line: Line, kind: type) -> dict[str, Any]:
 
     def put(token: Token, name: str, value: Any) -> None:
         if name in made:
-            raise token.error(f"{key(name)} is said twice")
+            raise token.error(f"{key(name)} is given twice")
         made[name] = value
         line.said[name] = token
 
@@ -353,7 +352,7 @@ def _steps(line: Line) -> dict[str, Any]:
 
 
 _OF_A_STEP: Final = ("version", "mode", "watch", "size", "acl", "limits")
-"""What is said of it by name."""
+"""The fields of a step that are given by name."""
 
 
 def _step(line: Line) -> Step:
@@ -371,6 +370,6 @@ def _step(line: Line) -> Step:
             words = (word for word in _OF_A_STEP if word != "mode")
             raise token.error(_unknown(token.text, ("a path", *words, *CHOICES["mode"][1:])))
         if name in made:
-            raise token.error(f"{name} is said twice")
+            raise token.error(f"{name} is given twice")
         made[name] = value
     return Step(**made)

@@ -1,7 +1,7 @@
-"""The whole of a script: topology, timing, workload and faults, all plain frozen data.
+"""A script: topology, timing, workload and faults, all plain frozen data.
 
-A script is all that a run depends on. It can be printed, stored as JSON, run again, and made smaller by removing parts;
-therefore nothing in it refers to anything else in it.
+A script determines its run completely. It can be printed, stored as JSON, run again, and shrunk by removing parts.
+Therefore no part refers to another part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPS: Final = (*STORE_OPS, *BROKER_OPS, *PARTITION_OPS)
 
 @frozen
 class Timing:
-    """The speed of the simulated world: microseconds, unless a name has another unit. Delays are drawn within these."""
+    """The speed of the simulated world, in microseconds unless a name has another unit. Delays are random within it."""
 
     delay_us_min: int = 100
     delay_us_max: int = 2_000
@@ -28,11 +28,11 @@ class Timing:
     fsync_us_min: int = 100
     fsync_us_max: int = 3_000
     turn_us_max: int = 0
-    """How long a server collects messages before it acts on them; 0: it acts on each."""
+    """The time for which a server collects messages before it processes them; 0: it processes each at once."""
     loss_percent: int = 0
     double_percent: int = 0
     break_ms_max: int = 300
-    """A link breaks at the latest when one direction has been blocked for so long."""
+    """The time after which a link with a blocked direction breaks at the latest."""
     late_percent: int = 0
     """The share of breaking links whose messages under way still arrive, before their receiver notices the end."""
 
@@ -53,29 +53,29 @@ class Knobs:
     outstanding_max: int = 1_000
     counter_max: int = 0xFFFF_FFFF
     snapshot_every: int = 30
-    """Transactions between two local snapshots."""
+    """The number of transactions between two local snapshots."""
     segment_bytes: int = 1_024
     chunk_bytes: int = 256
     local_sessions: int = 0
     """1: new sessions are local to their server; 2: they become global when they create an ephemeral node."""
     read_only_ms: int = 0
-    """How long a server has no leader before it serves reads to clients that accept it; 0: never."""
+    """The time without a leader after which a server serves reads to clients that accept it; 0: never."""
     open_requests: int = 0
     """The limit of open requests of all clients of a server, above which others wait; 0: no limit."""
     wait_ms: int = 0
-    """How long requests wait because of `open_requests` before they are refused; 0: for ever."""
+    """The time for which requests wait because of `open_requests` before they are refused; 0: for ever."""
     large_bytes: int = 0
     """A request of more bytes is large, and a server has memory for few of them; 0: none is large."""
     connection_tokens: int = 0
-    """How many connections a server accepts at once; 0: no limit."""
+    """The number of connections that a server accepts at once; 0: no limit."""
     read_work_max: int = 0
-    """How much the reads of one pass may visit before other tasks run; 0: the product's bound."""
+    """The limit of work of the reads of one pass before other tasks run; 0: the product's limit."""
     scans_behind_max: int = 0
-    """How many scans a connection may have queued behind its writes; 0: the product's bound."""
+    """The limit of scans of a connection that wait for its writes; 0: the product's limit."""
     report_sessions_max: int = 0
-    """How many sessions a report to the leader names; 0: the product's bound."""
+    """The limit of sessions in one report to the leader; 0: the product's limit."""
     impolite_percent: int = 0
-    """In this share of its connections, a client presents a session that it had earlier."""
+    """The share of its connections in which a client presents a session that it had earlier."""
     closed_loop: int = 0
     """How many writes clients of the list keep outstanding at each server that believes it leads, until the healing."""
     quiet_stage: int = 0
@@ -84,12 +84,12 @@ class Knobs:
 
 
 INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")
-"""The settings that stand for bounds of the product which no operator sets."""
+"""The settings for limits of the product that no operator sets."""
 
 
 @frozen
 class Script:
-    """A run is a function of its script. All chance within the run comes from `seed`."""
+    """The input of a run, which is a function of its script. All random choices of the run come from `seed`."""
 
     seed: int
     voters: int = 3

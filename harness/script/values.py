@@ -1,7 +1,7 @@
-"""Values of fields: what a generator draws for a field, and from which source of chance.
+"""The values that a generator may choose for a field, and the random source of a generator.
 
-A field of a fault, an operation or a setting declares its values with `drawn`. The values are near what a run of a few
-seconds is about; a script that is written by hand may contain any that make sense.
+A field of a fault, an operation or a setting declares its values with `drawn`. The values suit runs of a few seconds; a
+script that is written by hand may contain any valid value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Upto:
 
 @frozen
 class Short:
-    """A number rather near the least."""
+    """A number from the least to the most, usually near the least."""
 
     least: int
     most: int
@@ -34,7 +34,7 @@ class Short:
 
 @frozen
 class Scale:
-    """A number of any magnitude: as often from 1 to 2 as from 8 to 16."""
+    """A number with a random order of magnitude: as often from 1 to 2 as from 8 to 16."""
 
     least: int
     most: int
@@ -42,14 +42,14 @@ class Scale:
 
 @frozen
 class Among:
-    """One of these, as often as it is listed."""
+    """One of these values. A value that is listed twice is chosen twice as often."""
 
     values: tuple[str | int, ...]
 
 
 @frozen
 class Who:
-    """A server, often the leader: most situations begin there."""
+    """A server, often the leader, because most situations begin there."""
 
 
 @frozen
@@ -59,7 +59,7 @@ class Sid:
 
 @frozen
 class Anyone:
-    """Mostly None, which stands for any server; else a server."""
+    """A server or, mostly, None for any server."""
 
 
 @frozen
@@ -69,7 +69,7 @@ class Groups:
 
 @frozen
 class Together:
-    """Several fields whose values belong together: one of these."""
+    """Several fields whose values belong together: one of these options gives all."""
 
     options: tuple[Mapping[str, Value], ...]
 
@@ -95,7 +95,7 @@ class Kind:
     """A kind of fault, operation or step, and the values of its fields."""
 
     weight: float
-    """How often it is drawn."""
+    """The weight of the kind in a random choice."""
     make: Callable[..., Any]
     fields: Mapping[str, Value]
 
@@ -108,7 +108,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Values out of one generator of random numbers."""
+    """Choose values with one generator of random numbers."""
 
     def __init__(self, random: Random, voters: int, observers: int) -> None:
         self.random = random

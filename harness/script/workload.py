@@ -1,4 +1,4 @@
-"""Operations of the list and of the store, and the steps that clients of the store ask."""
+"""Operations of the list and of the store, and the steps of requests of the store's clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Op:
 
 @frozen
 class Write(Op):
-    """`count` transactions in one proposal, at every server that believes it leads."""
+    """Submit `count` transactions in one proposal, at every server that considers itself the leader."""
 
     count: int = 1
     size: int = 8
@@ -26,16 +26,16 @@ class Write(Op):
 
 @frozen
 class Invoke(Op):
-    """A request to a user's own machine, at this server. One at the end of the script is sent after the healing."""
+    """Send a request to a user's machine, at this server. One at the end of the script is sent after all faults."""
 
     request: str = ""
-    """Its bytes as UTF-8, with surrogates for bytes that are not, as in `surrogateescape`."""
+    """The bytes as UTF-8. Other bytes are surrogates, as in `surrogateescape`."""
     server: int = LEADER
 
 
 @frozen
 class Barrier(Op):
-    """Ask one server, whatever its role is."""
+    """Request a barrier of one server, in any role."""
 
     server: int = LEADER
 
@@ -49,7 +49,7 @@ class Snapshot(Op):
 
 @frozen
 class Reconfigure(Op):
-    """A membership change, asked of every server that believes it leads, or by a client of the store."""
+    """Request a membership change of every server that considers itself the leader, or by a client of the store."""
 
     change: str
     server: int
@@ -66,15 +66,15 @@ class Connect(Op):
     server: int = 1
     timeout_ms: int = 1_000
     user: int = 0
-    """The user as which it authenticates; 0: it keeps its identity."""
+    """The user as which the client authenticates; 0: the client keeps its identity."""
     late_ms: int = 0
-    """How much later the last server notices the end of the old connection. If it is not 0, the client makes a new
-    connection also to the same server."""
+    """The delay until the last server notices the end of the old connection. If it is not 0, the client makes a new
+    connection even to the same server."""
 
 
 @frozen
 class Step:
-    """One operation on the store. The data has `size` bytes, and differs each time."""
+    """One operation on the store. The data has `size` bytes, and is different each time."""
 
     op: str
     path: str = ""
@@ -83,14 +83,14 @@ class Step:
     watch: str = ""
     size: int = 8
     acl: str = ""
-    """Of a create or a setacl: the ACL, as in `harness.lists`."""
+    """The ACL of a create or a setacl, as in `harness.lists`."""
     limits: str = ""
-    """Of a create or a set: the data is this quota, like `countHardLimit=4`."""
+    """The quota that is the data of a create or a set, like `countHardLimit=4`."""
 
 
 @frozen
 class Ask(Op):
-    """The client sends a request, also while others are outstanding. Several steps are one multi; one is the least."""
+    """The client sends a request, also while others are outstanding. Several steps are one multi."""
 
     client: int = 1
     steps: tuple[Step, ...] = ()
@@ -105,7 +105,7 @@ class Leave(Op):
 
 @frozen
 class Vanish(Op):
-    """The client's process is stopped, its connection breaks, and its session may expire meanwhile."""
+    """The client's process is suspended and its connection breaks. Its session may expire meanwhile."""
 
     for_ms: int = 500
     client: int = 1
@@ -123,7 +123,7 @@ def request_bytes(text: str) -> bytes:
 
 
 def has_lists(ops: Iterable[Op]) -> bool:
-    """Return whether a step sets an ACL."""
+    """Return True if a step sets an ACL."""
     return any(step.acl for op in ops if isinstance(op, Ask) for step in op.steps)
 
 
@@ -134,7 +134,7 @@ PARENTS: Final = ("/a", "/b")
 CHILDREN: Final = ("/a/x", "/a/y", "/b/x", "/b/x/z")
 PATHS: Final = (*PARENTS, *CHILDREN)
 VERSION: Final = Among((-1, -1, -1, 0, 0, 1, 1, 2, 3))
-"""Nodes change so seldom that one of these is often the version, and often not."""
+"""Versions of nodes. Nodes change seldom, so a request often has the right version, and often a wrong one."""
 SIZE: Final = Short(0, 60)
 
 
@@ -173,7 +173,7 @@ FAMILIES: Final = tuple(
     )
     for parent, child in (("/a", "/a/x"), ("/b", "/b/x"), ("/b/x", "/b/x/z"))
 )
-"""Steps on a node and its child, sent at once, so that the check of each depends on those before it."""
+"""Steps on a node and its child that are sent together, so that the check of each depends on the earlier ones."""
 AT_ONCE_MAX: Final = 8
 
 FLOODS: Final = {
@@ -184,7 +184,7 @@ FLOODS: Final = {
     )
     for parent in PARENTS
 }
-"""Steps below a parent, many at one time, so that a server that is away needs a snapshot."""
+"""Steps below a parent. Many are sent at one time, so that a server that is away needs a snapshot."""
 FLOOD_MAX: Final = 40
 
 BURSTS: Final = (
@@ -192,7 +192,7 @@ BURSTS: Final = (
     _kind(1.0, "children", PARENTS),
     _kind(1.0, "children", ("/",)),
 )
-"""The kinds of the requests of a burst: each burst has one. Listings are drawn more often than by their weight."""
+"""The kinds of requests of bursts; each burst has one kind. Listings are listed several times."""
 BURST_WRITES: Final = (
     _kind(3.0, "set", PARENTS, size=SIZE),
     _kind(1.0, "create", ("/a/s-", "/b/s-"), mode=("sequential",), size=SIZE),

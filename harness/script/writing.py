@@ -1,4 +1,4 @@
-"""A script as text that a person can read and change; `harness.script.reading` reads it."""
+"""Write a script as text for people. `harness.script.reading` reads it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from harness.script.script import Knobs, Script, Timing
 from harness.script.workload import Op, Step
 
 NAMES: Final[dict[int | None, str]] = {LEADER: "leader", FOLLOWER: "follower", None: "anyone"}
-"""Servers with a name instead of a number."""
+"""The names of servers that have no number."""
 
 KEYS: Final = {"for_ms": "for", "down_ms": "down", "source": "from", "target": "to"}
-"""Fields with another name in text. Other names lose their unit, which follows the number."""
+"""The fields that have another name in text. Others lose the unit in their name; it follows the number."""
 
 PLAIN: Final = re.compile(r"[^\s\"#|+=,]+")
-"""Words that need no quotation marks."""
+"""The words that need no quotation marks."""
 
 
 def phrase(kind: type) -> str:

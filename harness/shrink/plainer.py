@@ -1,4 +1,4 @@
-"""Plain values and a regular schedule. Many changes are tried at once, and by halves if that fails."""
+"""Simplify values and the schedule. All changes are tried at once, and by halves if that fails."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from harness.shrink.trials import Item, Trials
 Change: TypeAlias = Callable[[Script], Script]
 
 REGULAR: Final = Timing(delay_us_min=1_000, delay_us_max=1_000, fsync_us_min=1_000, fsync_us_max=1_000)
-"""Every message and every fsync takes a millisecond, so nothing overtakes anything."""
+"""Every message and every fsync takes one millisecond, so messages arrive in the order of their sending."""
 
 LEAST: Final = {"down_ms": 10, "for_ms": 10, "acts": 1, "nth": 1}
 """The least values of fields of a fault."""
 
 
 def adopt(script: Script, changes: Sequence[Change], trials: Trials) -> Script:
-    """Apply as many of the changes as the failure survives: all, or else those of each half."""
+    """Apply the changes with which the script still fails: all, or else those of each half."""
     made = script
     for change in changes:
         made = change(made)
@@ -39,7 +39,7 @@ def adopt(script: Script, changes: Sequence[Change], trials: Trials) -> Script:
 
 
 def calm(script: Script, trials: Trials) -> Script:
-    """Set timing and knobs to their defaults as a whole, where the failure survives it."""
+    """Set timing and knobs to their defaults as a whole, if the script still fails."""
     usual = evolve(Knobs(), counter_max=script.knobs.counter_max)
     for made in (
         evolve(script, timing=Timing(), knobs=usual, observers=0),
@@ -61,13 +61,13 @@ def settled(script: Script, trials: Trials) -> Script:
         if getattr(getattr(script, place), attribute.name) != getattr(usual, attribute.name)
     ]
     alone = evolve(script, observers=0)
-    if alone != script and is_sound(alone):  # no item is about an observer
+    if alone != script and is_sound(alone):  # no item names an observer
         changes.append(lambda it: evolve(it, observers=0))
     return adopt(script, changes, trials)
 
 
 def regular(script: Script, trials: Trials) -> Script:
-    """Make the schedule regular, or as much of it as the failure survives."""
+    """Make the schedule regular, or the part of it with which the script still fails."""
     whole = evolve(script, timing=REGULAR)
     if whole == script or trials.fails(whole):
         return whole

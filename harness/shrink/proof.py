@@ -1,4 +1,4 @@
-"""Which items are needed: by delta debugging, and proven by removing each item alone, and faults in pairs."""
+"""Find the needed items by delta debugging, and prove that they are needed: remove each alone, and faults in pairs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ T = TypeVar("T")
 def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
     """Return a part of `items` that still fails, and from which no item can be removed alone.
 
-    It begins at the end, because later items are needed by fewer others. After a piece that can be removed the next one
-    is twice as large, after another one it is smaller: long stretches of irrelevant items cost few trials.
+    It begins at the end, because fewer items depend on later ones. After a piece that can be removed the next one is
+    twice as large, else it is smaller, so that long runs of irrelevant items cost few trials.
     """
     current = list(items)
     if current and fails([]):
@@ -52,11 +52,11 @@ def _pass(current: list[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 @frozen
 class Proof:
     needed: tuple[Item, ...]
-    """Without any of these the script did not fail."""
+    """The items without each of which the script does not fail."""
     unproven: tuple[Item, ...]
-    """These could not be tried any more."""
+    """The items that were not tried, because the budget was spent."""
     pairs: int
-    """The number of pairs of faults that were removed together."""
+    """The number of pairs of faults without which the script does not fail."""
 
     @property
     def faults(self) -> tuple[Fault, ...]:

@@ -1,4 +1,4 @@
-"""The steps in their order, repeated until nothing changes."""
+"""Run the steps in their order, and repeat them until nothing changes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def same_invariant(
 
 
 def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX, seconds_max: float = inf) -> Shrunk:
-    """Return the smallest script found that violates the invariant, as the given one does.
+    """Return the smallest script that was found to violate the invariant of the given one.
 
-    The search ends after so many runs or seconds, or at Ctrl-C.
+    The search ends after `runs_max` runs, after `seconds_max` seconds, or at Ctrl-C.
     """
     trials = Trials(broke, runs_max, seconds_max)
     script = _cut(script, trials)
@@ -81,7 +81,7 @@ def _ended(script: Script, trials: Trials) -> Script:
 
 
 def _cut(script: Script, trials: Trials) -> Script:
-    """Cut the end of the script. If the invariant is violated only after the healing, search for the cut by halves."""
+    """Cut the end of the script. If the violation occurs only after all faults, search for the cut by halves."""
     trials.step = "cut"
     shorter = _ended(script, trials)
     if shorter != script:

@@ -1,4 +1,4 @@
-"""Scripts as lists of items, and trials of them: none is run twice, and no more are run than the budget allows."""
+"""Scripts as lists of items, and trials of scripts: no script is run twice, and the budget limits their number."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.faults import Fault, Op, Script
 Item: TypeAlias = Fault | Op
 
 Moment = NewType("Moment", int)
-"""A time in ms, of its own type, because a bool says that it broke and not when."""
+"""A time in ms. Its own type excludes a bool, which would say only that the invariant was violated."""
 Broke: TypeAlias = Callable[[Script], Moment | None]
-"""Runs a script, and returns when it violated the invariant in question, or None if it did not."""
+"""Run a script, and return the time at which it violated the invariant, or None."""
 
 
 def items_of(script: Script) -> list[Item]:
-    """Return its faults and operations in the order of time."""
+    """Return the faults and operations of a script in the order of time."""
     return sorted([*script.ops, *script.faults], key=lambda item: item.at)
 
 
@@ -46,7 +46,7 @@ class Trials:
         self._until = time.monotonic() + seconds_max
         self._known: dict[str, Moment | None] = {}
         self.runs: dict[str, int] = {}
-        """Executions by step."""
+        """The number of runs of each step."""
         self.step = ""
         self.interrupted = False
         """True after Ctrl-C: no script is run any more, and the smallest one so far is the result."""
@@ -57,7 +57,7 @@ class Trials:
         return self.interrupted or spent >= self._runs_max or time.monotonic() >= self._until
 
     def broke(self, script: Script) -> Moment | None:
-        """Return when it violated the invariant; None also for a script that may not be tried any more."""
+        """Return the time of the violation, or None. A script is not tried after the budget is spent: None."""
         key = repr(script)
         if key not in self._known:
             if self.over:
@@ -74,5 +74,5 @@ class Trials:
         return self.broke(script) is not None
 
     def valid(self, script: Script) -> bool:
-        """Return whether it was tried, and did not fail."""
+        """Return True if the script was tried and did not fail."""
         return self.broke(script) is None and repr(script) in self._known

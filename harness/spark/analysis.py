@@ -18,29 +18,29 @@ Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
 POINTS: Final = 60
-"""The points of the discovery curve."""
+"""The number of points of the discovery curve."""
 
 
 RECOVERED: Final = {"leader": "a quorum serves", "write": "a write is acknowledged", "sessions": "sessions are back"}
-"""What faults interrupt, and the words for its recovery."""
+"""The parts of the service that faults interrupt, and the words for their recovery."""
 
 MANY: Final = 3_000_000
 
 
 def is_small(layout: Layout) -> bool:
-    """Return whether few rows are stored, so that Spark need not be tuned for speed."""
+    """Return True if few rows are stored, so that Spark need not be tuned for speed."""
     rows = 0
     for table in (EVENTS.name, HISTORIES.name, RUNS.name):
         for chunk in layout.chunks(table):
             try:
                 rows += pq.read_metadata(layout.table(table) / chunk.name).num_rows
-            except (OSError, pa.ArrowInvalid):  # the analysis says what is wrong with it
+            except (OSError, pa.ArrowInvalid):  # the analysis reports the damage
                 continue
     return rows <= MANY
 
 
 class NoAnalysis(ValueError):
-    """There is no analysis, or it is damaged or of another version. The message names the place."""
+    """The analysis is missing, damaged, or of another version. The message names the file."""
 
 
 @frozen
@@ -60,7 +60,7 @@ class Analysis:
 
     @property
     def unknown(self) -> int:
-        """The number of unknown runs and stored histories. They have not passed."""
+        """The number of unknown runs and unknown stored histories. They do not count as valid."""
         histories = sum(row["histories"] for row in self.tables["verdicts"] if row["verdict"] == "unknown")
         return self.count("unknown") + int(histories)
 
@@ -79,7 +79,7 @@ class Analysis:
 
 
 def store(folder: Path, made: Analysis) -> None:
-    """Each table as one Parquet file, and all of them as JSON."""
+    """Write each table as one Parquet file, and all of them as JSON."""
     tables = folder / "tables"
     tables.mkdir(parents=True, exist_ok=True)
     for name, rows in made.tables.items():
@@ -97,7 +97,7 @@ def stored(layout: Layout) -> Analysis:
     try:
         found = json.loads(path.read_text())
     except OSError as error:
-        raise NoAnalysis(f"{path}: {error.strerror}; `zab-harness analyze` makes it") from error
+        raise NoAnalysis(f"{path}: {error.strerror}; `zab-harness analyze` writes it") from error
     except ValueError as error:
         raise NoAnalysis(f"{path}: no JSON: {error}") from error
     version = found.get("version") if isinstance(found, dict) else None

@@ -24,9 +24,10 @@ SLICED: Final = 8
 """The most groups of failures of which one is shrunk."""
 TRIES: Final = 120
 NAMED_MAX: Final = 100
-"""The most unknown runs or histories that are named."""
+"""The most unknown runs or histories that the report names."""
 
-Told = Callable[[str], None]
+OnStage = Callable[[str], None]
+"""A callback with the name of the stage that begins."""
 
 
 @frozen
@@ -42,36 +43,38 @@ class Loaded:
 
 def load(spark: SparkSession, layout: Layout) -> Loaded:
     frames: dict[str, DataFrame] = {}
-    aside: list[DataFrame] = []
+    rejected: list[DataFrame] = []
     for table in (RUNS, EVENTS, HISTORIES, REPEATS):
         found = validate.readable(table, (layout.table(table.name) / chunk.name for chunk in layout.chunks(table.name)))
         if found.refused:
             rows = [(path, None, reason, None) for path, reason in found.refused]
-            aside.append(spark.createDataFrame(rows, validate.QUARANTINE))
+            rejected.append(spark.createDataFrame(rows, validate.QUARANTINE))
         frames[table.name], bad = validate.validate(validate.load(spark, table, found.paths), table)
-        aside.append(bad)
+        rejected.append(bad)
     runs, twice = validate.once(frames[RUNS.name], RUNS)
     runs = runs.cache()
     _, torn = validate.whole(runs, frames[EVENTS.name], frames[HISTORIES.name])
     torn = torn.cache()
-    aside += [twice, torn]
+    rejected += [twice, torn]
     events, histories = (
         frames[name].join(F.broadcast(torn.select("seed")), "seed", "left_anti") for name in ("events", "histories")
     )
-    return Loaded(runs, events, histories, frames[REPEATS.name], reduce(DataFrame.unionByName, aside))
+    return Loaded(runs, events, histories, frames[REPEATS.name], reduce(DataFrame.unionByName, rejected))
 
 
-def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: Told = lambda _: None) -> Analysis:
+def analyze(
+    spark: SparkSession, layout: Layout, *, sliced: int = SLICED, on_stage: OnStage = lambda _: None
+) -> Analysis:
     began = time.monotonic()
     meta = layout.meta()
-    told("validate")
+    on_stage("validate")
     loaded = load(spark, layout)
     runs, tasks = loaded.runs, max(2, 2 * spark.sparkContext.defaultParallelism)
     quarantine = loaded.quarantine.cache()
     tables: Tables = {
         "quarantine": _rows(quarantine.groupBy("source", "reason").count().orderBy("source", "reason")),
     }
-    told("judge again")
+    on_stage("check histories again")
     stored = loaded.events.where(F.col("verb").isin(*VERBS)).select("seed", "number", "server", "verb", "what")
     acts = recheck.recheck(stored, "number", delivered_in_order, tasks=tasks)
     seen = recheck.recheck(loaded.histories, "index", as_clients_saw_it, tasks=tasks)
@@ -83,7 +86,7 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     )
     tables["unknown"] = _rows(verdicts.where("verdict = 'unknown'").orderBy("seed").limit(NAMED_MAX))
     tables["given_up"] = _rows(sums.given_up(runs, NAMED_MAX))
-    told("add up")
+    on_stage("aggregate")
     tables |= {
         "totals": _rows(sums.totals(runs)),
         "strikes": _rows(sums.strikes(runs)),
@@ -99,10 +102,10 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     }
     kinds = discovery.kinds(runs).cache()
     tables |= {"curve": _rows(discovery.curve(kinds)), "unseen": _rows(discovery.unseen(kinds))}
-    told("compare failures")
+    on_stage("compare failures")
     tables["odds"] = corrected(_rows(odds.odds(runs)))
     tables["clusters"] = _clusters(runs, meta, sliced, layout.analysis / "diagrams")
-    told("write")
+    on_stage("write")
     meta |= {"analysed_in_s": round(time.monotonic() - began, 1), "campaign": layout.name}
     made = Analysis(tables, meta)
     quarantine.write.mode("overwrite").parquet(str(layout.analysis / "quarantine"))
@@ -115,7 +118,7 @@ def _clusters(runs: DataFrame, meta: dict[str, Any], sliced: int, diagrams: Path
     groups = clusters.groups(runs).cache()
     most = (
         min(sliced, groups.count()) if meta["code"] == code_hash() else 0
-    )  # other code fails otherwise, or not at all
+    )  # with other code a failure may differ or vanish
     plan = meta["plan"]
     if most:
         slices = clusters.slices(groups, plan["world"], plan["mutant"], most, TRIES, diagrams)

@@ -1,4 +1,4 @@
-"""A stored campaign: the chunks to do, who runs them, the progress, and early ends."""
+"""A stored campaign: its chunks, the processes that run them, its progress, and its early end."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from harness.spark.identity import campaign_name, code_hash, config_hash, settin
 from harness.spark.layout import Chunk, Layout, left
 
 CHUNK: Final = 50
-"""The seeds of a task. A killed task loses at most so many runs, which run again."""
+"""The seeds of a task. A killed task loses at most this number of runs, which run again."""
 LOOK_S: Final = 0.5
 
 Finish = Callable[[Work, Chunk], Done]
 Seen = Callable[[Done], bool]
-"""Receives the progress; returns False to stop."""
+"""A callback with the progress. It returns False to stop the campaign."""
 
 
 class Spread(Protocol):
     def __call__(self, work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
-        """Finish all chunks. `on` is called now and then; if it returns False, no more chunks are started."""
+        """Finish all chunks. `on` is called regularly; after it returns False, no chunk is started."""
 
 
 class Stopped(RuntimeError):
-    """A task failed, so the campaign ended. Finished chunks stay."""
+    """A task failed, so the campaign ended. Finished chunks remain stored."""
 
 
 @frozen
@@ -65,7 +65,7 @@ class Campaign:
         return made
 
     def done(self) -> Done:
-        """Return what is finished, also by other processes and earlier."""
+        """Return the numbers of all finished chunks, also of earlier and of other processes."""
         return Watch(self.layout, self.plan).look()
 
     def left(self) -> list[Chunk]:
@@ -76,7 +76,7 @@ class Campaign:
         return chunks + [chunk for chunk in again if any(map(is_repeated, range(chunk.first, chunk.end)))]
 
     def run(self, spread: Spread, seen: Seen = lambda _: True) -> Done:
-        """Run until all is done or `seen` returns False. Raises `Stopped` if a task fails."""
+        """Run until all chunks are done, or `seen` returns False. Raise `Stopped` if a task fails."""
         chunks = self.left()
         watch = Watch(self.layout, self.plan)
         if chunks:
@@ -101,20 +101,20 @@ class Watch:
             if inside and chunk.name not in self._known:
                 self._known.add(chunk.name)
                 try:
-                    said = pq.read_schema(self._layout.table("runs") / chunk.name).metadata or {}
+                    metadata = pq.read_schema(self._layout.table("runs") / chunk.name).metadata or {}
                 except (OSError, pa.ArrowInvalid):
-                    continue  # damaged since; `analyze` names it
+                    continue  # damaged since; `analyze` reports it
                 runs = min(chunk.end, self._end) - max(chunk.first, self._first)
-                invalid, unknown, errors, stored, seconds = (said.get(word.encode(), b"0") for word in COUNTED)
+                invalid, unknown, errors, stored, seconds = (metadata.get(word.encode(), b"0") for word in COUNTED)
                 self._done += Done(runs, int(invalid), int(unknown), int(errors), int(stored), float(seconds))
         return self._done
 
 
-# -- who does it ---------------------------------------------------------------------------------------
+# -- the processes -------------------------------------------------------------------------------------
 
 
 def in_processes(jobs: int, finish: Finish = finish) -> Spread:
-    """Use processes of this machine, without a JVM: for small campaigns. What is stored is the same."""
+    """Use processes of this machine, without a JVM: for small campaigns. The stored rows are the same."""
 
     def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
         if not on():
@@ -173,7 +173,7 @@ def in_spark(spark: Any, finish: Finish = finish) -> Spread:
 
 
 def reason(error: BaseException) -> str:
-    """Return the line with the cause of a failed task from the pages of Spark's error."""
+    """Return the line of Spark's long error message that has the cause of a failed task."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith(("harness.", "OSError", "MemoryError", "pyarrow.lib.")) or "No space left" in line:

@@ -1,8 +1,8 @@
-"""The chance that a fault has nothing to do with a failure, corrected for the number of pairs that are compared.
+"""The p-value of the association of a fault with a failure, corrected for the number of compared pairs.
 
-Of forty pairs that are all chance, two lie outside their 95 % intervals. Holm's correction keeps the chance that even
-one of all is taken for more at 5 %, however they depend on each other: the least likely of m pairs counts m times, the
-next m - 1 times, and none counts less than the one before it.
+Among forty unrelated pairs, two are outside of their 95 % intervals on average. Holm's correction keeps the probability
+of even one false positive at 5 %, for any dependence between the pairs. It multiplies the least of m p-values by m, the
+next one by m - 1, and so on; no corrected value is less than the one before it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, Final
 Rows = Sequence[dict[str, Any]]
 
 Z: Final = 1.96
-"""As wide as intervals of 95 % are."""
+"""The half width of a 95 % interval, in standard errors."""
 HARDLY: Final = 0.05
+"""The limit of p-values that count as significant."""
 
 
 def two_sided(z: float) -> float:

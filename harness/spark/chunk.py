@@ -26,7 +26,7 @@ from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, Table
 from harness.worlds import World
 
 REPEATED: Final = 100
-"""One in so many seeds is run twice, by two tasks, and the results are compared."""
+"""One in this number of seeds is run twice, by two tasks, and the results are compared."""
 
 
 class OtherCode(RuntimeError):
@@ -40,9 +40,9 @@ class Work:
     plan: Plan
     layout: Layout
     code: str
-    """The hash of the code that is to run."""
+    """The hash of the code of the campaign."""
     sample: int = 100
-    """All events of one in so many valid runs are stored; 0: of none."""
+    """All events of one in this number of valid runs are stored; 0: of none."""
     stop_after: int = 0
     """A task ends after this number of failures and stores the seeds so far; 0: never."""
 
@@ -55,7 +55,7 @@ class Done:
     invalid: int = 0
     unknown: int = 0
     errors: int = 0
-    """Of the harness itself."""
+    """Runs in which the harness itself failed."""
     stored: int = 0
     core_seconds: float = 0.0
 
@@ -64,7 +64,7 @@ class Done:
 
 
 COUNTED: Final = ("invalid", "unknown", "errors", "stored", "core_seconds")
-"""The numbers in the metadata of a file of runs: the progress is known without reading rows."""
+"""The numbers in the metadata of a file of runs, from which the progress is read without its rows."""
 
 
 def is_repeated(seed: int) -> bool:
@@ -74,7 +74,7 @@ def is_repeated(seed: int) -> bool:
 def finish(work: Work, chunk: Chunk) -> Done:
     """Run the chunk and store it."""
     if code_hash() != work.code:
-        raise OtherCode(f"the sources here have the hash {code_hash()}, and the campaign was begun with {work.code}")
+        raise OtherCode(f"the hash of the code here is {code_hash()}, but that of the campaign is {work.code}")
     with with_bug(work.plan.mutant):
         return _repeat(work, chunk) if chunk.again else _first(work, chunk)
 
@@ -97,21 +97,21 @@ def _first(work: Work, chunk: Chunk) -> Done:
             failed += row["outcome"] in ("invalid", "error")
             if work.stop_after and failed >= work.stop_after:
                 break
-    came = Counter(row["outcome"] for row in rows)
+    outcomes = Counter(row["outcome"] for row in rows)
     done = Done(
         len(rows),
-        came["invalid"],
-        came["unknown"],
-        came["error"],
+        outcomes["invalid"],
+        outcomes["unknown"],
+        outcomes["error"],
         sum(row["stored"] for row in rows),
         sum(row["core_seconds"] for row in rows),
     )
-    # Events may be stored without their run, and are then written again; never the other way round.
+    # The runs are stored last. Events without their run are written again; a run always has its events.
     counted = {name: str(getattr(done, name)) for name in COUNTED}
     ended = evolve(chunk, end=chunk.first + len(rows))
     with _storing(RUNS, layout.table("runs") / ended.name, **counted) as runs:
         runs.write(iter(rows))
-    gc.collect()  # the collector slept during the runs
+    gc.collect()  # the collector is off during the runs
     return done
 
 
@@ -140,7 +140,10 @@ def run_seed(work: Work, seed: int) -> tuple[Row, Outcome | None]:
         outcome, again = _timed(where, script, trace=True)
         row["trace_hash"] = again["trace_hash"]
         if outcome is None or again["result_hash"] != row["result_hash"]:
-            row |= {"outcome": "error", "what": f"not the same when it was run again: {row['what']}; {again['what']}"}
+            row |= {
+                "outcome": "error",
+                "what": f"the run is not deterministic: first {row['what']!r}, then {again['what']!r}",
+            }
             return row, None
     return row, outcome if sampled or not outcome.valid else None
 
@@ -149,7 +152,7 @@ def _timed(where: World, script: Script, *, trace: bool) -> tuple[Outcome | None
     began = time.process_time()
     try:
         outcome, core_seconds = timed(where.run, script, trace=trace)
-    except Exception as error:  # the other runs of the chunk go on
+    except Exception as error:  # the other runs of the chunk continue
         return None, error_row(script, error, world=where.name, core_seconds=time.process_time() - began)
     return outcome, run_row(outcome, world=where.name, core_seconds=core_seconds)
 

@@ -1,4 +1,4 @@
-"""What changed from one campaign to another? Failures that are new, gone or still there; and numbers that moved."""
+"""The differences between two campaigns: new, vanished and remaining failures, and changed numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.spark.shapes import shape
 from zab.core.plurals import counted
 
 NOTABLE: Final = 0.1
-"""A number that moved by less than a tenth is the same number."""
+"""The relative change from which a number counts as changed."""
 FEWEST: Final = {"p50": 10, "p99": 100}
-"""Of so many things at least a quantile says anything."""
+"""The least number of values for which each quantile is meaningful."""
 OUTCOMES: Final = {"invalid": "invalid", "unknown": "unknown", "error": "errors"}
 
 
@@ -21,9 +21,9 @@ OUTCOMES: Final = {"invalid": "invalid", "unknown": "unknown", "error": "errors"
 class Number:
     value: float
     of: int
-    """So many runs, outages or faults."""
+    """The number of runs, outages or faults behind the value."""
     fewest: int = 1
-    """Of fewer it is chance."""
+    """The number of these below which the value is chance."""
 
 
 @frozen
@@ -32,32 +32,32 @@ class Moved:
     before: float
     after: float
     of: tuple[int, int]
-    """So many runs, outages or faults each is a number of."""
+    """The numbers of runs, outages or faults behind both values."""
     chance: bool = False
-    """One of them is of too few."""
+    """True if one of the values is based on too few."""
 
 
 @frozen
 class Difference:
     settings: tuple[str, ...]
-    """In which the two differ: then they need not agree."""
+    """The settings in which the campaigns differ, with both values."""
     new: tuple[Row, ...]
     gone: tuple[Row, ...]
     ongoing: tuple[Row, ...]
-    """With `failures_before`, in so many runs of the first."""
+    """The remaining clusters. `failures_before` is the number of failed runs of the first campaign."""
     situations_new: tuple[str, ...]
     situations_gone: tuple[str, ...]
     moved: tuple[Moved, ...]
     runs: dict[str, tuple[int, int]] = field(factory=dict)
-    """How many there are, and how many of each bad outcome."""
+    """The numbers of runs, and of each bad outcome, in both campaigns."""
     situations: dict[str, int] = field(factory=dict)
-    """In how many runs of the one campaign each of those occurred that the other has not."""
+    """The number of runs with each situation that occurred in only one campaign."""
     unknown: tuple[int, int] = (0, 0)
-    """How many runs and stored histories could not be decided."""
+    """The numbers of unknown runs and histories in both campaigns."""
 
     @property
     def worse(self) -> bool:
-        """Another kind of failure, or the first things that could not be decided."""
+        """True if the second campaign has a new kind of failure, or if only the second has unknown results."""
         before, after = self.unknown
         return bool(self.new) or (after > 0 and not before)
 
@@ -104,14 +104,16 @@ def _numbers(made: Analysis) -> dict[str, Number]:
     found = {f"share of runs {name}": Number(made.count(name) / (runs or 1), runs) for name in OUTCOMES}
     by_voters: dict[int, int] = {}
     for row in tables["totals"]:
-        who, many = f"{row['machine']} in {row['world']}, {counted(row['voters'], 'voter')}", row["runs"]
+        group, many = f"{row['machine']} in {row['world']}, {counted(row['voters'], 'voter')}", row["runs"]
         by_voters[row["voters"]] = by_voters.get(row["voters"], 0) + many
-        found[f"runs a core-minute, {who}"] = Number(row["runs_per_core_minute"], many)
-        found[f"epochs a run, {who}"] = Number(row["elections"] / many, many)
-        found[f"transactions a run, {who}"] = Number(row["committed"] / many, many)
+        found[f"runs a core-minute, {group}"] = Number(row["runs_per_core_minute"], many)
+        found[f"epochs a run, {group}"] = Number(row["elections"] / many, many)
+        found[f"transactions a run, {group}"] = Number(row["committed"] / many, many)
     for row in tables["messages"]:
-        who = counted(row["voters"], "voter")
-        found[f"messages a transaction, {who}"] = Number(row["per_transaction"] or 0.0, by_voters.get(row["voters"], 0))
+        group = counted(row["voters"], "voter")
+        found[f"messages a transaction, {group}"] = Number(
+            row["per_transaction"] or 0.0, by_voters.get(row["voters"], 0)
+        )
     for row in tables["outages"]:
         found |= _quantiles(f"outage after {row['kind']}", row, "", row["outages"])
     for row in tables["recoveries"]:
@@ -119,9 +121,9 @@ def _numbers(made: Analysis) -> dict[str, Number]:
             if row[f"{what}_times"]:
                 found |= _quantiles(f"{words} after {row['kind']}", row, f"{what}_", row[f"{what}_times"])
     for row in tables["waiting"]:
-        who, many = counted(row["voters"], "voter"), row["runs"]
-        found[f"share of time without service, {who}"] = Number(row["share_unavailable"], many)
-        found[f"well again at the end, 99 % ms, {who}"] = Number(row["recovered_p99"], many, FEWEST["p99"])
+        group, many = counted(row["voters"], "voter"), row["runs"]
+        found[f"share of time without service, {group}"] = Number(row["share_unavailable"], many)
+        found[f"final recovery, 99 % ms, {group}"] = Number(row["recovered_p99"], many, FEWEST["p99"])
     for row in tables["unseen"]:
         found["chance that the next run is of a new kind"] = Number(row["chance_of_new"] or 0.0, row["runs"])
     return found
@@ -143,8 +145,8 @@ def _moved(before: dict[str, Number], after: dict[str, Number]) -> list[Moved]:
 
 
 def text(made: Difference) -> str:
-    lines = [f"other {words}" for words in made.settings]
-    for title, rows in (("NEW", made.new), ("still there", made.ongoing), ("gone", made.gone)):
+    lines = [f"setting {words}" for words in made.settings]
+    for title, rows in (("NEW", made.new), ("remaining", made.ongoing), ("gone", made.gone)):
         for row in rows:
             was = 0 if title == "NEW" else row.get("failures_before", row["failures"])
             now = 0 if title == "gone" else row["failures"]
@@ -163,6 +165,6 @@ def text(made: Difference) -> str:
     ]
     left_out = sum(each.chance for each in made.moved)
     if left_out:
-        lines.append(f"and {counted(left_out, 'quantile')} of too few to say anything, which --json tells")
+        lines.append(f"{counted(left_out, 'quantile')} of too few values left out; --json has them")
     outcomes = ", ".join("{} {} -> {}".format(OUTCOMES[name], *made.runs[name]) for name in OUTCOMES)
     return "\n".join(["runs {} -> {}: {}".format(*made.runs["runs"], outcomes), *(lines or ["nothing changed"])])

@@ -1,4 +1,4 @@
-"""Hashes of what a run depends on besides its seed: the code, and the settings of the plan."""
+"""Hashes of the inputs of a run besides its seed: the code, and the settings of the plan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _read(folder: Traversable, path: str, words: list[bytes]) -> None:
 
 
 def settings(plan: Plan) -> dict[str, object]:
-    """Return the part of a plan that decides the run of a seed."""
+    """Return the settings of a plan that determine the run of a seed."""
     return attrs.asdict(plan, filter=lambda attribute, _: attribute.name not in ("runs", "base"))
 
 
@@ -61,5 +61,5 @@ def campaign_name(plan: Plan) -> str:
 
 
 def share(seed: int, what: str, parts: int) -> int:
-    """Return the part, of so many equal ones, into which a seed falls; independent for each `what`."""
+    """Return the part, of `parts` equal ones, to which a seed belongs; independent for each `what`."""
     return int.from_bytes(blake2b(f"{what}/{seed}".encode(), digest_size=8).digest()) % parts

@@ -1,15 +1,15 @@
-"""The directory of a campaign: the places of its files, and how a file appears complete or not at all.
+"""The directory of a campaign: the places of its files, and how each file appears atomically.
 
     DIR/campaign=<world>-<settings>-<code>/
-        meta.json                             what it is: plan, hashes, versions
-        events/seeds-<from>-<to>.parquet      acts of servers, and ...
-        histories/seeds-<from>-<to>.parquet   ... what clients saw, both written before ...
-        runs/seeds-<from>-<to>.parquet        ... this, which says that these seeds are done
-        repeats/seeds-<from>-<to>.parquet     those of them that were run once more
-        analysis/                             what `analyze` makes of it, and may make again
+        meta.json                             plan, hashes and versions of the campaign
+        events/seeds-<from>-<to>.parquet      acts of servers, written before the file of runs
+        histories/seeds-<from>-<to>.parquet   histories of clients, written before the file of runs
+        runs/seeds-<from>-<to>.parquet        a row for each run; this file marks its seeds as done
+        repeats/seeds-<from>-<to>.parquet     the few of these seeds that were run a second time
+        analysis/                             the results of `analyze`, which can be computed again
 
-A file gets its name when all of it is on the disk. Its name contains its seeds, so a restart knows from names what is
-left to do. An unfinished file has a name with a dot in front, and is never read.
+A file gets its name when it is complete and synced. Its name contains its seeds, so a restart finds the remaining seeds
+from names alone. The name of an unfinished file begins with a dot; it is never read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 
 
 class LayoutError(ValueError):
-    """There is no campaign, or one of another version. The message names the place."""
+    """The folder has no campaign, or one of another version. The message names the place."""
 
 
 @frozen
@@ -42,7 +42,7 @@ class Chunk:
     first: int
     end: int
     again: bool = False
-    """True for repeats, of only the few seeds that are compared."""
+    """True for repeats. They run only the few seeds whose results are compared."""
 
     @property
     def name(self) -> str:
@@ -100,7 +100,7 @@ class Layout:
         try:
             found = json.loads(path.read_text())
         except OSError as error:
-            raise LayoutError(f"{path}: {error.strerror}: this is no campaign") from error
+            raise LayoutError(f"{path}: {error.strerror}; the folder is no campaign") from error
         except ValueError as error:
             raise LayoutError(f"{path}: no JSON: {error}") from error
         if not isinstance(found, dict) or found.get("version") != VERSION:
@@ -110,19 +110,19 @@ class Layout:
 
 
 def find(folder: Path, name: str | None = None) -> Layout:
-    """Return the campaign in this folder, or that is this folder; of several, the one with this name."""
+    """Return the campaign in this folder, or this folder itself. `name` chooses among several."""
     if folder.name.startswith(PREFIX):
         return Layout(folder)
     if not folder.is_dir():
-        raise LayoutError(f"{folder}: there is no such directory")
+        raise LayoutError(f"{folder}: this directory does not exist")
     there = sorted(path for path in folder.iterdir() if path.name.startswith(PREFIX))
     if name is not None:
         there = [path for path in there if path.name.removeprefix(PREFIX).startswith(name)]
     if not there:
-        raise LayoutError(f"{folder}: no campaign{'' if name is None else f' {name}'} in here")
+        raise LayoutError(f"{folder}: this folder has no campaign{'' if name is None else f' {name}'}")
     if len(there) > 1:
         names = ", ".join(path.name.removeprefix(PREFIX) for path in there)
-        raise LayoutError(f"{folder}: say which campaign: {names}")
+        raise LayoutError(f"{folder}: choose one of several campaigns with --campaign: {names}")
     return Layout(there[0])
 
 
@@ -150,7 +150,7 @@ def left(done: Iterable[Chunk], base: int, runs: int, size: int, *, again: bool 
 def appearing(path: Path, sync: Callable[[int], None] = os.fsync) -> Iterator[Path]:
     """Yield a draft beside `path`. If the block succeeds, sync it and rename it to `path`.
 
-    Several processes may do so at once: each has its own draft, and all write the same.
+    Several processes may write the file at the same time: each has its own draft, and all have the same content.
     """
     begun = f".{path.name}.{socket.gethostname()}."
     draft = path.parent / f"{begun}{os.getpid()}"

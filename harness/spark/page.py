@@ -1,6 +1,7 @@
-"""The report: one page that stands alone, for a person. Machines read the tables beside it.
+"""The report of a campaign: one self-contained page for people. The tables beside it are for programs.
 
-It begins with the verdict. Failures are open, and everything else is folded, so a healthy campaign fits on one screen.
+The page begins with the verdict. Failures are open, and everything else is folded, so a healthy campaign fits on one
+screen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from harness.spark.chance import corrected
 from zab.core.plurals import noun
 
 Columns = dict[str, str]
-"""By a name in a row, what stands above it."""
+"""The title of each column, by its name in a row."""
 LINES_MAX: Final = 60
 FAILURES_OPEN: Final = 8
 """The number of failures that are shown without a click."""
@@ -30,16 +31,16 @@ _ABOUT: Final = {
     "Coverage": "how many kinds of runs and situations occurred",
     "Cost": "runs, messages and synchronizations",
 }
-"""The sections that are folded, each with what it shows."""
+"""The folded sections, each with its content."""
 LIKELIER: Final = (
-    "Which fault makes which failure likelier. Lines are 95 % intervals of each pair by itself. Red is what is chance "
-    "with less than 5 %, by Holm's correction for all pairs of a fault and an invariant: fewer than one report "
-    "of twenty has a red line by chance"
+    "The association of faults with failures. Lines are 95 % intervals of single pairs. Red lines are significant at "
+    "5 %, by Holm's correction for all pairs of a fault and an invariant: at most one report of twenty has a red line "
+    "by chance"
 )
 
 
 def page(made: Analysis, folder: Path) -> str:
-    """`folder` is where it will lie: what is linked from it must be there."""
+    """Return the page. `folder` is the folder of the page; the page links only to files that exist there."""
     kind, verdict = _verdict(made)
     sections = {
         "Failures": _failures(made, folder),
@@ -101,7 +102,7 @@ def _together(*parts: str) -> str:
 
 
 def _section(title: str, inside: str) -> str:
-    """Return an open section for what is wrong, and a folded one for everything else."""
+    """Return an open section for problems, and a folded one for everything else."""
     at = f'id="{_anchor(title)}"'
     if title in _OPEN:
         return f"<section {at}><h2>{escape(title)}</h2>\n{inside}</section>"
@@ -121,7 +122,7 @@ def figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>" if svg else ""
 
 
-# -- what it says --------------------------------------------------------------------------------------
+# -- the contents --------------------------------------------------------------------------------------
 
 
 def _runs(number: int) -> str:
@@ -137,14 +138,14 @@ def _verdict(made: Analysis) -> tuple[str, str]:
         return "odd", "No runs"
     if made.valid:
         return "good", f"Valid: every invariant held in all {_runs(runs)}"
-    unsure = f"{made.unknown:,} could not be decided" if made.unknown else ""
+    unsure = f"{made.unknown:,} are unknown" if made.unknown else ""
     if not made.invalid:
-        return "odd", f"Unknown: no invariant was broken in {_runs(runs)}, but {unsure}"
+        return "odd", f"Unknown: no invariant was violated in {_runs(runs)}, but {unsure}"
     words = [
-        f"{invalid:,} of {_runs(runs)} broke an invariant" if invalid else "",
+        f"{invalid:,} of {_runs(runs)} violated an invariant" if invalid else "",
         f"the harness itself failed in {errors:,}" if errors else "",
-        f"{others:,} were not the same when they were run twice" if others else "",
-        f"{again:,} stored histories fail when they are judged again" if again else "",
+        f"{others:,} had another result when run a second time" if others else "",
+        f"{again:,} stored histories are invalid when checked again" if again else "",
         unsure,
     ]
     return "bad", f"Invalid: {'; '.join(word for word in words if word)}"
@@ -161,8 +162,8 @@ def _tiles(made: Analysis) -> str:
         "unknown": number(made.unknown),
         "errors of the harness": number(made.count("error")),
         "runs a core-minute": number(60 * made.count("runs") / seconds if seconds else None),
-        "next run is of a new kind": "-" if chance is None else f"{100 * chance:.1f} %",
-        "run twice, and the same": f"{sum(row['same'] for row in twice):,} of {len(twice):,}",
+        "chance of a new kind of run": "-" if chance is None else f"{100 * chance:.1f} %",
+        "run twice with equal results": f"{sum(row['same'] for row in twice):,} of {len(twice):,}",
         "rejected rows": number(sum(row["count"] for row in made.tables["quarantine"])),
     }
     inside = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
@@ -181,9 +182,7 @@ def _failures(made: Analysis, folder: Path) -> str:
         )
     if not lines:
         return ""
-    head = (
-        '<th class="n">runs</th><th>invariant, failure, and how to replay it</th><th>needed for it</th><th>seeds</th>'
-    )
+    head = '<th class="n">runs</th><th>invariant, failure, and replay command</th><th>needed items</th><th>seeds</th>'
     bodies = [
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(some)}</tbody></table>"
         for some in (lines[:FAILURES_OPEN], lines[FAILURES_OPEN:])
@@ -192,13 +191,13 @@ def _failures(made: Analysis, folder: Path) -> str:
     rest = len(lines) - FAILURES_OPEN
     if rest > 0:
         bodies[1] = f"<details><summary>{rest} more kinds of failures</summary>{bodies[1]}</details>"
-    words = "Failures of one invariant that need the same faults and operations are one line."
+    words = "Failures of one invariant that need the same kinds of faults and operations are one line."
     likely = plots.odds(corrected(made.tables["odds"]))
     return _together(f'<p class="faint">{words}</p>', *bodies, figure(likely, LIKELIER))
 
 
 def _seed(seed: int, folder: Path) -> str:
-    """With its space-time diagram, where there is one."""
+    """Return the seed, with a link to its space-time diagram if that exists."""
     path = f"diagrams/{seed}.html"
     return f'<a href="{path}">{seed}</a>' if (folder / path).exists() else str(seed)
 
@@ -206,9 +205,13 @@ def _seed(seed: int, folder: Path) -> str:
 def _unsure(made: Analysis) -> str:
     columns = {"seed": "seed", "what": "why", "steps": "steps spent", "core_seconds": "core seconds"}
     return _together(
-        table(made.tables["given_up"], {"seed": "seed", "voters": "voters", "what": "why"}, "Runs that were given up"),
-        table(made.tables["unknown"], columns, "Stored histories, within their budget"),
-        '<p class="faint">None of these has passed.</p>' if made.unknown else "",
+        table(
+            made.tables["given_up"],
+            {"seed": "seed", "voters": "voters", "what": "why"},
+            "Runs that exceeded their budget",
+        ),
+        table(made.tables["unknown"], columns, "Stored histories whose check exceeded its budget"),
+        '<p class="faint">None of these counts as valid.</p>' if made.unknown else "",
     )
 
 
@@ -222,7 +225,7 @@ def _faults(made: Analysis) -> str:
     return _together(
         figure(
             plots.strikes(made.tables["strikes"]),
-            "Times that a kind of fault struck while the ensemble, or what it struck, was in a phase",
+            "The number of faults of each kind, by the phase of the ensemble or of the target",
         ),
         table(made.tables["elections"], columns, "Elections"),
     )
@@ -235,12 +238,15 @@ def _availability(made: Analysis) -> str:
         "share_unavailable": "share of time without service",
         "p50": "ms a run, median",
         "p99": "99 %",
-        "recovered_p50": "ms to well again at the end, median",
+        "recovered_p50": "ms of the final recovery, median",
         "recovered_p99": "99 %",
         "recovered_max": "longest",
     }
     return _together(
-        figure(plots.outages(made.tables["outages"]), "By the last fault before; in brackets, how many outages"),
+        figure(
+            plots.outages(made.tables["outages"]),
+            "Outages by the kind of the last fault before; their number is in brackets",
+        ),
         table(made.tables["waiting"], columns, "Whole runs"),
     )
 
@@ -252,8 +258,8 @@ def _recoveries(made: Analysis) -> str:
         columns |= {f"{what}_times": f"{words}: times", f"{what}_p50": "median", f"{what}_p99": "99 %"}
         columns[f"{what}_max"] = "longest"
     words = (
-        "In ms from the end of a fault: until a quorum served again, where nobody had; until the first write was "
-        "acknowledged, by all in sync if brokers were struck; and until all clients that had been cut off had their "
+        "The time in ms from the end of a fault until a quorum served again, if none did; until the first write was "
+        "acknowledged, for faults of brokers by all replicas in sync; and until all disconnected clients had their "
         "sessions and watches again."
     )
     lines = table(made.tables["recoveries"], columns, "By the kind of the fault")
@@ -265,10 +271,10 @@ def _discovery(made: Analysis) -> str:
         return ""
     found = made.tables["unseen"][0]
     words = (
-        f"{number(found['kinds'])} kinds of runs were seen, {number(found['once'])} of them once. By Good and Turing "
-        f"the chance that the next run is of a new kind is {number(found['chance_of_new'])}; by Chao there are at "
-        f"least {number(found['kinds_at_least'])} kinds. From the first nine tenths {number(found['foretold'])} was "
-        f"foretold for the last; it was {number(found['came'])}."
+        f"{number(found['kinds'])} kinds of runs were seen, {number(found['once'])} of them once. The chance "
+        f"that the next run is of a new kind is {number(found['chance_of_new'])} (Good and Turing); there are at least "
+        f"{number(found['kinds_at_least'])} kinds (Chao). The first nine tenths predict a chance of "
+        f"{number(found['foretold'])} for the last tenth; it was {number(found['came'])}."
     )
     columns = {"name": "situation", "times": "times", "runs": "runs", "first_seed": "first seed"}
     situations = table(made.tables["probes"], columns, "Situations that occurred")
@@ -276,7 +282,7 @@ def _discovery(made: Analysis) -> str:
         f"<p>{words}</p>",
         figure(
             plots.discovery(made.tables["curve"], made.count("runs"), POINTS),
-            "A kind: the same situations, as often led",
+            "Runs of one kind have the same situations, and similar numbers of elections and outages",
         ),
         f"<details><summary>Situations</summary>{situations}</details>" if situations else "",
     )
@@ -297,7 +303,7 @@ def _work(made: Analysis) -> str:
     words = {
         "voters": "voters",
         "messages": "messages",
-        "per_operation": "for each operation asked, in valid runs",
+        "per_operation": "for each operation, in valid runs",
         "per_transaction": "for each transaction",
     }
     return _together(
@@ -311,14 +317,14 @@ def _work(made: Analysis) -> str:
         table(
             made.tables["verdicts"],
             {"verdict": "verdict", "invariant": "invariant", "histories": "histories", "core_seconds": "core seconds"},
-            "Stored histories, judged again",
+            "Stored histories, checked again",
         ),
     )
 
 
 def _rejected(made: Analysis) -> str:
     columns = {"source": "where", "reason": "why", "count": "rows"}
-    return table(made.tables["quarantine"], columns, "Not counted anywhere else on this page")
+    return table(made.tables["quarantine"], columns, "Rows that are not counted elsewhere on this page")
 
 
 def _about(made: Analysis) -> str:

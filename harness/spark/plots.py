@@ -57,7 +57,7 @@ def _plot(width: float, height: float) -> Iterator[tuple[Plot, Axes]]:
 
 
 def strikes(rows: Rows) -> str:
-    """Draw how often each kind struck in each phase; in red, in how many failed runs."""
+    """Draw the number of faults of each kind in each phase and, in red, the number of failed runs with them."""
     kinds = sorted({row["kind"] for row in rows})
     phases = [phase for phase in PHASES if any(row["phase"] == phase for row in rows)]
     phases += sorted({row["phase"] for row in rows} - set(PHASES))
@@ -71,7 +71,7 @@ def strikes(rows: Rows) -> str:
         failed[y][x] += row["runs"] if row["outcome"] in ("invalid", "error") else 0
     with _plot(7, 0.9 + 0.27 * len(kinds)) as (made, axes):
         most = max(max(line) for line in times)
-        # Squares and no raster: that would be an image, and the page allows itself none.
+        # Squares, because the content security policy of the page forbids a raster image.
         shades = [[(value / most) ** 0.5 for value in line] for line in times]
         axes.pcolormesh(
             [x - 0.5 for x in range(len(phases) + 1)],
@@ -118,7 +118,7 @@ def outages(rows: Rows) -> str:
             axes.plot([row["p50"]], [y], "o", color=BLUE, markersize=6)
             axes.plot([row["p90"]], [y], "|", color=INK, markersize=9)
         axes.set_yticks(range(len(rows)), [f"{row['kind']} ({row['outages']:,})" for row in rows])
-        axes.set_xlabel("ms without anybody who serves: median (dot), 90 % (bar), 99 % (end)")
+        axes.set_xlabel("ms without service: median (dot), 90 % (bar), 99 % (end)")
         axes.set_xscale("symlog", linthresh=10)
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -155,7 +155,7 @@ def _of(row: Mapping[str, Any]) -> str:
 def odds(rows: Rows, most: int = 24) -> str:
     """Draw the odds ratio of each fault with its interval, on a logarithmic scale.
 
-    Red: hardly chance among all pairs, including those that are not drawn.
+    Red ratios are significant among all pairs, including those that are not drawn.
     """
     pairs = len(rows)
     rows = sorted(rows, key=lambda row: row["odds_ratio"])[-most:]
@@ -170,6 +170,6 @@ def odds(rows: Rows, most: int = 24) -> str:
         axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
         axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['invariant']} ({_of(row)})" for row in rows])
-        words = f"red: hardly chance, among {pairs} {noun(pairs, 'pair')} (Holm)"
+        words = f"red: significant among {pairs} {noun(pairs, 'pair')} (Holm)"
         axes.set_xlabel(f"odds of this failure with the fault, over those without it; {words}", loc="right")
     return made.svg

@@ -1,4 +1,4 @@
-"""From the outcome of a run to its rows."""
+"""Convert the outcome of a run to rows of the stored tables."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def result_hash(row: Row) -> str:
 
 
 def _situations(script: Script, counts: dict[str, int]) -> dict[str, int]:
-    """Return the coverage probes: with all that is counted besides, no two runs would be alike."""
+    """Return the coverage probes. Other counters are left out, because with them no two runs would be of one kind."""
     names = {probe.name for probe in OF_PARTITIONS} if script.machine == "partitions" else None
     probes = {name: times for name, times in counts.items() if name.startswith(PREFIX)}
     return {name: times for name, times in probes.items() if names is None or name.removeprefix(PREFIX) in names}
 
 
 def behaviour(counts: dict[str, int], elections: int, outages: int) -> str:
-    """Return the kind of a run: its situations, and roughly the numbers of elections and outages."""
+    """Return the kind of a run: its situations, and the orders of magnitude of its elections and outages."""
     seen = blake2b("/".join(sorted(counts)).encode(), digest_size=6).hexdigest()
     return f"{seen} {elections.bit_length()} {outages.bit_length()}"
 

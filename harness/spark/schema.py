@@ -17,10 +17,10 @@ VERSION: Final = 2
 """The version of all tables. It is written into each file, and a file of another version is refused."""
 
 OUTCOMES: Final = ("valid", "invalid", "unknown", "error")
-"""error: the harness itself failed. It is a row like any other, and never counts as held."""
+"""The outcomes of a run. `error` means that the harness itself failed; such a row never counts as valid."""
 
 Small = NewType("Small", int)
-"""A number of 32 bits; others have 64."""
+"""An integer of 32 bits; others have 64."""
 _SCALARS: Final[dict[Any, tuple[str, Any]]] = {
     int: ("bigint", pa.int64()),
     Small: ("int", pa.int32()),
@@ -50,32 +50,32 @@ class RunRow:
     outages: tuple[Outage, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     recovered_ms: int = 0
-    """From the end of all faults to equal servers."""
+    """The time from the end of all faults until all servers are equal."""
     events: int = 0
     simulated_ms: int = 0
     committed: int = 0
     acknowledged: int = 0
     elections: int = 0
-    """Epochs that were established."""
+    """The number of established epochs."""
     messages: int = 0
     operations: int
     counts: dict[str, int] = field(factory=dict)
-    """How often each situation occurred."""
+    """The counters of the run, by name."""
     behaviour: str = ""
     """The kind of the run, for counting kinds."""
     result_hash: str = ""
     trace_hash: str | None = None
-    """The hash of every event, if they were recorded."""
+    """The hash of all events, if they were recorded."""
     stored: int = 0
     """The number of its rows in the tables of events and of histories."""
     script: str | None = None
-    """As JSON, of runs that did not hold."""
+    """The script as JSON; None for valid runs."""
     core_seconds: float = 0.0
 
 
 @frozen
 class EventRow:
-    """An event at a server, of an invalid run or of one in the sample."""
+    """An event of a server, in a run that is not valid or is in the sample."""
 
     seed: int
     number: Small
@@ -83,7 +83,7 @@ class EventRow:
     server: Small
     verb: str
     other: Small
-    """The other server that it concerned; 0: none."""
+    """The other server that takes part; 0: none."""
     what: str
 
 
@@ -101,10 +101,10 @@ class RepeatRow:
 class Column:
     name: str
     kind: str
-    """Its type in Spark's language."""
+    """The type in Spark's DDL."""
     arrow: Any
     needed: bool = True
-    """True if a row without it is a bad one."""
+    """True if a row without this column is invalid."""
 
 
 @frozen
@@ -117,7 +117,7 @@ class Table:
         return ", ".join(f"`{column.name}` {column.kind}" for column in self.columns)
 
     def arrow(self, **metadata: str) -> Any:
-        """Return the schema, with the version and whatever else is read from a file without reading its rows."""
+        """Return the schema. Its metadata, such as the version, can be read without the rows of a file."""
         fields = [pa.field(column.name, column.arrow) for column in self.columns]
         return pa.schema(fields, {"version": str(VERSION), "table": self.name, **metadata})
 
@@ -150,6 +150,6 @@ HISTORIES: Final = Table(
         *(Column(name, *_types(kind), not missing) for name, (kind, missing) in COLUMNS.items() if name != "run"),
     ),
 )
-"""What clients saw and what the servers decided: the rows of `harness.history_rows`."""
+"""The histories of clients and the decisions of servers: the rows of `harness.history_rows`."""
 REPEATS: Final = Table("repeats", columns_of(RepeatRow))
 STORED: Final = (RUNS, EVENTS, HISTORIES, REPEATS)

@@ -1,4 +1,4 @@
-"""A Spark session with the settings of this pipeline. Without another master, everything runs on this machine."""
+"""A Spark session with the settings of this pipeline. By default, everything runs on this machine."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from harness.spark.identity import PACKAGES
 
 ROOT: Final = Path(harness.__file__).resolve().parents[1]
 HASH_SEED: Final = "0"
-"""No result depends on it. If one does by mistake, all tasks make the same mistake."""
+"""The hash seed of all tasks. No result may depend on it; if one does by mistake, all tasks agree nevertheless."""
 TRIES: Final = 4
-"""Attempts of a task whose process is killed."""
+"""The number of attempts of a task whose process is killed."""
 
 END_S: Final = 10.0
 """The time that a JVM has to end before it is killed."""
@@ -32,16 +32,16 @@ END_S: Final = 10.0
 SETTINGS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "FATAL",  # what goes wrong in a task is raised here, and said once
+    "spark.log.level": "FATAL",  # errors of tasks are raised and reported by this process
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.task.maxFailures": str(TRIES),
     "spark.executorEnv.PYTHONHASHSEED": HASH_SEED,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Python and the JVM hand rows to each other through a socket. On a busy machine either may be late.
+    # Python and the JVM exchange rows through a socket. On a busy machine either may be slow.
     "spark.python.authenticate.socketTimeout": "300s",
     "spark.network.timeout": "600s",
-    # A group may be one long history; it is handed over in pieces, and so is everything else.
+    # A group may be one long history, so rows are transferred in pieces.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
 }
 QUIET: Final = """\
@@ -53,15 +53,15 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c: %m%n
 """
-"""For the JVM's log, until it has read the settings above."""
+"""The configuration of the JVM's log until the JVM has read the settings above."""
 QUICK_START: Final = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 LITTLE: Final[dict[str, str]] = {
-    "spark.sql.codegen.wholeStage": "false",  # to compile a query takes longer than to interpret it
+    "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than interpreting it
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }
-"""For few rows, where the fixed cost of a stage dominates."""
+"""The settings for few rows, for which the fixed cost of a stage dominates."""
 LOCAL: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -74,7 +74,7 @@ def is_local(master: str) -> bool:
 
 
 def with_tries(master: str) -> str:
-    """Allow several attempts of a task: `local[2]` gives up at the first failure, `local[2,4]` does not."""
+    """Allow several attempts of a task: `local[2,4]` allows four, `local[2]` only one."""
     if master == "local":
         return f"local[1,{TRIES}]"
     return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TRIES}]", master)
@@ -101,7 +101,7 @@ def session(master: str, name: str, *, quick: bool = False, settings: Mapping[st
         if quick:
             chosen |= LITTLE
         builder = SparkSession.builder.appName(name)
-        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # this is not spark-submit's child: the master is ours to say
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # without spark-submit, this process chooses the master
             builder = builder.master(with_tries(master))
             if is_local(master):
                 chosen |= LOCAL
@@ -121,7 +121,7 @@ def session(master: str, name: str, *, quick: bool = False, settings: Mapping[st
             "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1" if is_local(master) else ""),
         }
         with _environment(environment), _quiet_py4j(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of what pyspark does not yet do with the newest pandas
+            warnings.simplefilter("ignore", FutureWarning)  # pyspark uses deprecated functions of pandas
             others = _children()
             try:
                 spark = _started(builder)
@@ -140,7 +140,7 @@ def session(master: str, name: str, *, quick: bool = False, settings: Mapping[st
 def _started(builder: Any) -> Any:
     """Start Spark in another thread, so that Ctrl-C interrupts this one.
 
-    Raised between Python and the JVM, it would come out as an error of their connection.
+    An exception during communication with the JVM would appear as an error of the connection.
     """
     made: list[Any] = []
     failed: list[BaseException] = []
@@ -162,24 +162,24 @@ def _started(builder: Any) -> Any:
 
 @contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Silence py4j, which logs pages about each error that it raises, also with the root logger."""
+    """Silence py4j, which logs long messages about each error that it raises, also through the root logger."""
 
-    def of_others(record: logging.LogRecord) -> bool:
+    def is_of_others(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"
 
-    theirs, everybody = logging.getLogger("py4j"), logging.getLogger()
-    before = theirs.level
-    theirs.setLevel(logging.CRITICAL)
-    everybody.addFilter(of_others)
+    py4j, root = logging.getLogger("py4j"), logging.getLogger()
+    before = py4j.level
+    py4j.setLevel(logging.CRITICAL)
+    root.addFilter(is_of_others)
     try:
         yield
     finally:
-        theirs.setLevel(before)
-        everybody.removeFilter(of_others)
+        py4j.setLevel(before)
+        root.removeFilter(is_of_others)
 
 
 def _children() -> set[int]:
-    """Return the children of this process; none without /proc, where the JVM ends by itself when its stdin does."""
+    """Return the children of this process. Without /proc return none: the JVM also ends when its stdin is closed."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
@@ -188,12 +188,12 @@ def _children() -> set[int]:
 
 
 def _end(jvms: set[int]) -> None:
-    """End JVMs by signals, because their connection may be in the middle of a message. On SIGTERM a JVM stops Spark."""
+    """Stop JVMs by signals, because their connections may be inside a message. On SIGTERM a JVM stops Spark."""
     for jvm in jvms:
         with suppress(ProcessLookupError):
             os.kill(jvm, signal.SIGTERM)
-    patience = time.monotonic() + END_S
-    while any(map(_lives, jvms)) and time.monotonic() < patience:
+    until = time.monotonic() + END_S
+    while any(map(_lives, jvms)) and time.monotonic() < until:
         time.sleep(0.05)
     for jvm in filter(_lives, jvms):
         with suppress(ProcessLookupError):
@@ -203,7 +203,7 @@ def _end(jvms: set[int]) -> None:
 def _lives(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG) == (0, 0)
-    except ChildProcessError:  # whoever began it has heard of its end
+    except ChildProcessError:  # it has ended, and its exit status was collected
         return False
 
 

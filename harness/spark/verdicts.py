@@ -20,7 +20,9 @@ Budget = int
 
 
 @frozen
-class Said:
+class Verdict:
+    """The result of checking a stored history again."""
+
     verdict: str
     """valid, invalid or unknown"""
     invariant: str | None
@@ -28,7 +30,7 @@ class Said:
     steps: int
 
 
-Judge = Callable[[Iterable[Row], Budget], Said]
+Judge = Callable[[Iterable[Row], Budget], Verdict]
 
 ORDER: Final = "total order, read again"
 APPLIES: Final = "applies"
@@ -38,11 +40,11 @@ VERBS: Final = (APPLIES, *FORGETS)
 _SPAN: Final = re.compile(r"(\d{1,20})/(\d{1,20})(?:\.\.(\d{1,20})/(\d{1,20}))?")
 
 
-def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
-    """Every server applies transactions in the order of their zxids, and any two apply the same one after another.
+def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Verdict:
+    """Check that every server applies transactions in the order of zxids, and that all servers have the same order.
 
-    Each transaction has one predecessor, the same at every server that applied one: so no server skips what another
-    delivers, and none has a transaction in another place.
+    Each transaction has the same predecessor at every server that applied both. So no server skips a transaction that
+    another one applies, and none applies a transaction in another place.
     """
     before: dict[tuple[int, int], tuple[int, int]] = {}
     at: dict[int, tuple[int, int] | None] = {}
@@ -54,12 +56,12 @@ def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
             continue
         found = _SPAN.fullmatch(row["what"])
         if found is None:
-            return Said("unknown", None, f"row {row['number']}: {row['what']!r} is no zxid", steps)
+            return Verdict("unknown", None, f"row {row['number']}: {row['what']!r} is not a zxid", steps)
         first = (int(found[1]), int(found[2]))
         last = first if found[3] is None else (int(found[3]), int(found[4]))
         steps += last[1] - first[1] + 1
         if steps > budget:
-            return Said("unknown", None, f"more than {budget} steps", steps)
+            return Verdict("unknown", None, f"more than {budget} steps", steps)
         previous = at.get(server)
         for counter in range(first[1], last[1] + 1):
             this = (first[0], counter)
@@ -68,33 +70,33 @@ def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
                     return _broken(row, f"applies {_show(this)} after {_show(previous)}", steps)
                 known = before.setdefault(this, previous)
                 if known != previous:
-                    words = f"applies {_show(this)} after {_show(previous)}, and elsewhere it came after {_show(known)}"
+                    words = f"applies {_show(this)} after {_show(previous)}, but another one after {_show(known)}"
                     return _broken(row, words, steps)
             previous = this
         at[server] = previous
-    return Said("valid", None, "", steps)
+    return Verdict("valid", None, "", steps)
 
 
-def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Said:
+def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Verdict:
     """Check every invariant of the store's clients, and linearizability."""
     given: list[Any] = [{"run": str(row["seed"]), **row} for row in rows]
     try:
         verdict = store.judge(from_rows(given), budget)
     except (HistoryError, linear.HistoryError) as error:
-        return Said("unknown", None, f"no history: {error}", 0)
+        return Verdict("unknown", None, f"invalid history rows: {error}", 0)
     steps = verdict.store.calls + verdict.store.changes
     match verdict.linear:
         case linear.Unknown(spent=spent):
-            return Said("unknown", None, str(verdict.linear), steps + spent)
+            return Verdict("unknown", None, str(verdict.linear), steps + spent)
         case linear.Legal(steps=searched) | linear.Illegal(steps=searched):
             steps += searched
         case None:
             pass
-    return Said("valid" if verdict.valid else "invalid", verdict.invariant, verdict.what, steps)
+    return Verdict("valid" if verdict.valid else "invalid", verdict.invariant, verdict.what, steps)
 
 
-def _broken(row: Row, what: str, steps: int) -> Said:
-    return Said("invalid", ORDER, f"server {row['server']} at row {row['number']} {what}", steps)
+def _broken(row: Row, what: str, steps: int) -> Verdict:
+    return Verdict("invalid", ORDER, f"server {row['server']} at row {row['number']} {what}", steps)
 
 
 def _show(zxid: tuple[int, int]) -> str:

@@ -23,7 +23,7 @@ from harness.history import History
 from harness.members import member, with_server
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
-from harness.probes.observer import Probes, came_to
+from harness.probes.observer import Probes, probes_hit
 from harness.recoveries import Acknowledged, Hit, overlaps, recoveries
 from harness.script.checks import grouped
 from harness.trace import Trace
@@ -187,7 +187,7 @@ class Common(ABC, Generic[S]):
             lambda ghost: DropsHaveACause(ghost, lambda: self.now_ms),
             VotesBeginWithTheCandidate,
         ]
-        self.judge = Judge(self.ghost, [*checkers, *observers], self.availability.looked)
+        self.judge = Judge(self.ghost, [*checkers, *observers], self.availability.update)
         self.violation: Violation | None = None
         self.unknown = ""
         """The reason why the run was given up; empty if it was not."""
@@ -255,7 +255,7 @@ class Common(ABC, Generic[S]):
         quiet = self.availability.quiet()
         broken = self.violation or self._oracle.unserved(quiet, self.liveness.bound_ms)
         history = self.history()
-        counts = self.counts | came_to(self._probes, self.counts, history)
+        counts = self.counts | probes_hit(self._probes, self.counts, history)
         return Outcome(
             script=self.script,
             invariant=None if broken is None else broken.invariant,
@@ -272,7 +272,7 @@ class Common(ABC, Generic[S]):
             messages=self.messages,
             strikes=self.availability.strikes(),
             outages=self.availability.outages(),
-            overlaps=overlaps([*self._hits(), *(Hit(*hit) for hit in self.availability.beside)]),
+            overlaps=overlaps([*self._hits(), *(Hit(*hit) for hit in self.availability.broker_hits)]),
             recoveries=recoveries(self._hits(), quiet, self._acknowledged.times, history),
             trace=self.trace,
             history=history,

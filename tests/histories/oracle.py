@@ -215,7 +215,7 @@ class Watched:
         self.now = 0
         self.ghost = OracleState(ENSEMBLE, 3)
         self.seen = Availability(self.ghost, lambda: self.now)
-        self.judge = Judge(self.ghost, (), self.seen.looked)
+        self.judge = Judge(self.ghost, (), self.seen.update)
         for sid in (ONE, TWO, THREE):
             self.judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
 
@@ -229,7 +229,7 @@ class Watched:
 
     def said(self) -> object:
         seen = self.seen
-        return seen.outages(), seen.quiet(), seen.strikes(), tuple(seen.hits), tuple(seen.beside)
+        return seen.outages(), seen.quiet(), seen.strikes(), tuple(seen.hits), tuple(seen.broker_hits)
 
 
 def _outages() -> object:
@@ -247,7 +247,7 @@ def _outages() -> object:
     watched.role(90_000, THREE, State.FOLLOWING, ONE)
     watched.seen.struck("Pause", "election")
     watched.seen.struck("Pause", "election", 7)
-    watched.seen.struck_beside("CrashBroker", "broadcast", 9)
+    watched.seen.struck_broker("CrashBroker", "broadcast", 9)
     said.append(watched.said())
     watched.role(95_000, TWO, State.FOLLOWING, ONE)
     watched.crashes(200_000, ONE)

@@ -50,7 +50,7 @@ def healthy() -> str:
     timing = Timing(delay_us_min=1_000, delay_us_max=1_000, fsync_us_min=1_000, fsync_us_max=1_000)
     ops = tuple(Write(at) for at in range(300, 1_400, 100))
     outcome = run(Script(1, length_ms=1_500, timing=timing, ops=ops, faults=(Isolate(500, 500),)), trace=True)
-    return page(outcome, "zab-harness replay --script x.json", story=("server 3 led",))
+    return page(outcome, "zab-harness replay --script x.json", summary=("server 3 led",))
 
 
 def test_a_partition_is_drawn(healthy: str, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from harness.spark.rows import history_rows
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, VERSION, Table
 from harness.spark.session import session
 from harness.spark.stages import clusters, discovery, odds, recheck, sums, validate
-from harness.spark.verdicts import Budget, Said, as_clients_saw_it
+from harness.spark.verdicts import Budget, Verdict, as_clients_saw_it
 from harness.worlds import world
 
 pytestmark = [
@@ -109,9 +109,9 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
         4: "violated, but no promise is named",
         5: "failed, but its script is missing",
         6: "negative count",
-        7: "an outage that ends before it begins",
+        7: "an outage with a negative duration or time",
         8: "what is missing",
-        9: "a recovery before its fault was over",
+        9: "a recovery with a negative duration or time",
         10: "impossible count",
         11: "impossible count",
         12: "impossible time of an outage",
@@ -123,7 +123,7 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
 def test_a_seed_counts_once_and_a_history_with_a_hole_is_not_judged(spark: Any) -> None:
     kept, twice = validate.once(frame(spark, [run_of(1), run_of(2), run_of(2, core_seconds=9.0)]), RUNS)
     assert sorted((row["seed"], row["core_seconds"]) for row in told(kept)) == [(1, 0.5), (2, 0.5)]
-    assert [(row["seed"], row["reason"]) for row in told(twice)] == [(2, "this seed is there twice")]
+    assert [(row["seed"], row["reason"]) for row in told(twice)] == [(2, "the seed has two rows")]
 
     runs = frame(spark, [run_of(1, stored=2), run_of(2, stored=2), run_of(3, stored=1), run_of(4)])
     events = spark.createDataFrame([(seed,) for seed in (1, 1, 2, 9)], "seed bigint")
@@ -131,7 +131,7 @@ def test_a_seed_counts_once_and_a_history_with_a_hole_is_not_judged(spark: Any) 
     whole, torn = validate.whole(runs, events, histories)
     assert sorted(row["seed"] for row in told(whole)) == [1, 3]
     assert sorted((row["seed"], row["reason"]) for row in told(torn)) == [
-        (2, "1 of 2 rows are there"),
+        (2, "1 of 2 rows are stored"),
         (9, "rows of a run that is not in the table of runs"),
     ]
 
@@ -174,13 +174,13 @@ def test_spark_failure_is_one_line(
 # -- judged again --------------------------------------------------------------------------------------
 
 
-def slow_to_tell(rows: Iterable[Mapping[str, Any]], budget: Budget) -> Said:
+def slow_to_tell(rows: Iterable[Mapping[str, Any]], budget: Budget) -> Verdict:
     """Needs a step for each row, twice; whoever has a 7 in it fails, and a 13 cannot be decided."""
     numbers = [row["number"] for row in rows]
     assert numbers == sorted(numbers)
     if 13 in numbers or 2 * len(numbers) > budget:
-        return Said("unknown", None, "not yet", budget)
-    return Said("invalid" if 7 in numbers else "valid", "sevens" if 7 in numbers else None, "", 2 * len(numbers))
+        return Verdict("unknown", None, "not yet", budget)
+    return Verdict("invalid" if 7 in numbers else "valid", "sevens" if 7 in numbers else None, "", 2 * len(numbers))
 
 
 def test_histories_are_judged_alone_with_budgets_that_double(spark: Any) -> None:
@@ -216,7 +216,7 @@ def test_client_histories_are_judged_from_stored_rows(spark: Any) -> None:
     by_seed = {row["seed"]: row for row in told(made)}
     assert [by_seed[seed]["verdict"] for seed in (1, 2, 3)] == ["valid", "invalid", "unknown"]
     assert by_seed[2]["invariant"]
-    assert by_seed[3]["what"].startswith("no history: ")
+    assert by_seed[3]["what"].startswith("invalid history rows: ")
 
 
 def test_two_tasks_must_agree(spark: Any) -> None:
@@ -339,8 +339,8 @@ def test_failures_that_need_the_same_are_one(spark: Any) -> None:
     made = {(row["invariant"], row["slice"]): row for row in told(clusters.clusters(groups, slices))}
     assert made[("agreement", "Crash, Write")]["seeds"] == [1, 2, 3]
     assert made[("agreement", "Crash, Write")]["failures"] == 3
-    assert made[("liveness", "not made smaller: nobody leads")]["failures"] == 1
-    assert ("error", "not made smaller: Wrong: line #") in made
+    assert made[("liveness", "not shrunk: nobody leads")]["failures"] == 1
+    assert ("error", "not shrunk: Wrong: line #") in made
 
 
 def test_one_bug_is_one_group(spark: Any) -> None:
@@ -419,7 +419,7 @@ def test_from_runs_to_tables(spark: Any, tmp_path: Path) -> None:
     assert found.invalid
     assert found.count("runs") == 16
     assert found.tables["clusters"][0]["failures"] >= 8
-    assert not found.tables["clusters"][0]["slice"].startswith("not made smaller")
+    assert not found.tables["clusters"][0]["slice"].startswith("not shrunk")
     (drawn,) = (made.layout.analysis / "diagrams").glob("*.html")
     reasons = {row["reason"] for row in found.tables["quarantine"]}
     assert "rows of a run that is not in the table of runs" in reasons
@@ -449,7 +449,7 @@ def test_report_lists_faults_of_brokers(spark: Any, tmp_path: Path) -> None:
 
 def test_misuse_of_the_commands_is_exit_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
-        (["analyze", str(tmp_path)], "no campaign in here"),
+        (["analyze", str(tmp_path)], "this folder has no campaign"),
         (["fuzz", "--runs", "1", "--master", "local[1]"], "--output"),
     ):
         assert main(arguments) == 2

@@ -72,8 +72,8 @@ def test_while_spark_starts(everybody: bool, tmp_path: Path) -> None:
     assert gone(jvm)
     assert process.returncode == 143
     assert said.splitlines() == [
-        "told to end",
-        f"0 runs are finished and kept in {tmp_path}; the same command goes on from there",
+        "terminated",
+        f"0 runs are finished and stored in {tmp_path}; the same command resumes there",
     ]
 
 
@@ -96,4 +96,4 @@ def test_while_a_cluster_starts(tmp_path: Path) -> None:
     _, said = process.communicate(timeout=120)
     assert gone(int(pids.read_text()))
     assert process.returncode == 143
-    assert said == f"told to end: master and workers have ended, what was finished is in {tmp_path / 'found'}\n"
+    assert said == f"terminated: master and workers have ended; finished runs are in {tmp_path / 'found'}\n"

@@ -50,14 +50,12 @@ def test_it_does_not_matter_who_runs_the_seeds() -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_none_is_begun_when_the_time_is_over(jobs: int) -> None:
+def test_no_run_starts_after_time_limit(jobs: int) -> None:
     assert campaign(Plan(1_000_000, voters=(3,)), jobs=jobs, seconds=0.0).runs == 0
     assert campaign(Plan(2, voters=(3,)), jobs=jobs, seconds=600.0).runs == 2
 
 
-def test_who_ends_a_search_is_told_what_it_came_to(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_interrupted_fuzz_prints_results(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def ended(plan: Plan, *, seen: Callable[[Tally], None], **_: object) -> Tally:
         seen(Tally(runs=3))
         raise KeyboardInterrupt
@@ -76,7 +74,7 @@ class _Ends(trio.abc.Instrument):
 
 
 @pytest.mark.parametrize("keyboard", [signal.default_int_handler, signal.SIG_IGN])
-def test_a_world_of_trio_that_is_told_to_end_says_what_it_came_to(
+def test_terminated_fuzz_of_trio_world_prints_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], keyboard: signal.Handlers
 ) -> None:
     main_of_world = members.World._main
@@ -94,4 +92,4 @@ def test_a_world_of_trio_that_is_told_to_end_says_what_it_came_to(
         signal.signal(signal.SIGINT, before)
     said = capsys.readouterr()
     assert said.out.startswith("0 histories of 3 and 5 voters")
-    assert said.err.startswith("told to end\n")
+    assert said.err.startswith("terminated\n")

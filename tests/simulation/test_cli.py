@@ -117,7 +117,7 @@ def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys:
     assert said[1].startswith("see zab-harness ")
 
 
-def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_arguments_prints_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     told = capsys.readouterr().err
     assert "Usage:" in told
@@ -129,7 +129,7 @@ def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[st
     [
         ("{", "line 1"),
         ("[]", "script: expected an object"),
-        ('{"version": 1, "seed": 1}', "script.version: expected 2, not 1. What changed since (2: clocks"),
+        ('{"version": 1, "seed": 1}', "script.version: expected 2, not 1. Changes since then: 2: clocks"),
         ('{"version": 99, "seed": 1}', "script.version: expected 2, not 99"),
         ('{"version": 2}', "script.seed: missing"),
         ('{"version": 2, "seed": 1, "colour": "red"}', "script.colour: unknown"),

@@ -13,15 +13,15 @@ from harness.cli.root import COMMANDS
 from harness.cli.statuses import MISUSED, VALID
 
 NO_SCRIPTS = {
-    "empty": (b"\n", "nothing in it"),
+    "empty": (b"\n", "the script is empty"),
     "cut off": (b'{"version": 2, "seed": 1, "faults": [', "no JSON"),
     "another version": (b'{"version": 99, "seed": 1}', "99"),
     "no object": (b"[1, 2]", "expected an object"),
     "unknown key": (b'{"version": 2, "seed": 1, "sed": 2}', "sed"),
     "unknown fault": (b'{"version": 2, "seed": 1, "faults": [{"kind": "Meteor", "at": 1}]}', "Meteor"),
     "wrong type": (b'{"version": 2, "seed": "one"}', "seed"),
-    "no text": (b"\xff\xfe\x00", "byte 0 is no text"),
-    "deep": (b"[" * 100_000, "flat"),
+    "no text": (b"\xff\xfe\x00", "byte 0 is not UTF-8"),
+    "deep": (b"[" * 100_000, "nested too deeply"),
     "another language": (b"at 300 ms earthquake", "earthquake"),
 }
 
@@ -37,7 +37,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.mark.parametrize("kind", NO_SCRIPTS)
 @pytest.mark.parametrize("command", ["replay", "shrink", "show"])
-def test_what_is_no_script(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_script_is_refused(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, why = NO_SCRIPTS[kind]
     path = tmp_path / "script"
     path.write_bytes(data)
@@ -64,7 +64,7 @@ def test_a_file_that_no_script_needs_is_not_read_to_its_end(
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b'{"history": 99}\n', b"\xff", b"[" * 100_000, b'{"history": 1, "events": 3}']
 )
-def test_what_is_no_history(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_history_is_refused(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history"
     path.write_bytes(data)
     assert str(path) in said(capsys, "check", str(path))
@@ -105,7 +105,7 @@ def test_every_command_has_help_and_refuses_what_it_does_not_know(
         (["mutants", "--seconds", "x"], "Invalid value for '--seconds': 'x': expected a number of seconds"),
     ],
 )
-def test_what_is_wrong_is_one_line(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_is_one_line(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == MISUSED
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
@@ -122,12 +122,12 @@ def test_what_is_wrong_is_one_line(words: list[str], wrong: str, capsys: pytest.
         ["fuzz", "--runs", "1", "--diagram", "run.html"],
     ],
 )
-def test_what_nobody_has_recorded_is_not_drawn(
+def test_world_without_events_cannot_be_drawn(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nor is it run: all servers would stand there as if they were down."""
     monkeypatch.chdir(tmp_path)
-    assert "records no acts" in said(capsys, *words, "--world", "processes")
+    assert "records no events" in said(capsys, *words, "--world", "processes")
     assert not list(tmp_path.iterdir())
 
 
@@ -144,7 +144,7 @@ def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_time_is_for_runs_that_are_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fuzz", "--seconds", "1", "--output", "found"]) == MISUSED
-    assert "--seconds is for runs that are not kept" in capsys.readouterr().err
+    assert "--seconds is not for stored campaigns" in capsys.readouterr().err
 
 
 def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_history_that_cannot_be_stored_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     words = said(capsys, "run", "--seed", "1", "--history", "/nowhere/x")
-    assert "a list has no clients" in words
+    assert "the list has no clients" in words
     words = said(capsys, "run", "--seed", "1", "--machine", "store", "--history", "/nowhere/x")
     assert "there is no directory /nowhere" in words
 

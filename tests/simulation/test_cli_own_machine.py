@@ -125,7 +125,7 @@ def test_fuzz_keeps_a_failure_that_replay_show_and_shrink_find_again(app: Path) 
     assert "--world stack" in ran.stdout
     assert "--machine bank_app.accounts.bank:Bank" in ran.stdout
     assert "zab-harness replay --script kept/" in ran.stdout
-    assert "what the model says" in (app / "run.html").read_text()
+    assert "results match the model" in (app / "run.html").read_text()
     kept = next((app / "kept").iterdir())
     assert loads(kept.read_text()).script.machine == MACHINE[1]
     replayed = command(app, "replay", "--script", str(kept))
@@ -165,7 +165,7 @@ def test_campaign_with_output_keeps_rows_and_shrinks_from_them(app: Path) -> Non
     pytest.importorskip("pyarrow")
     ran = command(app, "fuzz", *MACHINE, "--runs", "2", "--jobs", "1", "--output", "found", "--master", "none", *SMALL)
     assert ran.returncode == 1, ran.stderr
-    assert "the first of them, made smaller" in ran.stdout
+    assert "the first failure, shrunk" in ran.stdout
     assert "--machine bank_app.accounts.bank:Bank" in ran.stdout
 
 

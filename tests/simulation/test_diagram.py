@@ -41,29 +41,29 @@ def test_a_leader_is_isolated_and_followed_by_another(where: str) -> None:
     assert last == {0: "follows", 1: "leads", 2: "follows"}
 
 
-def test_a_word_is_heard_where_it_was_said_to_and_after_it_was_said() -> None:
+def test_message_is_received_by_its_target_after_its_sending() -> None:
     _, picture = played(partitioned())
-    heard = [message for message in picture.messages if message.heard is not None]
+    heard = [message for message in picture.messages if message.received is not None]
     assert len(heard) > 100
     for message in heard:
-        assert message.heard is not None
-        said, ear = picture.events[message.said], picture.events[message.heard]
+        assert message.received is not None
+        said, ear = picture.events[message.sent], picture.events[message.received]
         assert (said.lane, ear.lane) == (message.source, message.target)
         assert said.at < ear.at
         assert said.label == ear.label
     streams: dict[tuple[int, int, str], list[int]] = {}
     for message in heard:
-        assert message.heard is not None
+        assert message.received is not None
         if message.family == "broadcast":
-            streams.setdefault((message.source, message.target, message.family), []).append(message.heard)
+            streams.setdefault((message.source, message.target, message.family), []).append(message.received)
     assert all(order == sorted(order) for order in streams.values()), "nothing overtakes anything on a stream"
 
 
-def test_what_an_isolated_leader_proposes_is_lost() -> None:
+def test_proposals_of_isolated_leader_are_lost() -> None:
     _, picture = played(partitioned())
     lost = [m for m in picture.messages if m.lost and m.source == 2 and m.label.startswith("Propose")]
     assert lost
-    assert all(500_000 <= picture.events[m.said].at <= 1_000_000 for m in lost)
+    assert all(500_000 <= picture.events[m.sent].at <= 1_000_000 for m in lost)
 
 
 def test_a_crashed_server_is_down_until_it_starts() -> None:
@@ -72,7 +72,7 @@ def test_a_crashed_server_is_down_until_it_starts() -> None:
     assert [(band.begin, band.end) for band in down] == [(300_000, 500_000)]
 
 
-def test_whom_a_fault_concerns_is_shaded() -> None:
+def test_affected_servers_are_shaded() -> None:
     faults = (OneWay(300, 50, 1, 2), Partition(400, 50, ((1,), (2, 3))), Crash(500, 50, 3))
     _, picture = played(Script(1, length_ms=600, timing=REGULAR, faults=faults))
     assert [shade.lanes for shade in picture.shades] == [(0, 1), (), (2,)]
@@ -81,7 +81,7 @@ def test_whom_a_fault_concerns_is_shaded() -> None:
 
 def test_a_write_to_the_disk_lasts_until_it_is_reported() -> None:
     _, picture = played(partitioned())
-    assert {saving.end - saving.begin for saving in picture.savings if saving.end is not None} >= {1_000}
+    assert {write.end - write.begin for write in picture.disk_writes if write.end is not None} >= {1_000}
 
 
 def test_clients_have_lines_of_their_own() -> None:
@@ -100,7 +100,7 @@ def test_causes_go_backwards_over_words_and_over_what_a_server_did_before() -> N
     until = Picture(
         picture.lanes,
         picture.events[:cut],
-        tuple(m for m in picture.messages if m.said < cut and (m.heard or 0) < cut),
+        tuple(m for m in picture.messages if m.sent < cut and (m.received or 0) < cut),
         (), (), (), 800_000, 0,
     )  # fmt: skip
     found = causes(until, "server 3 did something")
@@ -124,9 +124,9 @@ def test_the_page_is_one_file_that_asks_for_nothing(tmp_path: Path, capsys: pyte
     assert "<!--" not in text.replace("<!doctype", "")
 
 
-def test_what_a_script_says_cannot_become_part_of_the_page() -> None:
+def test_texts_of_script_are_escaped_in_page() -> None:
     outcome, _ = played(partitioned())
-    made = page(outcome, "echo '</script><b>'", title="<em>", story=("a </script> b",))
+    made = page(outcome, "echo '</script><b>'", title="<em>", summary=("a </script> b",))
     assert "<em>" not in made
     assert made.count("</script>") == 2
 
@@ -152,6 +152,6 @@ def test_a_campaign_has_a_picture_of_its_first_failure(tmp_path: Path) -> None:
     assert "Violated: " in path.read_text()
 
 
-def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_output_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--seed", "3", "--ops", "5", "--output", str(tmp_path / "no" / "a.html")]) == 2
     assert "No such file" in capsys.readouterr().err

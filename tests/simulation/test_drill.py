@@ -11,14 +11,12 @@ import pytest
 from harness.cli import main
 from harness.cli.one_run import drill_script
 from harness.report.diagram import read
-from harness.report.story import story
+from harness.report.summary import summary
 from harness.worlds.cores.world import run
 
 
 @pytest.mark.parametrize("where", ["stack", "cores"])
-def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
-    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_drill_prints_and_draws_isolated_leader(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "drill.html"
     assert main(["drill", "--world", where, "--output", str(path)]) == 0
     told = capsys.readouterr().out
@@ -28,7 +26,7 @@ def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
     assert second is not None
     assert first[1] != second[1]
     assert f"isolate leader for 700 ms (server {first[1]})" in told
-    assert f"server {first[1]} gives up epoch 1" in told
+    assert f"server {first[1]} stops leading epoch 1" in told
     assert "1300 ms  the fault is over" in told
     assert f"server {first[1]} follows server {second[1]} in epoch 2" in told
     assert "all servers are equal" in told
@@ -39,9 +37,7 @@ def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
 
 
 @pytest.mark.parametrize("words", [["drill", "--world", "cores"], ["show", "--seed", "1"]])
-def test_where_the_page_is_can_be_had_as_json(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_output_has_path_of_page(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--json", "--output", str(tmp_path / "a.html")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert Path(told["page"]).read_text().startswith("<!doctype html>")
@@ -49,15 +45,15 @@ def test_where_the_page_is_can_be_had_as_json(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
+def test_summary_is_the_same_for_all_seeds(seed: int) -> None:
     outcome = run(drill_script(seed), trace=True)
     assert outcome.valid
     assert outcome.trace is not None
-    told = "\n".join(story(outcome, read(outcome.trace, 3)))
+    told = "\n".join(summary(outcome, read(outcome.trace, 3)))
     assert told.count("leads epoch") == 2
-    assert re.search(r"truncates [1-9]\d* writes that only it had", told)
+    assert re.search(r"truncates [1-9]\d* writes that the new leader does not have", told)
 
 
-def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_output_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "--output", str(tmp_path / "no" / "a.html")]) == 2
     assert "No such file" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from harness.checkers import Violation
 from harness.draw import script_from_seed
 from harness.embed import roundtrip
 from harness.embed.calls import Call, Objection, Verdict, judge
-from harness.embed.client_history import explain, happenings, reply_of
+from harness.embed.client_history import explain, history_lines, reply_of
 from harness.embed.model import system_of
 from harness.embed.report import Failure
 from harness.embed.world import run
@@ -87,10 +87,10 @@ def test_a_right_machine_holds() -> None:
         ({"script": Script(1, length_ms=0)}, ValueError, "script.length_ms: 0 is not from 1"),
         ({"script": Script(1, machine="store")}, ValueError, "script: its machine is 'store'"),
         ({"keep": 5}, TypeError, "keep=5: expected the path of a folder"),
-        ({"keep": __file__}, ValueError, "this is there, and is no folder"),
+        ({"keep": __file__}, ValueError, "this exists, but is not a folder"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name(given: dict[str, Any], kind: type[Exception], words: str) -> None:
+def test_invalid_argument_is_refused_by_name(given: dict[str, Any], kind: type[Exception], words: str) -> None:
     """Before a machine is made: a campaign without a run would hold, and one of no servers blame the machine."""
 
     def made() -> Bank:
@@ -130,13 +130,13 @@ def test_a_snapshot_that_changes_while_it_is_written() -> None:
     )
     report = harness.campaign(TakesItsTime, model=Ledger, script=script, shrink_runs=1)
     assert report.failure is not None
-    assert report.failure.invariant in ("the same everywhere", "what the model says")
-    assert "The smallest script that shows it:" in str(report)
+    assert report.failure.invariant in ("all servers return the same results", "results match the model")
+    assert "The smallest script that fails:" in str(report)
     assert harness.campaign(Bank, model=Ledger, script=script).valid
 
 
 def test_chance_in_apply() -> None:
-    assert "in one process, suffice" in said(Gambles)
+    assert "in one process, show the violation" in said(Gambles)
 
 
 @pytest.mark.parametrize("machine", [StoresChance, StoresTheTimeOfDay, StoresTheTime, StoresTheOrderOfASet])
@@ -190,9 +190,9 @@ def test_an_exception_in_apply() -> None:
     assert "raises ValueError('four')" in said(Falls)
 
 
-def test_a_machine_that_does_something_else_than_the_model() -> None:
+def test_machine_that_differs_from_the_model() -> None:
     words = said(Overdraws)
-    assert "the model 'no'" in words
+    assert "the model returns 'no'" in words
     assert "campaign(..., seed=" in words
 
 
@@ -330,7 +330,7 @@ def test_history_names_the_calls_and_the_objection(failed: harness.Report) -> No
     assert len(marked) == 3, "the call, its reply, and its place in the order of commits"
     assert re.search(r"-> -\d+ ", marked[1]), "an account below zero"
     assert re.search(r"\* +\d/\d+ +#\d+ b'\w+ -\d+' +-\d+ +'no'$", marked[2]), "the machine, and the model"
-    assert "Checker: what the model says" in lines
+    assert "Checker: results match the model" in lines
     assert failure.explanation in str(failed)
 
 
@@ -379,13 +379,13 @@ def test_failure_is_drawn(tmp_path: Path) -> None:
     )
     assert f"The picture: {picture.as_uri()}" in str(report)
     text = picture.read_text()
-    assert "Overdraws: what the model says" in text
+    assert "Overdraws: results match the model" in text
     assert "client 1" in text
     assert re.search(r"invoke b.\w+ -?\d", text)
     assert "harness.replay(Overdraws" in text
     held = harness.replay(Bank, report.failure.script, model=Ledger, diagram=picture)  # type: ignore[union-attr,arg-type]
     assert held.valid
-    assert "Bank holds" in picture.read_text()
+    assert "Bank is valid" in picture.read_text()
 
 
 def test_search_for_a_smaller_script_ends_in_time() -> None:
@@ -420,7 +420,7 @@ def test_interrupted_search_keeps_the_smallest_script_and_its_history(monkeypatc
 
 def test_long_history_is_cut_around_the_objection() -> None:
     calls = [Call(number, b"ann 1", 1, number, number, number, None, Zxid(number), number) for number in range(1, 201)]
-    found = happenings(Script(1), calls, [], 0, 999, {150})
+    found = history_lines(Script(1), calls, [], 0, 999, {150})
     told = explain(found, Objection("a promise", "broken", calls[149]), [Verdict(each, "1") for each in calls], 999)
     assert "259 earlier events left out" in told
     assert "130 earlier calls left out" in told
@@ -451,9 +451,9 @@ def call(number: int, called: int, returned: int | None, first: object, zxid: in
     return Call(number, b"ann 1", 1, called, returned, first, None, Zxid(zxid), first, 1)
 
 
-def test_what_was_answered_before_another_was_asked_stands_before_it() -> None:
+def test_calls_are_committed_in_real_time_order() -> None:
     late, early = call(1, 50, 60, 1, 1), call(2, 10, 20, 2, 2)
-    with pytest.raises(Violation, match="in the order of real time"):
+    with pytest.raises(Violation, match="commits follow the order of real time"):
         judge([late, early], [late, early], Ledger())
     early.returned = 55
     judge([late, early], [late, early], Ledger())
@@ -462,25 +462,25 @@ def test_what_was_answered_before_another_was_asked_stands_before_it() -> None:
 def test_an_answer_that_belongs_to_another_request() -> None:
     one = call(1, 10, 20, 1, 1)
     one.result = 7
-    with pytest.raises(Violation, match="answered 7"):
+    with pytest.raises(Violation, match="client received 7"):
         judge([one], [one], Ledger())
 
 
-def test_a_refusal_needs_a_moment_at_which_it_was_right() -> None:
+def test_refusal_must_be_possible_during_the_call() -> None:
     done = Call(1, b"a", 1, 10, 20, 1, None, Zxid(1), 1, 1)
     early, late = Call(2, b"a", 1, 1, 5, refused="taken"), Call(3, b"a", 1, 30, 35, refused="taken")
     judge([done], [done, late], Names())
-    with pytest.raises(Violation, match="would not have refused"):
+    with pytest.raises(Violation, match="but the model accepts it in every state"):
         judge([done], [done, early], Names())
 
 
-def test_misuse_is_said_before_anything_is_run() -> None:
+def test_misuse_is_refused_before_any_run() -> None:
     class NoMachine:
         pass
 
     with pytest.raises(TypeError, match="NoMachine is no machine: it has no prepare, apply, snapshot, restore"):
         harness.campaign(NoMachine, model=Ledger)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="its class"):
+    with pytest.raises(TypeError, match="give the class"):
         harness.campaign(Bank(), model=Ledger)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no model: it has no initial, step"):
         harness.campaign(Bank, model=NoMachine)

@@ -143,7 +143,7 @@ def test_no_more_disks_are_lost_than_can_be_spared() -> None:
     assert run.hit("LoseDisk") == 1
 
 
-def test_who_may_forget() -> None:
+def test_servers_that_may_lose_durable_data() -> None:
     def answers(world: World) -> tuple[list[bool], list[bool]]:
         servers = world.servers[1:]
         return [can_spare(world, server) for server in servers], [can_forget(world, server) for server in servers]

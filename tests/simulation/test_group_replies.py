@@ -131,7 +131,7 @@ def test_right_replies_violate_nothing(stable: Coordinator) -> None:
     assert stable.replies.judged["refused"]
 
 
-def test_what_another_term_decided_is_not_judged(stable: Coordinator) -> None:
+def test_replies_of_other_terms_are_ignored(stable: Coordinator) -> None:
     ticket = stable.ask(Heartbeat(who("a")))
     stable.term = 2
     stable.answer(ticket, HeartbeatAnswered(E.UNKNOWN_MEMBER_ID))

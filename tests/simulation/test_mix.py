@@ -46,7 +46,7 @@ def test_every_machine_world_and_profile_is_there() -> None:
         (("examples.bank:Bank", None, None), ("examples.bank:Bank",), ("stack",)),
     ],
 )
-def test_what_is_given_is_not_mixed(
+def test_given_options_are_not_mixed(
     given: tuple[str | None, str | None, str | None], machines: tuple[str, ...], worlds: tuple[str, ...]
 ) -> None:
     assert machines_and_worlds(*given) == (machines, worlds)

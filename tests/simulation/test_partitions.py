@@ -61,7 +61,7 @@ def committed(made: PartitionsWorld) -> list[bytes]:
     return [record.value for record in made.keeper.replicas.truth(T0).committed]
 
 
-def test_what_is_written_is_with_everybody_and_read() -> None:
+def test_written_records_are_on_all_replicas_and_read() -> None:
     made, counts = played(*WRITTEN)
     assert counts["acknowledged all"] == 4
     assert len(committed(made)) == len(set(committed(made))) >= 4
@@ -94,13 +94,13 @@ def _forgets_the_oldest(self: ProducerStateManager, header: Header) -> object:
     return None
 
 
-def test_who_is_cut_off_leaves_the_isr_and_comes_back() -> None:
+def test_disconnected_replica_leaves_isr_and_returns() -> None:
     _, counts = played(*WRITTEN, CutBroker(900, 700, 3), Produce(1_000, 1, 1, 0, 4))
     assert counts["replica isr_changed"] >= 2
     assert counts["acknowledged all"] == 8
 
 
-def test_nothing_is_acknowledged_by_fewer_than_have_to_have_it() -> None:
+def test_acknowledgement_needs_min_insync_replicas() -> None:
     apart = (PartBrokers(900, 900, 1, 2), PartBrokers(900, 900, 1, 3), Produce(950, 2, 1, 0, 1))
     _, counts = played(Replication(0, in_sync=2), *WRITTEN, *apart, Produce(1_500, 1, 1, 0, 2))
     assert counts["produce NOT_ENOUGH_REPLICAS"] >= 1
@@ -130,13 +130,13 @@ def test_a_disk_that_breaks_takes_its_leader_out() -> None:
 
 
 @pytest.mark.parametrize("durability", ["each", "before"])
-def test_what_had_to_be_durable_is_there_when_all_power_was_lost(durability: str) -> None:
+def test_durable_records_survive_blackout(durability: str) -> None:
     made, counts = played(Replication(0, durability), *WRITTEN, Blackout(1_000, 100))
     assert len(committed(made)) >= 4
     assert counts.get("lost by disks", 0) == 0
 
 
-def test_without_that_all_who_were_in_sync_may_lose_it() -> None:
+def test_cached_records_may_be_lost_by_blackout() -> None:
     made, counts = played(*WRITTEN, Blackout(720, 100))
     assert counts["lost by disks"] >= 1
     assert len(committed(made)) < 4
@@ -176,7 +176,7 @@ def test_a_leader_that_lost_records_between_two_controllers_leads_in_another_epo
 # -- what goes because it may ----------------------------------------------------------------------------
 
 
-def test_what_somebody_wishes_away_is_gone_everywhere_and_the_rest_is_read() -> None:
+def test_deleted_records_are_gone_on_all_replicas() -> None:
     """Also with a replica that was not there when it was asked for."""
     gone = DeleteRecords(1_000, 1, 0, 50)
     late = Consume(1_500, 2, 1, 0)

@@ -42,7 +42,7 @@ def played(*ops: Op, length_ms: int = 2_500) -> tuple[PartitionsWorld, dict[str,
     return made, dict(outcome.counts)
 
 
-def test_whoever_coordinates_next_knows_what_was_committed() -> None:
+def test_next_coordinator_has_committed_offsets() -> None:
     _, counts = played(
         VALID,
         CommitPositions(700, 1, 1, "alone", 5),
@@ -70,7 +70,7 @@ def test_members_take_partitions_over_and_who_is_none_any_more_commits_nothing()
     assert counts["commit UNKNOWN_MEMBER_ID"] + counts.get("commit ILLEGAL_GENERATION", 0) >= 1
 
 
-def test_what_was_replaced_is_cleaned_away_and_the_newest_is_shown_by_who_moves_there() -> None:
+def test_compaction_keeps_newest_offsets_for_moved_replica() -> None:
     made, counts = played(
         VALID,
         *(CommitPositions(at, client, 1, "alone", 6) for client in (1, 2) for at in range(700, 1_700, 200)),
@@ -87,12 +87,12 @@ def test_what_was_replaced_is_cleaned_away_and_the_newest_is_shown_by_who_moves_
         assert log.start_offset == 0
 
 
-def test_where_no_topic_is_for_them_nothing_can_be_committed() -> None:
+def test_offsets_need_their_topic() -> None:
     _, counts = played(CommitPositions(700, 1, 1, "alone", 2), CommitPositions(700, 1, 1, "member", 2))
     assert "positions acknowledged" not in counts
 
 
-def test_records_go_when_they_are_old_enough_and_followers_follow() -> None:
+def test_retention_deletes_old_records_on_followers_too() -> None:
     writes = (Produce(at, 1, 1, 0, 3) for at in range(700, 1_900, 100))
     made, counts = played(
         Replication(0, retention_ms=300),
@@ -107,7 +107,7 @@ def test_records_go_when_they_are_old_enough_and_followers_follow() -> None:
     assert all(0 < start <= len(made.keeper.replicas.truth(where).committed) for start in starts)
 
 
-def test_what_comes_late_from_an_earlier_generation_is_refused() -> None:
+def test_late_commit_of_earlier_generation_is_refused() -> None:
     _, counts = played(
         VALID,
         *(CommitPositions(700 + 150 * number, number, 1, "hasty", 30) for number in (1, 2, 3)),
@@ -132,7 +132,7 @@ def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | 
     return with_members(held, world.tapes, lambda group: group in doubtful).invariant
 
 
-def test_what_members_are_told_is_judged_as_everywhere() -> None:
+def test_replies_to_members_are_checked() -> None:
     assert judged(begins=10, generation=2, commits=12) is None
     assert judged(begins=0, generation=2, commits=5) == "a group's position does not decrease"
     assert judged(begins=10, generation=1, commits=12) == "one owner per partition and generation"

@@ -13,7 +13,7 @@ from harness.draw import script_from_seed
 from harness.history import History, Info, Invoke, Reply, Request, Response, SessionEvent, WatchFired
 from harness.members import member
 from harness.probes import OF_PARTITIONS, OF_SERVERS, PREFIX, Probe, missed, probes_of
-from harness.probes.observer import Probes, came_to
+from harness.probes.observer import Probes, probes_hit
 from harness.profiles import BY_NAME
 from harness.worlds.cores.world import run
 from zab.core.batch import pack
@@ -82,7 +82,7 @@ def test_a_late_voter_and_a_deposed_leader(judge: Judge) -> None:
     judge.role(TWO, State.LEADING, Epoch(2), TWO, False)
     judge.barrier_asked(THREE, 1)
     judge.role(THREE, State.LOOKING, Epoch(1), None, False)
-    assert {"two candidates", "deposed serves on", "deposed is asked"} <= hits(judge)
+    assert {"two candidates", "deposed leader serves", "deposed leader gets barrier"} <= hits(judge)
 
 
 def test_deaths_with_writes_on_their_way(judge: Judge) -> None:
@@ -90,7 +90,7 @@ def test_deaths_with_writes_on_their_way(judge: Judge) -> None:
     judge.crashed(ONE, [Append(1, batch), SaveEpochs(2, Epoch(1), Epoch(1), ENSEMBLE)])
     judge.truncated(TWO, NOTHING)
     judge.crashed(TWO, [Truncate(1, NOTHING)])
-    assert hits(judge) == {"dies at adoption", "dies behind a cut"}
+    assert hits(judge) == {"dies at adoption", "dies after a truncation"}
 
 
 def test_an_acknowledgement_that_comes_late(judge: Judge) -> None:
@@ -106,7 +106,7 @@ def test_an_acknowledgement_that_comes_late(judge: Judge) -> None:
     assert hits(judge) == {"late acknowledgement"}
 
 
-def test_what_clients_see() -> None:
+def test_probes_in_history_of_clients() -> None:
     create = Request("create", "/a", b"1")
     multi = Request("multi", parts=(create, create))
     history = History(
@@ -123,7 +123,7 @@ def test_what_clients_see() -> None:
             SessionEvent(9, 1, 7, "expired", 3, 100),
         )
     )
-    found = came_to(Probes(OracleState(ENSEMBLE, 3)), {"log": 2}, history)
+    found = probes_hit(Probes(OracleState(ENSEMBLE, 3)), {"log": 2}, history)
     assert {name.removeprefix(PREFIX) for name in found} == {
         "sync from disk",
         "multi refused in the middle",
@@ -157,7 +157,7 @@ def test_partitions_come_to_all_of_theirs() -> None:
     assert missed(counts, probes_of("partitions")) == []
 
 
-def test_nobody_has_said_what_must_occur_with_controllers() -> None:
+def test_controller_has_no_probes() -> None:
     assert probes_of("controller") == ()
 
 

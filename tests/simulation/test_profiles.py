@@ -100,7 +100,7 @@ def test_half_of_the_seeds_go_through_all_profiles_of_a_machine_and_the_others_a
     assert drawn("", 2, voters=5, machine="list", ops=9) == script_from_seed(2, voters=5, ops=9)
 
 
-def test_what_a_campaign_with_a_profile_finds_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_of_profile_can_be_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     fuzz = ["fuzz", "--profile", "power-loss-after-truncation", "--runs", "4", "--jobs", "1", "--no-shrink"]
     assert main([*fuzz, "--mutant", "truncation-not-synced", "--stop-after", "1"]) == 1
     (line,) = (line.strip() for line in capsys.readouterr().out.splitlines() if "zab-harness replay" in line)
@@ -109,4 +109,4 @@ def test_what_a_campaign_with_a_profile_finds_can_be_repeated(capsys: pytest.Cap
     assert "a restart finds what was durable" in capsys.readouterr().out
     assert main([*fuzz, "--machine", "store"]) == 2
     said = capsys.readouterr().err
-    assert "the profile 'power-loss-after-truncation' is for --machine list, and not for store" in said
+    assert "the profile 'power-loss-after-truncation' is for --machine list, not for store" in said

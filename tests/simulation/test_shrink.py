@@ -97,7 +97,7 @@ def test_a_real_failure_keeps_failing_in_the_same_way_and_nothing_in_it_can_be_m
     assert run(small.script).valid, "without the bug there is nothing to see"
 
 
-def test_what_never_depends_on_the_script_shrinks_to_nothing() -> None:
+def test_failure_of_every_script_shrinks_to_empty_script() -> None:
     small = shrink(script_from_seed(5), lambda _: Moment(100))
     assert not items_of(small.script)
     assert small.runs <= 10
@@ -133,7 +133,7 @@ def test_the_budget_is_kept_and_what_could_not_be_tried_is_not_called_proven() -
     assert not small.proof.whole
 
 
-def test_whoever_is_no_leader_any_more_is_not_cut_off_early() -> None:
+def test_violation_at_the_end_is_cut_by_halves() -> None:
     """A promise that is only judged in the end does not say when it was broken: the end is found by halves."""
     script = Script(1, length_ms=3_000, ops=tuple(Write(at) for at in range(0, 3_000, 50)))
 

@@ -58,7 +58,7 @@ def ask(at: int, *steps: Step, client: int = 1) -> Ask:
 # -- what clients see ----------------------------------------------------------------------------------
 
 
-def test_what_is_created_can_be_read_and_written_elsewhere() -> None:
+def test_created_node_is_visible_at_other_servers() -> None:
     history = told(
         run(
             script(
@@ -137,7 +137,7 @@ def test_a_session_outlives_its_server_and_takes_its_watches_along() -> None:
     assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["data"]
 
 
-def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
+def test_vanished_client_loses_session_and_ephemerals() -> None:
     history = told(
         run(
             script(
@@ -153,7 +153,7 @@ def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
     assert [event.event for event in history.events if isinstance(event, WatchFired)] == ["deleted"]
 
 
-def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_it_asks() -> None:
+def test_client_opens_new_session_after_close() -> None:
     history = told(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
     assert states(history) == ["connected", "closed", "connected"]
     assert (
@@ -191,7 +191,7 @@ def test_the_promises_hold(seed: int) -> None:
     told(outcome_of(seed))
 
 
-def test_what_is_promised_is_put_to_the_test() -> None:
+def test_runs_exercise_the_invariants() -> None:
     """Else the promises would hold because nothing happens."""
     counts: Counter[str] = Counter()
     for seed in SEEDS:
@@ -227,7 +227,7 @@ def test_equal_in_another_process_under_another_hash_seed() -> None:
     assert printed(PROGRAM, "4242" if os.environ.get("PYTHONHASHSEED") != "4242" else "1") == [trace.hash()]
 
 
-def test_what_only_another_machine_has_is_left_out() -> None:
+def test_items_of_other_machines_are_left_out() -> None:
     drawn = store_script(1)
     assert not WORLD.playable(drawn).skipped
     assert WORLD.playable(Script(1, ops=drawn.ops)).skipped == ("Ask", "Connect", "Leave", "Vanish")

@@ -84,7 +84,7 @@ def test_a_budget_bounds_the_cheap_way_too() -> None:
 # -- which one is named --------------------------------------------------------------------------------
 
 
-def test_what_clients_saw_comes_before_that_nothing_comes_to_rest() -> None:
+def test_violation_of_clients_precedes_liveness() -> None:
     held = cores.run(Script(7, length_ms=300))
     restless = evolve(held, invariant="liveness", what="client 1 watches /a, and its server does not know")
     broken = Kept((Broken("no event is missed", "the event CREATED /a did not come", at=1),), 1, 1)
@@ -158,7 +158,7 @@ def test_it_stops_at_the_first_failure() -> None:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_who_is_told_to_end_says_what_is_left(tmp_path: Path, keeps: bool) -> None:
+def test_terminated_fuzz_reports_stored_runs(tmp_path: Path, keeps: bool) -> None:
     kept = ["--output", str(tmp_path), "--master", "none"] if keeps else []
     command = [sys.executable, "-m", "harness", "fuzz", "--runs", "100000", "--jobs", "1", "--servers", "3", *kept]
     code = f"import signal, os; os.execv({command[0]!r}, {command!r})"
@@ -168,8 +168,8 @@ def test_who_is_told_to_end_says_what_is_left(tmp_path: Path, keeps: bool) -> No
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=600)
     assert process.returncode == 143
-    assert "told to end" in said
-    assert ("the same command goes on from there" if keeps else "nothing is kept") in said
+    assert "terminated" in said
+    assert ("the same command resumes there" if keeps else "the runs so far are not stored") in said
 
 
 def _wait_until_it_listens(pid: int) -> None:

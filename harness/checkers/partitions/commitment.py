@@ -40,10 +40,10 @@ class Commitment:
         damaged = replicas.damage.pop((broker, copy.key), None)
         has, all_of_it = copy.has_of(truth.committed), len(truth.committed)
         if copy.high_watermark < all_of_it:
-            replicas.came_to("leader knows less")
+            replicas.came_to("high watermark behind")
         every = (held[copy.key.where] for held in replicas.copies.values() if copy.key.where in held)
         if any(other.key == copy.key and copy.has_of(other.records) < len(other.records) for other in every):
-            replicas.came_to("logs part")
+            replicas.came_to("logs diverge")
         if has < all_of_it:
             if not unclean and (damaged is None or has < damaged[0]):
                 raise Violation(

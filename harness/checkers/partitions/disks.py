@@ -70,12 +70,12 @@ class Disks:
                 replicas.world.counted("committed records lost by a disk")
                 in_sync = truth.state is not None and broker.id in truth.state.isr
                 if in_sync:
-                    replicas.came_to("in sync without them")
+                    replicas.came_to("ISR member lost records")
                 if how == "power" and in_sync and replicas.world.replication.durable:
                     raise Violation(FLUSHED, f"{copy.key}: broker {broker.id} lost {gone[0][1]} at offset {gone[0][0]}")
             if shared < before:
                 if how == "power":
-                    replicas.came_to("power takes records")
+                    replicas.came_to("power failure loses records")
                 since, until = replicas.damage.get((broker.id, copy.key), (before, before))
                 replicas.damage[broker.id, copy.key] = min(since, shared), max(until, before)
 

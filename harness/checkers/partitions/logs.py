@@ -75,7 +75,7 @@ class Logs:
             copy.records += _unseen(copy, truth, log.start_offset)
             self._grew(broker.id, copy, truth, read_all(log, len(copy.records)))
         if log.start_offset > copy.start:
-            replicas.came_to("records go")
+            replicas.came_to("log start advances")
         copy.start = log.start_offset
         copy.let_go = max(copy.let_go, copy.start)
         epoch = int(partition.leader_epoch)
@@ -147,7 +147,7 @@ class Logs:
         before = len(copy.records)
         gone = self.replace(broker.id, copy, truth, log.start_offset, read_all(log))
         if len(copy.records) < before:
-            self._replicas.came_to("tail cut")
+            self._replicas.came_to("follower truncates")
         if gone and (broker.id, copy.key) not in self._replicas.damage:
             offset, record = gone[0]
             raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")

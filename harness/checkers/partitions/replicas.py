@@ -85,9 +85,9 @@ class Replicas:
             self.must_hold(truth, joined, f"joins the ISR {list(state.isr)}", joining=True)
             led = self.copy(state.leader, truth.key.where)
             if joined and led is not None and led.key == truth.key and len(led.records) > len(truth.committed):
-                self.came_to("joins while it is written")
+                self.came_to("joins ISR during writes")
         if len(state.isr) == 1 < truth.factor:
-            self.came_to("alone in sync")
+            self.came_to("only one in sync")
 
     def _doomed(self, topic: str) -> None:
         """A deletion of the topic was requested: nothing holds for its records any more."""

@@ -1,7 +1,7 @@
-"""A run as a space-time diagram: servers are lines, words between them are arrows, faults are shaded.
+"""A run as a space-time diagram: servers are lines, messages are arrows, faults are shaded.
 
-`read` turns the acts of a traced run into what is drawn, `slice` finds what led to the verdict, `page` puts both into
-one HTML file that needs nothing else.
+`read` converts the acts of a traced run to a picture. `slice` finds the causes of the verdict. `page` writes both into
+one self-contained HTML file.
 """
 
 from harness.report.diagram.page import page

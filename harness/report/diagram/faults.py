@@ -1,4 +1,4 @@
-"""Faults as they are shaded: from when to when, and around whom."""
+"""The shading of faults: begin, end and affected servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.trace import Act
 
 
 class Faults:
-    """Whom a fault meant is known when it strikes: the leader of that moment."""
+    """Resolve each fault when it occurs: the server of a fault of the leader is the leader of that moment."""
 
     def __init__(self, leader: Callable[[], int | None], follower: Callable[[], int | None], servers: int) -> None:
         self._leader = leader
@@ -24,7 +24,7 @@ class Faults:
         self._aimed: list[CrashIn | When] = []
         self._healed: int | None = None
 
-    def saw(self, act: Act) -> None:
+    def add(self, act: Act) -> None:
         at, _, verb, _, what = act
         if verb == "heals":
             self._healed = at
@@ -35,25 +35,25 @@ class Faults:
             else:
                 self._shades.append(Shade(at, at + _lasts_us(fault), self._lanes(fault), describe_item(fault)))
 
-    def came(self, at: int, server: int, moment: str) -> None:
-        """An aimed fault has found whom it was meant for."""
+    def reach(self, at: int, server: int, moment: str) -> None:
+        """Shade a fault that waits for this moment, now that a server has reached it."""
         for aimed in self._aimed:
             if isinstance(aimed, CrashIn) or aimed.moment == moment:
                 self._aimed.remove(aimed)
                 self._shades.append(Shade(at, at + _lasts_us(aimed), (server - 1,), describe_item(aimed)))
                 return
 
-    def ended(self, end: int) -> list[Shade]:
-        """A healed fault ends here."""
+    def finish(self, end: int) -> list[Shade]:
+        """Return all shades. None lasts longer than to the moment at which all faults end."""
         last = end if self._healed is None else self._healed
         return [evolve(shade, end=max(shade.begin, min(shade.end, last))) for shade in self._shades]
 
     def _lanes(self, fault: Fault) -> tuple[int, ...]:
         found = []
         for name in ("server", "source", "target"):
-            who = getattr(fault, name, None)
-            lane = self._leader() if who == LEADER else self._follower() if who == FOLLOWER else (who or 0) - 1
-            if who is not None and lane is not None and 0 <= lane < self._servers and lane not in found:
+            server = getattr(fault, name, None)
+            lane = self._leader() if server == LEADER else self._follower() if server == FOLLOWER else (server or 0) - 1
+            if server is not None and lane is not None and 0 <= lane < self._servers and lane not in found:
                 found.append(lane)
         return tuple(found)
 

@@ -1,5 +1,5 @@
 "use strict";
-// Draws what stands in #data. Only what is in view is drawn, and never more than DRAWN_MAX things: a page must stay usable.
+// Draw the picture in #data. Only items in view are drawn, and at most DRAWN_MAX of them, so that the page stays responsive.
 const DRAWN_MAX = 2500, GUTTER = 104, TOP = 46, CLIENT = 54, BAND = 15;
 let LANE = 118;  // less where there are many servers
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -14,13 +14,13 @@ const STATES = {
 const text = number => data.texts[number];
 const events = data.events.map(([at, lane, family, label, words, led], number) => (
   {number, at, lane, family: text(family), label: text(label), words: text(words), led: !!led, ends: false}));
-const messages = data.messages.map(([source, target, said, heard, lost, family, label]) => (
-  {source, target, said: events[said], heard: heard === null ? null : events[heard], lost: !!lost,
+const messages = data.messages.map(([source, target, sent, received, lost, family, label]) => (
+  {source, target, sent: events[sent], received: received === null ? null : events[received], lost: !!lost,
     family: text(family), label: text(label)}));
-for (const each of messages) { each.said.ends = true; if (each.heard) each.heard.ends = true; }
+for (const each of messages) { each.sent.ends = true; if (each.received) each.received.ends = true; }
 const view = {from: 0, to: 1, even: true, led: !data.valid, hidden: new Set(["heartbeat", "links"]), away: new Set()};
 
-// -- time: either the clock's, or one in which every moment when something happens takes about the same room ----------
+// -- time: that of the clock, or one in which each moment with an event takes about the same room ---------------------
 
 let times = [], places = [];
 function measure() {
@@ -141,7 +141,7 @@ function bands(left, right, room) {
     const y = middles[lane];
     if (y === null || end < left || begin > right) continue;
     const x = Math.max(GUTTER, across(begin)), wide = Math.max(1, Math.min(width, across(end)) - x);
-    const about = tip(`${data.lanes[lane][0]} ${label || "is not there yet"}`, `${ms(begin)} to ${ms(end)}`);
+    const about = tip(`${data.lanes[lane][0]} ${label || "is not started yet"}`, `${ms(begin)} to ${ms(end)}`);
     if (state === "down") made.push(`<line x1="${x}" x2="${x + wide}" y1="${y}" y2="${y}" stroke="#c9ced6" stroke-width="2" stroke-dasharray="2 5" ${about}/>`);
     else made.push(`<rect class="band" x="${x}" y="${y - BAND / 2}" width="${wide}" height="${BAND}" fill="${STATES[state]}" ${about}/>`);
     const dark = !["leads", "follows"].includes(state);
@@ -152,17 +152,17 @@ function bands(left, right, room) {
 }
 
 function arrow(message, room) {
-  const {source, target, said, heard, lost} = message, down = middles[target] > middles[source] ? 1 : -1;
-  const x1 = across(said.at), y1 = middles[source] + down * BAND / 2, whole = middles[target] - down * BAND / 2;
-  let x2 = heard ? across(heard.at) : x1 + 26, y2 = heard ? whole : y1 + (whole - y1) * (lost ? 0.38 : 0.6);
-  const colour = COLOURS[message.family] || "#555", led = said.led && (!heard || heard.led);
+  const {source, target, sent, received, lost} = message, down = middles[target] > middles[source] ? 1 : -1;
+  const x1 = across(sent.at), y1 = middles[source] + down * BAND / 2, whole = middles[target] - down * BAND / 2;
+  let x2 = received ? across(received.at) : x1 + 26, y2 = received ? whole : y1 + (whole - y1) * (lost ? 0.38 : 0.6);
+  const colour = COLOURS[message.family] || "#555", led = sent.led && (!received || received.led);
   const angle = Math.atan2(y2 - y1, x2 - x1), tipX = x2 - 7 * Math.cos(angle), tipY = y2 - 7 * Math.sin(angle);
   const side = [3.4 * Math.sin(angle), -3.4 * Math.cos(angle)];
-  const fate = heard ? `heard at ${ms(heard.at)}, after ${ms(heard.at - said.at)}` : lost ? "lost" : "under way when the run ended";
-  const about = tip(message.label, `${data.lanes[source][0]} to ${data.lanes[target][0]}, at ${ms(said.at)}; ${fate}`, (heard || said).words);
+  const fate = received ? `received at ${ms(received.at)}, after ${ms(received.at - sent.at)}` : lost ? "lost" : "under way when the run ended";
+  const about = tip(message.label, `${data.lanes[source][0]} to ${data.lanes[target][0]}, at ${ms(sent.at)}; ${fate}`, (received || sent).words);
   let made = `<g class="message" ${about} stroke="${colour}" fill="${colour}">`;
   made += `<line class="halo" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" stroke="transparent"/>`;
-  made += `<line class="arrow${heard || lost ? "" : " away"}" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"/>`;
+  made += `<line class="arrow${received || lost ? "" : " away"}" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"/>`;
   if (lost) made += `<path class="arrow lost" stroke="#c0392b" d="M${x2 - 4} ${y2 - 4}l8 8m0 -8l-8 8"/>`;
   else made += `<path stroke="none" d="M${x2} ${y2}L${tipX + side[0]} ${tipY + side[1]}L${tipX - side[0]} ${tipY - side[1]}z"/>`;
   for (const share of message.family === "clients" ? [] : [0.5, 0.32, 0.68, 0.2, 0.8]) {
@@ -187,13 +187,13 @@ function dot(event, room) {
   return made;
 }
 
-function savings(left, right) {
+function diskWrites(left, right) {
   const made = [];
   if (view.hidden.has("disk")) return "";
-  for (const [lane, begin, end, label] of data.savings) {
+  for (const [lane, begin, end, label] of data.writes) {
     const until = end === null ? begin : end, y = middles[lane];
     if (y === null || until < left || begin > right) continue;
-    const x = Math.max(GUTTER, across(begin)), about = tip(`to the disk: ${text(label)}`, end === null ? `${ms(begin)}, and never reported back` : `${ms(begin)} to ${ms(end)}`);
+    const x = Math.max(GUTTER, across(begin)), about = tip(`to the disk: ${text(label)}`, end === null ? `${ms(begin)}, and never reported durable` : `${ms(begin)} to ${ms(end)}`);
     made.push(`<rect class="saving" x="${x}" y="${y + BAND / 2 + 2}" width="${Math.max(2, across(until) - x)}" height="4" ${about}/>`);
   }
   return made.join("");
@@ -204,12 +204,12 @@ function draw() {
   tips = [];
   const left = moment(view.from), right = moment(view.to), room = new Room(), parts = [];
   let more = 0, drawn = 0;
-  const visible = messages.filter(each => shown(each.said) && middles[each.target] !== null && !view.hidden.has(each.family)
-    && each.said.at <= right && (each.heard ? each.heard.at : each.said.at) >= left);
+  const visible = messages.filter(each => shown(each.sent) && middles[each.target] !== null && !view.hidden.has(each.family)
+    && each.sent.at <= right && (each.received ? each.received.at : each.sent.at) >= left);
   const acts = events.filter(each => shown(each) && each.at >= left && each.at <= right);
   const total = visible.length + acts.length;
   const [lines, names] = bands(left, right, room);
-  parts.push(grid(left, right), shades(left, right, room), lines, savings(left, right));
+  parts.push(grid(left, right), shades(left, right, room), lines, diskWrites(left, right));
   for (const event of acts.filter(each => ["process", "notes", "clients"].includes(each.family)).concat(acts.filter(each => !["process", "notes", "clients"].includes(each.family)))) {
     if (++drawn > DRAWN_MAX / 2) { more++; continue; }
     parts.push(event.led || data.valid ? dot(event, room) : `<g class="faint">${dot(event, room)}</g>`);
@@ -228,7 +228,7 @@ function draw() {
   const lanes = data.lanes.map(([name], lane) => middles[lane] === null ? "" : `<text class="name" x="10" y="${middles[lane] + 5}">${escape(name)}</text>`);
   stage.innerHTML = `<svg width="${width}" height="${height}" role="img" aria-label="space-time diagram"><defs><clipPath id="inside"><rect x="${GUTTER - 4}" y="0" width="${width}" height="${height}"/></clipPath></defs><g clip-path="url(#inside)">${parts.join("")}</g><g class="names">${lanes.join("")}</g></svg>`;
   document.getElementById("hint").dataset.drawn = total - more;
-  document.getElementById("capped").textContent = more ? `${total - more} of ${total} things in view are drawn: zoom in` : `${total} things in view`;
+  document.getElementById("capped").textContent = more ? `${total - more} of ${total} items in view are drawn: zoom in` : `${total} items in view`;
   strip();
 }
 

@@ -1,4 +1,4 @@
-"""One HTML file that holds everything: the picture as data, the script that draws it, and what a person asks first."""
+"""The HTML file of a run: the picture as data, the code that draws it, the verdict, the summary and the script."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from zab.core.plurals import counted
 _HERE: Final = files(__package__)
 
 
-def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...] = ()) -> str:
-    """`rerun` is the line that repeats the run; `story` says in words what happened, if somebody knows."""
-    assert outcome.trace is not None, "only a run with its acts can be drawn"
+def page(outcome: Outcome, rerun: str, *, title: str = "", summary: tuple[str, ...] = ()) -> str:
+    """Return the page. `rerun` is the command that repeats the run; `summary` has sentences about it, or is empty."""
+    assert outcome.trace is not None, "only a traced run can be drawn"
     picture = read(outcome.trace, outcome.script.servers)
     found = frozenset(range(len(picture.events))) if outcome.valid else causes(picture, outcome.what)
     broken = "Unknown" if outcome.unknown else f"Violated: {outcome.invariant}"
     heading = title or ("Every invariant holds" if outcome.valid else broken)
-    said = outcome.what if not outcome.valid else _numbers(outcome)
+    verdict = outcome.what if not outcome.valid else _numbers(outcome)
     parts = {
         "TITLE": html.escape(heading),
         "SIGN": "valid" if outcome.valid else "invalid",
-        "VERDICT": html.escape(said),
-        "STORY": "".join(f"<li>{html.escape(line)}</li>" for line in story),
+        "VERDICT": html.escape(verdict),
+        "SUMMARY": "".join(f"<li>{html.escape(line)}</li>" for line in summary),
         "FACTS": html.escape(_facts(outcome, picture, len(found))),
         "SCRIPT": html.escape(describe(outcome.script)),
         "RERUN": html.escape(rerun),
@@ -38,8 +38,10 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...
         "CODE": _HERE.joinpath("page.js").read_text(),
         "DATA": _data(outcome, picture, found),
     }
-    whole = _HERE.joinpath("page.html").read_text()  # the data stand last: nothing in them is taken for a place
-    for name in ("STYLE", "TITLE", "SIGN", "VERDICT", "STORY", "FACTS", "SCRIPT", "RERUN", "CODE", "DATA"):
+    whole = _HERE.joinpath(
+        "page.html"
+    ).read_text()  # the data are inserted last, so that none of their text is replaced
+    for name in ("STYLE", "TITLE", "SIGN", "VERDICT", "SUMMARY", "FACTS", "SCRIPT", "RERUN", "CODE", "DATA"):
         whole = whole.replace(f"<!--{name}-->", parts[name])
     return whole
 
@@ -51,18 +53,18 @@ def _numbers(outcome: Outcome) -> str:
 
 def _facts(outcome: Outcome, picture: Picture, led: int) -> str:
     acts = len(picture.events)
-    facts = [counted(outcome.script.voters, "voter"), f"{outcome.at_ms} ms of virtual time", counted(acts, "act")]
+    facts = [counted(outcome.script.voters, "voter"), f"{outcome.at_ms} ms of virtual time", counted(acts, "event")]
     if outcome.script.observers:
         facts.insert(1, counted(outcome.script.observers, "observer"))
     if not outcome.valid and acts:
-        facts.append(f"{led} of them ({100 * led // acts} %) led to the verdict")
+        facts.append(f"{led} of them ({100 * led // acts} %) may have led to the verdict")
     if picture.omitted:
-        facts.append(f"the first {picture.omitted} acts are left out")
+        facts.append(f"the first {picture.omitted} events are left out")
     return ", ".join(facts)
 
 
 def _data(outcome: Outcome, picture: Picture, found: frozenset[int]) -> str:
-    """Lists instead of objects: a picture may have tens of thousands of events. Texts that repeat are said once."""
+    """Return the picture as JSON. It may have thousands of events: objects are lists, and each text is there once."""
     texts: dict[str, int] = {}
 
     def text(words: str) -> int:
@@ -79,11 +81,12 @@ def _data(outcome: Outcome, picture: Picture, found: frozenset[int]) -> str:
         "lanes": [[lane.name, int(lane.server)] for lane in picture.lanes],
         "events": events,
         "messages": [
-            [m.source, m.target, m.said, m.heard, int(m.lost), text(m.family), text(m.label)] for m in picture.messages
+            [m.source, m.target, m.sent, m.received, int(m.lost), text(m.family), text(m.label)]
+            for m in picture.messages
         ],
         "bands": [[b.lane, b.begin, b.end, b.state, b.label] for b in picture.bands],
         "shades": [[s.begin, s.end, list(s.lanes), s.label] for s in picture.shades],
-        "savings": [[s.lane, s.begin, s.end, text(s.label)] for s in picture.savings],
+        "writes": [[w.lane, w.begin, w.end, text(w.label)] for w in picture.disk_writes],
         "families": dict(Counter(e.family for e in picture.events)),
         "texts": list(texts),
     }

@@ -18,17 +18,17 @@ class Event:
     family: str
     label: str
     text: str
-    """Its whole contents, for whoever looks closer."""
+    """The complete text of the event, shown on demand."""
 
 
 @frozen
 class Message:
-    """From a lane to a lane. `heard` is None for what was lost, or was still under way in the end."""
+    """A message from a lane to a lane. `received` is None if it was lost, or still under way at the end."""
 
     source: int
     target: int
-    said: int
-    heard: int | None
+    sent: int
+    received: int | None
     lost: bool
     family: str
     label: str
@@ -47,7 +47,7 @@ class Band:
 
 @frozen
 class Shade:
-    """A fault, for as long as it lasts; without lanes it concerns everybody."""
+    """A fault from its begin to its end. Without lanes it affects all servers."""
 
     begin: int
     end: int
@@ -56,8 +56,8 @@ class Shade:
 
 
 @frozen
-class Saving:
-    """A write on its way to the disk; None: nobody was ever told that it arrived."""
+class DiskWrite:
+    """A write to the disk. `end` is None if the disk never reported it durable."""
 
     lane: int
     begin: int
@@ -72,7 +72,7 @@ class Picture:
     messages: tuple[Message, ...]
     bands: tuple[Band, ...]
     shades: tuple[Shade, ...]
-    savings: tuple[Saving, ...]
+    disk_writes: tuple[DiskWrite, ...]
     end: int
     omitted: int
-    """Acts at the beginning of the run that are not in the picture, because there are too many."""
+    """The number of acts at the beginning of the run that are left out, because there are too many."""

@@ -1,4 +1,4 @@
-"""From the acts of a run to what is drawn: who was what and when, and which word heard was which word said."""
+"""Convert the acts of a run to a picture: the roles of servers over time, and messages from sending to receipt."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Final
 from harness.embed.client_history import Invoked, Returned
 from harness.history import Info, Invoke, Response, SessionEvent, WatchFired
 from harness.report.diagram.faults import Faults
-from harness.report.diagram.picture import Band, Event, Lane, Message, Picture, Saving
-from harness.report.diagram.words import HEARS, SAYS, family, label
+from harness.report.diagram.picture import Band, DiskWrite, Event, Lane, Message, Picture
+from harness.report.diagram.words import RECEIVES, SENDS, family, label
 from harness.trace import Act, Trace, brief
 from zab.core.messages import LinkDown, LinkUp, Notification, Reachable
 from zab.core.ready import Note, SendLog, SendRest, SendSnapshot
 
 ACTS_MAX: Final = 30_000
-"""So many acts are in a picture, the last ones: more would only be slow."""
+"""The most acts of a picture. More would make the page slow; the last ones are drawn."""
 UNDER_WAY_US: Final = 60_000
-"""What was said so shortly before the end may still have been on its way."""
+"""A message that was sent within this time before the end may still be under way, not lost."""
 SILENT: Final = ("saved", "receives from", "fault", "heals", "violation")
-"""Acts that are drawn as something else, or not at all."""
+"""The acts that are no events of the picture: they are drawn in another form, or not at all."""
 
 
 def read(trace: Trace, servers: int) -> Picture:
@@ -40,42 +40,42 @@ class _Reader:
         self.servers = seen
         self.events: list[Event] = []
         self.messages: list[Message] = []
-        self.savings: list[Saving] = []
-        self._said: defaultdict[tuple[int, int, bool], list[tuple[object, int]]] = defaultdict(list)
-        """By source, target and channel: what was said and has not been heard yet, with its event."""
+        self.disk_writes: list[DiskWrite] = []
+        self._sent: defaultdict[tuple[int, int, bool], list[tuple[object, int]]] = defaultdict(list)
+        """The messages that are sent and not received yet, with their events, by source, target and channel."""
         self._unsaved: list[dict[int, int]] = [{} for _ in range(seen)]
-        """By lane and ticket: places in `savings`."""
+        """The places in `disk_writes` of writes that are not durable, by lane and ticket."""
         self._calls: dict[int, tuple[int, int]] = {}
-        """By call: the event that asked, and the lane of the server."""
+        """The invocation event and the server's lane of each open call, by call."""
         self.bands = _Bands(seen)
         self.faults = Faults(self.bands.leader, self.bands.follower, seen)
 
     def picture(self, omitted: int) -> Picture:
         for number, act in enumerate(self.acts):
             self._read(act, number >= omitted)
-        self._leave_unheard()
+        self._add_unreceived()
         return Picture(
             tuple(self.lanes),
             tuple(self.events),
-            tuple(sorted(self.messages, key=lambda message: message.said)),
-            tuple(self.bands.ended(self.end)),
-            tuple(self.faults.ended(self.end)),
-            tuple(self.savings),
+            tuple(sorted(self.messages, key=lambda message: message.sent)),
+            tuple(self.bands.finish(self.end)),
+            tuple(self.faults.finish(self.end)),
+            tuple(self.disk_writes),
             self.end,
             omitted,
         )
 
     def _read(self, act: Act, drawn: bool) -> None:
         at, server, verb, other, what = act
-        self.bands.saw(act)
+        self.bands.add(act)
         if not server:
             if verb == "client" and drawn:
                 self._client(at, other, what)
             elif verb != "client":
-                self.faults.saw(act)
+                self.faults.add(act)
             return
         if verb == "comes to":
-            self.faults.came(at, server, str(what))
+            self.faults.reach(at, server, str(what))
         if not drawn:
             return
         lane = server - 1
@@ -90,54 +90,54 @@ class _Reader:
         elif verb == "would say to":
             kind, words = family(verb, what), label(what)
             self.messages.append(Message(lane, other - 1, event, None, True, kind, words))
-        elif verb in SAYS and not isinstance(what, SendLog | SendRest | SendSnapshot):
-            self._said[server, other, type(what) is Notification].append((what, event))
-        elif verb == HEARS and not isinstance(what, LinkUp | LinkDown | Reachable):
-            self._heard(lane, server, other, what, event)
+        elif verb in SENDS and not isinstance(what, SendLog | SendRest | SendSnapshot):
+            self._sent[server, other, type(what) is Notification].append((what, event))
+        elif verb == RECEIVES and not isinstance(what, LinkUp | LinkDown | Reachable):
+            self._received(lane, server, other, what, event)
 
-    # -- words -----------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------
 
-    def _heard(self, lane: int, server: int, source: int, what: object, event: int) -> None:
-        """The earliest such word that waits. On a stream, what was said before it and was not heard never will be."""
+    def _received(self, lane: int, server: int, source: int, what: object, event: int) -> None:
+        """Match a receipt with the earliest equal message. Earlier messages of the same stream are lost then."""
         election = type(what) is Notification
-        waiting = self._said[source, server, election]
-        place = next((place for place, (said, _) in enumerate(waiting) if said is what), None)
+        waiting = self._sent[source, server, election]
+        place = next((place for place, (message, _) in enumerate(waiting) if message is what), None)
         if place is None:
-            place = next((place for place, (said, _) in enumerate(waiting) if said == what), None)
+            place = next((place for place, (message, _) in enumerate(waiting) if message == what), None)
         if place is None:
-            return  # doubled on its way, or said where nobody kept a record
+            return  # duplicated by the network, or sent without a record
         self._add(source - 1, lane, waiting[place][1], event, False, what)
         if not election:
-            for said, unheard in waiting[:place]:
-                self._add(source - 1, lane, unheard, None, True, said)
+            for message, sent in waiting[:place]:
+                self._add(source - 1, lane, sent, None, True, message)
             del waiting[: place + 1]
         else:
             del waiting[place]
 
-    def _leave_unheard(self) -> None:
-        for (source, target, _), waiting in self._said.items():
+    def _add_unreceived(self) -> None:
+        for (source, target, _), waiting in self._sent.items():
             for what, event in waiting:
                 lost = self.events[event].at < self.end - UNDER_WAY_US
                 self._add(source - 1, target - 1, event, None, lost, what)
 
-    def _add(self, source: int, target: int, said: int, heard: int | None, lost: bool, what: object) -> None:
+    def _add(self, source: int, target: int, sent: int, received: int | None, lost: bool, what: object) -> None:
         if target < self.servers:
             kind = family("says to", what)
-            self.messages.append(Message(source, target, said, heard, lost, kind, label(what)))
+            self.messages.append(Message(source, target, sent, received, lost, kind, label(what)))
 
     # -- disks -----------------------------------------------------------------------------------------
 
     def _saves(self, at: int, lane: int, what: Any) -> None:
-        self._unsaved[lane][what.ticket] = len(self.savings)
-        self.savings.append(Saving(lane, at, None, brief(what)))
+        self._unsaved[lane][what.ticket] = len(self.disk_writes)
+        self.disk_writes.append(DiskWrite(lane, at, None, brief(what)))
 
     def _saved(self, at: int, lane: int, ticket: Any) -> None:
-        """One word for all that was handed over before."""
+        """End all writes up to this ticket: the disk reports them together."""
         unsaved = self._unsaved[lane]
         for each in [each for each in unsaved if each <= ticket]:
             place = unsaved.pop(each)
-            was = self.savings[place]
-            self.savings[place] = Saving(lane, was.begin, at, was.label)
+            was = self.disk_writes[place]
+            self.disk_writes[place] = DiskWrite(lane, was.begin, at, was.label)
 
     # -- clients ---------------------------------------------------------------------------------------
 
@@ -172,12 +172,12 @@ class _Reader:
 
 
 def _event(at: int, lane: int, verb: str, other: int, what: object) -> Event:
-    whom = f" {other}" if other else ""
+    peer = f" {other}" if other else ""
     words = brief(what)
-    text = f"server {lane + 1} {verb}{whom} {words}".strip()
+    text = f"server {lane + 1} {verb}{peer} {words}".strip()
     if isinstance(what, Note):
         short = what.event.replace("_", " ")
-    elif verb in SAYS or verb == HEARS:
+    elif verb in SENDS or verb == RECEIVES:
         short = label(what)
     else:
         short = f"{verb} {words}".strip() if len(words) < 24 else verb
@@ -192,7 +192,7 @@ class _Bands:
         self._before_pause: list[tuple[str, str]] = [("looking", "")] * servers
         self._done: list[Band] = []
 
-    def saw(self, act: Act) -> None:
+    def add(self, act: Act) -> None:
         at, server, verb, _, what = act
         if not server:
             return
@@ -202,23 +202,23 @@ class _Bands:
             self._becomes(at, server, "down", "down")
         elif verb == "pauses":
             self._before_pause[server - 1] = self._now[server - 1][1:]
-            self._becomes(at, server, "paused", "stands still")
+            self._becomes(at, server, "paused", "paused")
         elif verb == "resumes":
             self._becomes(at, server, *self._before_pause[server - 1])
         elif isinstance(what, Note):
             self._noted(at, server, what.event, dict(what.fields))
 
-    def _noted(self, at: int, server: int, event: str, said: dict[str, object]) -> None:
+    def _noted(self, at: int, server: int, event: str, fields: dict[str, object]) -> None:
         if event == "looking":
             self._becomes(at, server, "looking", "looks for a leader")
-        elif event == "elected" and said["leader"] == server:
+        elif event == "elected" and fields["leader"] == server:
             self._becomes(at, server, "elected", "is elected")
         elif event == "elected":
-            self._becomes(at, server, "joins", f"joins {said['leader']}")
+            self._becomes(at, server, "joins", f"joins {fields['leader']}")
         elif event == "established":
-            self._becomes(at, server, "leads", f"leads epoch {said['epoch']}")
+            self._becomes(at, server, "leads", f"leads epoch {fields['epoch']}")
         elif event == "up_to_date":
-            self._becomes(at, server, "follows", f"follows {said['leader']} in epoch {said['epoch']}")
+            self._becomes(at, server, "follows", f"follows {fields['leader']} in epoch {fields['epoch']}")
 
     def _becomes(self, at: int, server: int, state: str, words: str) -> None:
         begin, was, label = self._now[server - 1]
@@ -227,7 +227,7 @@ class _Bands:
         self._now[server - 1] = (at, state, words)
 
     def leader(self) -> int | None:
-        """The lane of who leads; of several the one that began last."""
+        """Return the lane of the leader; if several lead, of the one that began last."""
         leading = [(begin, lane) for lane, (begin, state, _) in enumerate(self._now) if state == "leads"]
         if not leading:
             leading = [(begin, lane) for lane, (begin, state, _) in enumerate(self._now) if state == "elected"]
@@ -236,6 +236,6 @@ class _Bands:
     def follower(self) -> int | None:
         return next((lane for lane, (_, state, _) in enumerate(self._now) if state in ("follows", "joins")), None)
 
-    def ended(self, end: int) -> list[Band]:
+    def finish(self, end: int) -> list[Band]:
         last = [Band(lane, begin, end, state, words) for lane, (begin, state, words) in enumerate(self._now)]
         return sorted([*self._done, *last], key=lambda band: (band.lane, band.begin))

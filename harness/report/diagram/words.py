@@ -1,4 +1,4 @@
-"""The labels of messages and acts in the picture, and the families of both."""
+"""The labels and families of messages and acts in the picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAMILIES: Final = {
     "heartbeat": ("Ping", "Pong"),
     "links": ("LinkUp", "LinkDown", "Reachable"),
 }  # fmt: skip
-"""Messages by the phase that they are of. What has no other place is a request on its way."""
+"""The messages of each phase of the protocol. Every other message belongs to a request."""
 
 _OF: Final = {kind: family for family, kinds in FAMILIES.items() for kind in kinds}
 REQUESTS: Final = "requests"
@@ -46,17 +46,17 @@ PROCESS: Final = "process"
 
 
 def family(verb: str, what: object) -> str:
-    if verb in SAYS or verb == HEARS:
+    if verb in SENDS or verb == RECEIVES:
         return _OF.get(type(what).__name__, REQUESTS)
     return _OF_ACTS.get(verb, PROCESS)
 
 
-SAYS: Final = ("says to", "tells", "would say to")
-HEARS: Final = "hears"
+SENDS: Final = ("says to", "tells", "would say to")
+RECEIVES: Final = "hears"
 
 
 def label(what: object) -> str:
-    """A message in the two words that fit on an arrow."""
+    """Return the two words that fit on the arrow of a message."""
     value: Any = what
     kind = type(what).__name__
     if kind in ("Propose", "Inform", "InformAndActivate"):

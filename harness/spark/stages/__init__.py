@@ -1,1 +1,1 @@
-"""The steps of an analysis. Each takes frames and gives frames, and knows nothing of the others."""
+"""The stages of an analysis. Each takes and returns frames, and is independent of the others."""

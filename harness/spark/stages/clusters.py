@@ -1,4 +1,4 @@
-"""Clusters of failures: by the invariant, and by what was needed to violate it.
+"""Clusters of failures, by the invariant and by the items that are needed to violate it.
 
 Failures of one invariant whose messages have the same shape are a group. One failure of each group is shrunk; the kinds
 of faults and operations that remain are its slice. Groups of one invariant with one slice are a cluster.
@@ -31,7 +31,7 @@ from harness.watchdog import SECONDS
 
 SEEDS: Final = 5
 """The most seeds of a cluster that are named."""
-NOTHING: Final = "no fault and no operation: servers that start and are healed"
+NOTHING: Final = "no fault and no operation: servers that only start"
 
 
 @frozen
@@ -62,7 +62,7 @@ def groups(runs: DataFrame) -> DataFrame:
 def slices(
     groups: DataFrame, where: str, mutant: str | None, most: int, tries: int, diagrams: Path | None = None
 ) -> DataFrame:
-    """Make one failure of each of the `most` greatest groups smaller. What is left of it is drawn into `diagrams`."""
+    """Shrink one failure of each of the `most` greatest groups, and draw the shrunk run into `diagrams`."""
     chosen = (
         groups.where("invariant != 'error'")
         .withColumn("_nth", F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(F.desc("failures"), "seed")))
@@ -107,7 +107,7 @@ def _draw(path: Path, outcome: Outcome, where: str, mutant: str | None) -> None:
 
 def clusters(groups: DataFrame, slices: DataFrame) -> DataFrame:
     known = groups.join(slices, "seed", "left")
-    key = F.coalesce("slice", F.concat(F.lit("not made smaller: "), "says"))
+    key = F.coalesce("slice", F.concat(F.lit("not shrunk: "), "says"))
     return (
         known.withColumn("slice", key)
         .groupBy("invariant", "slice")

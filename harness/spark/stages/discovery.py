@@ -1,7 +1,7 @@
-"""Estimate how much is still to be found, from the kinds of runs.
+"""Estimate the number of undiscovered kinds of runs.
 
 The chance that the next run is of a new kind is about the share of runs whose kind occurred once (Good and Turing).
-Chao's estimate is a lower bound of the number of kinds. The last tenth of the runs tests the forecast of the others.
+Chao's estimate is a lower bound of the number of kinds. The last tenth of the runs tests the prediction from the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.spark.analysis import POINTS
 
 
 def kinds(runs: DataFrame) -> DataFrame:
-    """Return a row for each kind of run: how often it occurred, when first, and how often in the last tenth."""
+    """Return a row for each kind of run: its first seed, its runs, and its runs in the last tenth."""
     ends = runs.agg(F.min("seed").alias("low"), (F.max("seed") + 1).alias("high"))
     placed = runs.select("seed", "behaviour").crossJoin(F.broadcast(ends))
     late = F.col("seed") >= F.col("high") - (F.col("high") - F.col("low")) / 10
@@ -32,7 +32,7 @@ def curve(kinds: DataFrame) -> DataFrame:
 
 
 def unseen(kinds: DataFrame) -> DataFrame:
-    """Return one row: the estimates, and the forecast beside what came."""
+    """Return one row: the estimates, the prediction for the last tenth, and its actual value."""
     early = F.col("runs") - F.col("late")
     sums = kinds.agg(
         F.sum("runs").alias("runs"),

@@ -55,7 +55,7 @@ def dealt(costs: list[tuple[int, int]], hands: int) -> dict[int, int]:
 def recheck(
     rows: DataFrame, order: str, judge: Judge, *, budget: int = BUDGET, rounds: int = ROUNDS, tasks: int = 8
 ) -> DataFrame:
-    """`rows` have a seed, and `order` is their place in its history. One row of `VERDICTS` for each seed."""
+    """Return a row of `VERDICTS` for each seed. The column `order` of `rows` is their order within a history."""
     spark = rows.sparkSession
     open_rows = rows
     parts: list[DataFrame] = []
@@ -83,14 +83,14 @@ def _round(
         made = []
         for seed, history in groupby(flat, key=itemgetter("seed")):
             began = time.process_time()
-            said = judge(history, budget)
+            found = judge(history, budget)
             made.append(
                 {
                     "seed": seed,
-                    "verdict": said.verdict,
-                    "invariant": said.invariant,
-                    "what": said.what,
-                    "steps": said.steps,
+                    "verdict": found.verdict,
+                    "invariant": found.invariant,
+                    "what": found.what,
+                    "steps": found.steps,
                     "budget": budget,
                     "core_seconds": time.process_time() - began,
                 }
@@ -101,7 +101,7 @@ def _round(
 
 
 def _keys(spark: SparkSession, tasks: int) -> list[int]:
-    """For each task a number that Spark's partitioning sends to it, so that two hands never meet in one task."""
+    """Return for each task a number that Spark's partitioning assigns to it, so that no task gets two shares."""
     place = F.pmod(F.hash("id"), F.lit(tasks)).alias("place")
     found = (
         spark.range(0, 100 * tasks, 1, 1).select("id", place).groupBy("place").agg(F.min("id").alias("id")).collect()

@@ -37,7 +37,7 @@ def totals(runs: DataFrame) -> DataFrame:
 
 
 def strikes(runs: DataFrame) -> DataFrame:
-    """Return how often each kind of fault struck, and in how many runs, by phase and outcome."""
+    """Return the numbers of faults and of their runs, by kind, phase and outcome."""
     each = runs.select("seed", "outcome", F.explode("strikes").alias("strike"))
     return (
         each.groupBy(F.col("strike.kind").alias("kind"), F.col("strike.phase").alias("phase"), "outcome")
@@ -57,7 +57,7 @@ def outages(runs: DataFrame) -> DataFrame:
 
 
 def recoveries(runs: DataFrame) -> DataFrame:
-    """Return the quantiles of recoveries by the kind of the fault, of those that were interrupted."""
+    """Return the quantiles of recoveries by the kind of the fault. Faults that interrupted no service have none."""
     each = runs.select(F.explode("recoveries").alias("recovery")).select("recovery.*")
     return (
         each.groupBy("kind")
@@ -103,7 +103,7 @@ def situations(runs: DataFrame) -> DataFrame:
 
 
 def synchronizations(runs: DataFrame) -> DataFrame:
-    """Return how often each form of synchronization was chosen, by number of voters."""
+    """Return the number of synchronizations of each form, by number of voters."""
     return (
         situations(runs)
         .where("name LIKE 'sync %'")
@@ -114,7 +114,7 @@ def synchronizations(runs: DataFrame) -> DataFrame:
 
 
 def probes(runs: DataFrame) -> DataFrame:
-    """Return how often each situation occurred, in how many runs, and the first seed."""
+    """Return the number of occurrences, the runs and the first seed of each situation."""
     return (
         situations(runs)
         .groupBy("name")
@@ -124,7 +124,7 @@ def probes(runs: DataFrame) -> DataFrame:
 
 
 def elections(runs: DataFrame) -> DataFrame:
-    """Return the elections of runs in which a kind of fault struck, also for each fault of any kind in them."""
+    """Return the average elections of runs with each kind of fault, and the elections per fault in these runs."""
     kinds = F.array_distinct(F.transform("strikes", lambda each: each["kind"]))
     each = runs.select(F.explode(kinds).alias("kind"), "elections", _added("strikes", "times").alias("struck"))
     return (
@@ -158,7 +158,7 @@ def messages(runs: DataFrame) -> DataFrame:
 
 
 def verbs(events: DataFrame) -> DataFrame:
-    """Return how often each verb occurred in stored events, and in about how many runs."""
+    """Return the number of stored events with each verb, and the approximate number of their runs."""
     return (
         events.groupBy("verb")
         .agg(F.count("*").alias("acts"), F.approx_count_distinct("seed").alias("runs"))
@@ -167,7 +167,7 @@ def verbs(events: DataFrame) -> DataFrame:
 
 
 def compared(runs: DataFrame, repeats: DataFrame) -> DataFrame:
-    """Return a row for each run that was repeated by another task: is it the same, to the last event?"""
+    """Return a row for each run that another task repeated. `same` is true if result and trace are equal."""
     other = repeats.select("seed", F.col("result_hash").alias("result_again"), F.col("trace_hash").alias("trace_again"))
     same = F.col("result_hash").eqNullSafe(F.col("result_again")) & F.col("trace_hash").eqNullSafe(F.col("trace_again"))
     return runs.join(other, "seed").select("seed", "voters", same.alias("same"))

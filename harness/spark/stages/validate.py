@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from harness.spark.schema import EVENTS, HISTORIES, OUTCOMES, REPEATS, RUNS, VERSION, Table
 
 QUARANTINE: Final = "source string, seed bigint, reason string, row string"
-"""`source` is a table, or the file that could not be read at all."""
+"""The columns of rejected rows. `source` is a table, or an unreadable file."""
 
 MOST: Final = 1 << 40
-"""More than any count of a run. The sum of eight million runs still fits into 64 bits."""
+"""The limit of counts of a run. The sum over eight million runs still fits into 64 bits."""
 _COUNTED: Final = "at_ms, events, simulated_ms, committed, acknowledged, elections, messages, operations, stored"
 _RECOVERY: Final = "each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms"
 _OUTCOMES: Final = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
@@ -39,12 +39,12 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "impossible time of a recovery",
         ),
         (f"exists(strikes, each -> each.times > {MOST})", "impossible count"),
-        ("exists(outages, each -> each.took_ms < 0 OR each.at_ms < 0)", "an outage that ends before it begins"),
+        ("exists(outages, each -> each.took_ms < 0 OR each.at_ms < 0)", "an outage with a negative duration or time"),
         (
             "exists(recoveries, each -> least(each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms) < 0)",
-            "a recovery before its fault was over",
+            "a recovery with a negative duration or time",
         ),
-        ("exists(strikes, each -> each.times < 1)", "a fault that struck less than once"),
+        ("exists(strikes, each -> each.times < 1)", "a fault that occurred less than once"),
     ),
     EVENTS.name: (("number < 0", "negative number"), ("at_us < 0", "negative time")),
     HISTORIES.name: (("index < -1", "impossible index"),),
@@ -67,15 +67,15 @@ def readable(table: Table, paths: Iterable[Path]) -> Readable:
     for path in paths:
         try:
             schema = pq.read_schema(path)
-            said = schema.metadata or {}
+            metadata = schema.metadata or {}
         except Exception as error:
             refused.append((str(path), f"cannot be read: {str(error).splitlines()[0]}"))
             continue
-        version, name = (said.get(key, b"?").decode(errors="replace") for key in (b"version", b"table"))
+        version, name = (metadata.get(key, b"?").decode(errors="replace") for key in (b"version", b"table"))
         if version != str(VERSION):
             refused.append((str(path), f"version {version}, expected {VERSION}"))
         elif name != table.name:
-            refused.append((str(path), f"this is table {name}, expected {table.name}"))
+            refused.append((str(path), f"the file has table {name}, expected {table.name}"))
         else:
             wrong = _wrong_type(schema, table)
             if wrong is None:
@@ -132,12 +132,12 @@ def once(runs: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
     """Keep the first row of each seed; the others go to the quarantine."""
     order = Window.partitionBy("seed").orderBy("result_hash", "core_seconds")
     counted = runs.withColumn("_nth", F.row_number().over(order))
-    others = counted.where("_nth > 1").drop("_nth").withColumn("reason", F.lit("this seed is there twice"))
+    others = counted.where("_nth > 1").drop("_nth").withColumn("reason", F.lit("the seed has two rows"))
     return counted.where("_nth = 1").drop("_nth"), put_aside(others, table.name)
 
 
 def whole(runs: DataFrame, *kept: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return seeds with all stored rows; and those with missing rows, which cannot be checked again."""
+    """Return the seeds with all their stored rows, and rejections of the others, which cannot be checked again."""
     counts = None
     for frame in kept:
         part = frame.groupBy("seed").count()
@@ -149,7 +149,7 @@ def whole(runs: DataFrame, *kept: DataFrame) -> tuple[DataFrame, DataFrame]:
     judged = both.select(
         "seed",
         F.when(F.col("stored").isNull(), F.lit("rows of a run that is not in the table of runs"))
-        .when(there != F.col("stored"), F.concat_ws(" ", there, F.lit("of"), "stored", F.lit("rows are there")))
+        .when(there != F.col("stored"), F.concat_ws(" ", there, F.lit("of"), "stored", F.lit("rows are stored")))
         .alias("reason"),
     )
     aside = judged.where("reason IS NOT NULL").select(

@@ -329,26 +329,26 @@ def the_power_takes_that_something_has_gone(t: Tale, bad: bool) -> None:
     t.returns(TWO, "a1 b1" if bad else "a1 b1 c1", how="power")
 
 
-@reaches(counted_as("power takes records"))
+@reaches(counted_as("power failure loses records"))
 def the_power_takes_records(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 1)
     t.returns(TWO, "a1" if so else "a1 b1", how="power")
 
 
-@reaches(counted_as("power takes records"))
+@reaches(counted_as("power failure loses records"))
 def it_is_not_the_power_that_takes_records(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 1)
     t.returns(TWO, "a1", how="power" if so else "failed")
 
 
-@reaches(counted_as("in sync without them"))
+@reaches(counted_as("ISR member lost records"))
 def a_member_of_the_isr_has_lost_what_was_committed(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 2, ALL if so else (ONE, TWO))
     t.has(THREE, "a1 b1")
     t.wiped(THREE)
 
 
-@reaches(counted_as("in sync without them"))
+@reaches(counted_as("ISR member lost records"))
 def a_member_of_the_isr_has_lost_what_was_not_committed(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 2 if so else 1)
     t.returns(THREE, "a1", how="failed")

@@ -194,7 +194,7 @@ def who_was_told_to_delete_it_had_it_when_he_joined(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@reaches(counted_as("joins while it is written"))
+@reaches(counted_as("joins ISR during writes"))
 def somebody_joins_while_the_leader_has_more_than_is_committed(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 1 if so else 2, (ONE, TWO))
     t.has(THREE, "a1 b1")
@@ -202,7 +202,7 @@ def somebody_joins_while_the_leader_has_more_than_is_committed(t: Tale, so: bool
     t.looks(ONE)
 
 
-@reaches(counted_as("joins while it is written"))
+@reaches(counted_as("joins ISR during writes"))
 def somebody_joins_and_not_only_leaves(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 1, (ONE, TWO))
     t.has(THREE, "a1 b1")
@@ -210,7 +210,7 @@ def somebody_joins_and_not_only_leaves(t: Tale, so: bool) -> None:
     t.looks(ONE)
 
 
-@reaches(counted_as("joins while it is written"))
+@reaches(counted_as("joins ISR during writes"))
 def somebody_joins_whose_leader_holds_what_had_the_name_before(t: Tale, so: bool) -> None:
     t.opens("a1", 0, (ONE, TWO))
     if not so:
@@ -221,7 +221,7 @@ def somebody_joins_whose_leader_holds_what_had_the_name_before(t: Tale, so: bool
     t.looks(THREE)
 
 
-@reaches(counted_as("joins while it is written"))
+@reaches(counted_as("joins ISR during writes"))
 def somebody_joins_whose_leader_was_never_seen(t: Tale, so: bool) -> None:
     t.topic(1, 2)
     t.state(ONE, [ONE], 1)
@@ -233,14 +233,14 @@ def somebody_joins_whose_leader_was_never_seen(t: Tale, so: bool) -> None:
     t.looks(TWO)
 
 
-@reaches(counted_as("alone in sync"))
+@reaches(counted_as("only one in sync"))
 def one_of_several_is_in_sync(t: Tale, so: bool) -> None:
     t.opens("a1", 1)
     t.state(ONE, [ONE] if so else [ONE, TWO], 1)
     t.looks(ONE)
 
 
-@reaches(counted_as("alone in sync"))
+@reaches(counted_as("only one in sync"))
 def the_only_one_is_always_alone(t: Tale, so: bool) -> None:
     t.topic(*((1, 2) if so else (1,)))
     t.state(ONE, [ONE], 1)
@@ -248,7 +248,7 @@ def the_only_one_is_always_alone(t: Tale, so: bool) -> None:
     t.leads(ONE, 2)
 
 
-@reaches(counted_as("alone in sync"))
+@reaches(counted_as("only one in sync"))
 def of_those_to_whom_it_moves_there_is_only_one(t: Tale, so: bool) -> None:
     t.opens("a1", 1)
     if not so:
@@ -257,7 +257,7 @@ def of_those_to_whom_it_moves_there_is_only_one(t: Tale, so: bool) -> None:
     t.looks(ONE)
 
 
-@reaches(counted_as("alone in sync"))
+@reaches(counted_as("only one in sync"))
 def a_topic_that_has_no_id_is_not_looked_at(t: Tale, so: bool) -> None:
     t.store.write(znodes.topic_path("t1"), znodes.topic(None, {0: t.partition(ONE).assignment}), ADMIN)
     if so:
@@ -385,7 +385,7 @@ def who_leads_in_an_epoch_that_is_over_is_nobody_new(t: Tale, bad: bool) -> None
     t.leads(THREE, 4 if bad else 2)
 
 
-@reaches(counted_as("leader knows less"))
+@reaches(counted_as("high watermark behind"))
 def who_begins_to_lead_does_not_know_of_all(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 2)
     t.state(TWO, ALL, 2)
@@ -393,7 +393,7 @@ def who_begins_to_lead_does_not_know_of_all(t: Tale, so: bool) -> None:
     t.leads(TWO, 2)
 
 
-@reaches(counted_as("logs part"))
+@reaches(counted_as("logs diverge"))
 def who_begins_to_lead_lacks_what_another_one_has(t: Tale, so: bool) -> None:
     t.opens("a1", 1)
     t.has(ONE, "a1 b1")
@@ -402,7 +402,7 @@ def who_begins_to_lead_lacks_what_another_one_has(t: Tale, so: bool) -> None:
     t.leads(TWO, 2)
 
 
-@reaches(counted_as("logs part"))
+@reaches(counted_as("logs diverge"))
 def who_begins_to_lead_has_most_of_all(t: Tale, so: bool) -> None:
     t.opens("a1", 1)
     t.has(TWO, "a1 b1" if so else "a1 c2 d2")
@@ -411,7 +411,7 @@ def who_begins_to_lead_has_most_of_all(t: Tale, so: bool) -> None:
     t.leads(TWO, 2)
 
 
-@reaches(counted_as("logs part"))
+@reaches(counted_as("logs diverge"))
 def what_had_the_name_before_does_not_count(t: Tale, so: bool) -> None:
     t.topic(1, 2)
     t.state(ONE, [ONE, TWO], 1)

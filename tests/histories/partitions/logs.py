@@ -160,7 +160,7 @@ def what_is_not_known_is_still_in_its_place(t: Tale, bad: bool) -> None:
     t.has(TWO, "a1 b1 c1 d1 e1", hw=5 if bad else 4)
 
 
-@reaches(counted_as("records go"))
+@reaches(counted_as("log start advances"))
 def the_beginning_of_a_log_goes(t: Tale, so: bool) -> None:
     t.opens("a1 b1 c1", 3)
     t.has(TWO, "b1 c1" if so else "a1 b1 c1 d1", start=1 if so else 0)
@@ -215,7 +215,7 @@ def who_starts_over_lacks_what_comes_behind(t: Tale, bad: bool) -> None:
     t.looks(ONE)
 
 
-@reaches(counted_as("tail cut"))
+@reaches(counted_as("follower truncates"))
 def a_follower_cuts_its_tail(t: Tale, so: bool) -> None:
     t.opens("a1 b1", 1)
     t.has(TWO, "a1" if so else "a1 c2")

@@ -22,7 +22,7 @@ def watched() -> tuple[Clock, Judge, Availability]:
     clock = Clock()
     ghost = OracleState(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
     seen = Availability(ghost, lambda: clock.now)
-    judge = Judge(ghost, (), seen.looked)
+    judge = Judge(ghost, (), seen.update)
     for known in ghost.servers[1:]:
         known.up = True
     return clock, judge, seen

@@ -71,7 +71,7 @@ def test_chunks_begin_at_multiples_and_leave_out_what_is_done() -> None:
     assert left([Chunk(50, 60)], 0, 10, 10) == [Chunk(0, 10)], "what lies beyond is nobody's business"
 
 
-def test_what_a_killed_process_began_is_gone_when_another_writes_it(tmp_path: Path) -> None:
+def test_draft_of_killed_process_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with appearing(path) as draft:
         mine = draft.name
@@ -109,7 +109,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 # -- a campaign ----------------------------------------------------------------------------------------
 
 
-def test_a_campaign_goes_on_where_it_was_and_begins_nothing_twice(tmp_path: Path) -> None:
+def test_campaign_resumes_and_repeats_no_chunk(tmp_path: Path) -> None:
     first = begun(tmp_path, 25)
     assert counted(first.run(here)) == Done(25)
     before = {path: path.stat().st_mtime_ns for path in first.layout.table("runs").iterdir()}
@@ -130,7 +130,7 @@ def test_a_campaign_ends_early_when_enough_was_seen(tmp_path: Path) -> None:
     assert 5 <= done.invalid <= done.runs < 60
 
 
-def test_rows_say_what_became_of_a_run_whoever_ran_it(tmp_path: Path) -> None:
+def test_rows_do_not_depend_on_the_process(tmp_path: Path) -> None:
     alone, pool = begun(tmp_path / "alone", 20, sample=3), begun(tmp_path / "pool", 20, sample=3, size=6)
     alone.run(here)
     pool.run(in_processes(2))
@@ -159,7 +159,7 @@ def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path:
         assert row["what"] in last["what"]
 
 
-def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) -> None:
+def test_client_histories_are_stored_and_checked_from_rows(tmp_path: Path) -> None:
     plan = Plan(2, faults=2, ops=20, length_ms=600, machine="store")
     made = Campaign.at(tmp_path, plan, sample=1)
     assert counted(made.run(here)) == Done(2)
@@ -169,7 +169,7 @@ def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) 
         assert run["machine"] == "store"
         assert run["stored"] == len(each) + sum(row["seed"] == seed for row in did)
         assert as_clients_saw_it(each, 1_000_000).verdict == "valid"
-        assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("no history: ")
+        assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("invalid history rows: ")
         assert any(row["kind"] == "Response" for row in each)
 
 
@@ -192,9 +192,7 @@ class Wrong(Exception):
     pass
 
 
-def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_of_harness_is_a_row_and_affects_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = begun(tmp_path, 4)
     run = world("cores").run
 
@@ -212,7 +210,7 @@ def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
     assert by_seed[2]["script"]
 
 
-def test_what_could_not_be_decided_is_no_error_and_has_not_held(
+def test_unknown_run_is_neither_error_nor_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(simulator, "EVENTS_MAX", 100)
@@ -267,9 +265,7 @@ def test_recoveries_are_in_the_rows_of_every_machine(tmp_path: Path) -> None:
         assert all(each["kind"] and each["at_ms"] >= 0 for each in recovered)
 
 
-def test_a_full_disk_loses_what_is_not_finished_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_loses_only_unfinished_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = begun(tmp_path, 30)
     replace = os.replace
 
@@ -303,11 +299,11 @@ def test_a_task_that_cannot_go_on_ends_the_campaign_with_its_reason(tmp_path: Pa
 
 def test_other_code_is_refused(tmp_path: Path) -> None:
     made = begun(tmp_path, 1)
-    with pytest.raises(OtherCode, match="begun with 0123"):
+    with pytest.raises(OtherCode, match="that of the campaign is 0123"):
         finish(Work(made.plan, made.layout, "0123"), Chunk(0, 1))
 
 
-def test_what_spark_says_about_a_failed_task_is_cut_to_the_point() -> None:
+def test_spark_error_is_reduced_to_its_cause() -> None:
     said = "An exception was thrown\n  File x\nOSError: [Errno 28] No space left on device: '/x'\n\tat java.lang"
     assert reason(RuntimeError(said)) == "OSError: [Errno 28] No space left on device: '/x'"
     assert reason(RuntimeError("Job aborted\nPython worker exited unexpectedly (crashed)\n at")) == (
@@ -318,7 +314,7 @@ def test_what_spark_says_about_a_failed_task_is_cut_to_the_point() -> None:
 # -- what it is ----------------------------------------------------------------------------------------
 
 
-def test_what_a_run_depends_on_names_the_campaign() -> None:
+def test_campaign_name_depends_on_inputs_of_runs() -> None:
     plan = Plan(10)
     assert campaign_name(plan) == f"cores-{config_hash(plan)}-{code_hash()}"
     assert config_hash(Plan(99, 7)) == config_hash(plan), "which seeds are run changes no run"
@@ -334,9 +330,9 @@ def test_what_a_run_depends_on_names_the_campaign() -> None:
     ],
 )
 def test_a_campaign_that_is_none_is_refused_by_its_place(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(LayoutError, match="no campaign in here"):
+    with pytest.raises(LayoutError, match="this folder has no campaign"):
         find(tmp_path)
-    with pytest.raises(LayoutError, match="no such directory"):
+    with pytest.raises(LayoutError, match="this directory does not exist"):
         find(tmp_path / "nowhere")
     layout = begun(tmp_path, 1).layout
     assert find(tmp_path) == find(layout.root) == layout
@@ -348,7 +344,7 @@ def test_a_campaign_that_is_none_is_refused_by_its_place(text: str, said: str, t
     with pytest.raises(LayoutError, match="meta.json: No such file"):
         layout.meta()
     begun(tmp_path, 1, mutant="M27")
-    with pytest.raises(LayoutError, match="say which campaign: cores-"):
+    with pytest.raises(LayoutError, match="choose one of several campaigns with --campaign: cores-"):
         find(tmp_path)
     assert find(tmp_path, layout.name[:12]).name == layout.name
 

@@ -29,7 +29,7 @@ def lacks(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("google_crc32c", "harness,broker"),
     ],
 )
-def test_what_is_not_installed_is_named_and_where_to_get_it(
+def test_missing_package_is_named_with_its_extra(
     missing: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lacks(missing, monkeypatch)

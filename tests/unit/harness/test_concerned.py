@@ -54,7 +54,7 @@ def test_replay_shows_the_reply_that_overtook_an_event(capsys: pytest.CaptureFix
     command = ["replay", "--seed", "1", "--mutant", "reply-overtakes-event", "--machine", "store", "--trace", "12"]
     assert main(command) == 1
     shown = capsys.readouterr().out
-    assert "12 of 255 acts that concern what the verdict names; --every-act shows the last of all" in shown
+    assert "12 of 255 events that concern the verdict; --every-act shows the last of all events" in shown
     assert shown.index("call 86 reply") < shown.index("event data path /a zxid 1/43")
     assert main([*command, "--every-act"]) == 1
-    assert "acts that concern" not in capsys.readouterr().out
+    assert "events that concern" not in capsys.readouterr().out

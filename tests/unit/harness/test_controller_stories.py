@@ -21,7 +21,7 @@ HARMLESS = {"nothing", "another version is told", "a follower knows another vers
 
 
 @pytest.mark.parametrize("spoilt", settled.SPOILT)
-def test_what_is_left_undone_is_noticed(spoilt: str) -> None:
+def test_unfinished_work_of_controller_is_reported(spoilt: str) -> None:
     made = settled.cluster()
     settled.SPOILT[spoilt](made)
     assert (made.said() == (None, None)) is (spoilt in HARMLESS)

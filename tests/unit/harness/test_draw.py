@@ -25,7 +25,7 @@ def test_no_fault_is_between_a_server_and_itself(voters: int) -> None:
     assert all(attrs.asdict(fault)["source"] != attrs.asdict(fault)["target"] for fault in between)
 
 
-def test_where_there_is_nobody_else_it_stays() -> None:
+def test_target_of_single_server_remains_the_source() -> None:
     assert apart({"source": 1, "target": 1}, 1) == {"source": 1, "target": 1}
     assert apart({"source": 3, "target": 3}, 3) == {"source": 3, "target": 1}
     assert apart({"server": 3}, 3) == {"server": 3}
@@ -35,7 +35,7 @@ def busiest(script: Script) -> int:
     return max(Counter(op.at for op in script.ops if isinstance(op, Ask)).values(), default=0)
 
 
-def test_clients_of_the_store_ask_in_floods_that_somebody_misses() -> None:
+def test_store_scripts_have_floods_that_a_server_misses() -> None:
     scripts = [script_from_seed(seed, machine="store") for seed in range(200)]
     floods = [script for script in scripts if busiest(script) >= 10]
     assert 20 < len(floods) < 80
@@ -58,14 +58,14 @@ def outlived(script: Script) -> bool:
 
 
 @pytest.mark.parametrize("machine", ["list", "store"])
-def test_there_is_no_more_than_was_asked_for(machine: str) -> None:
+def test_script_respects_limits_of_faults_and_operations(machine: str) -> None:
     for seed in range(100):
         script = script_from_seed(seed, machine=machine, faults=3, ops=12)
         assert len(script.faults) <= 3
         assert sum(isinstance(op, Ask) for op in script.ops) <= 12 + 2, "two make the nodes to begin with"
 
 
-def test_transactions_that_are_asked_for_together_are_the_same_ones() -> None:
+def test_merged_writes_have_the_same_transactions() -> None:
     for seed in range(20):
         alone, together = (script_from_seed(seed, ops=200, together=most) for most in (1, 16))
         writes = [[op for op in script.ops if isinstance(op, Write)] for script in (alone, together)]
@@ -80,7 +80,7 @@ def test_transactions_that_are_asked_for_together_are_the_same_ones() -> None:
         assert alone == script_from_seed(seed, ops=200)
 
 
-def test_clients_take_back_watches_of_every_kind() -> None:
+def test_clients_remove_watches_of_every_kind() -> None:
     scripts = [script_from_seed(seed, machine="store") for seed in range(200)]
     steps = [step for script in scripts for op in script.ops if isinstance(op, Ask) for step in op.steps]
     taken = Counter(step.watch for step in steps if step.op == "unwatch")

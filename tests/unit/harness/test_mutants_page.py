@@ -26,7 +26,7 @@ def test_the_page_has_a_row_for_each_group_of_checkers() -> None:
     assert all(float(share) >= 95 for _, share in rows)
 
 
-def test_what_is_told_of_a_bug(tmp_path: Path) -> None:
+def test_mutants_table_describes_each_bug(tmp_path: Path) -> None:
     found = examined(hunt(BY_NAME["multi-half-applied"], runs_max=40), shrink_runs=30)
     missed = hunt(BY_NAME["M20"], runs_max=1)
     assert found.invariant == "a multi is atomic"
@@ -40,7 +40,7 @@ def test_what_is_told_of_a_bug(tmp_path: Path) -> None:
     assert "**not noticed**" in table([missed])
 
 
-def test_who_else_notices() -> None:
+def test_hunt_lists_other_checkers() -> None:
     found = examined(hunt(BY_NAME["M04"], runs_max=40), shrink_runs=0)
     assert found.others
     assert found.invariant not in found.others

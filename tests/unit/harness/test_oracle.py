@@ -47,7 +47,7 @@ def test_without_faults_it_must_serve_all_the_time() -> None:
     assert words() == [(0, "must")]
 
 
-def test_one_of_three_may_be_away_and_of_two_nobody_can_say() -> None:
+def test_one_of_three_may_be_down_and_two_make_it_unknown() -> None:
     assert words(Crash(100, 200, server=1)) == [(0, "must")]
     assert words(Crash(100, 200, server=1), Pause(150, 100, server=2)) == [(0, "must"), (150, "unknown"), (250, "must")]
 
@@ -56,20 +56,20 @@ def test_two_of_five_may_be_away() -> None:
     assert words(Crash(100, 200, server=1), Pause(150, 100, server=2), voters=5) == [(0, "must")]
 
 
-def test_the_leader_is_one_more_whoever_it_is() -> None:
+def test_fault_of_leader_counts_as_one_more_absent_server() -> None:
     assert words(Isolate(100, 200, LEADER)) == [(0, "must")]
     both = words(Isolate(100, 200, LEADER), Isolate(200, 200, 1))
     assert both == [(0, "must"), (200, "unknown"), (300, "must")]
 
 
-def test_where_nobody_hears_a_quorum_nothing_can_be_decided() -> None:
+def test_no_decision_possible_without_a_connected_quorum() -> None:
     apart = Partition(100, 200, ((1,), (2,), (3,)))
     assert words(apart) == [(0, "must"), (100, "must not"), (300, "must")]
     two_alone = words(Isolate(100, 300, 1), Isolate(200, 300, 2))
     assert two_alone == [(0, "must"), (200, "must not"), (400, "must")]
 
 
-def test_halves_leave_a_majority_and_bridges_leave_questions() -> None:
+def test_halves_keep_a_majority_and_bridges_are_unknown() -> None:
     assert words(Split(100, 200, "halves", 1)) == [(0, "must")]
     assert words(Split(100, 200, "bridge", 1)) == [(0, "must"), (100, "unknown"), (300, "must")]
     bridge = Partition(100, 200, ((1, 2), (2, 3)))
@@ -81,16 +81,16 @@ def test_a_lost_disk_is_lost_for_good() -> None:
     assert words(LoseDisk(100, 100, 1), Pause(600, 100, 2)) == [(0, "must"), (600, "unknown"), (700, "must")]
 
 
-def test_clocks_and_deafness_may_do_anything_while_they_last() -> None:
+def test_wrong_clocks_and_deaf_servers_are_unknown_while_they_last() -> None:
     assert words(ClockDrift(100, 200)) == [(0, "must"), (100, "unknown"), (300, "must")]
     assert words(Deaf(100, 200, 1)) == [(0, "must"), (100, "unknown"), (300, "must")]
 
 
-def test_what_strikes_at_its_own_moment_is_never_over() -> None:
+def test_fault_at_a_moment_of_the_run_never_ends() -> None:
     assert words(CrashIn(400)) == [(0, "must"), (400, "unknown")]
 
 
-def test_who_decides_is_unknown_behind_a_change_of_the_membership() -> None:
+def test_service_is_unknown_after_membership_change() -> None:
     apart = Partition(500, 200, ((1,), (2,), (3,)))
     assert words(apart, ops=(Reconfigure(300, "remove", 1),)) == [(0, "must"), (300, "unknown")]
 
@@ -124,27 +124,27 @@ class Told:
 
 
 @pytest.mark.parametrize(("proposed", "committed"), [(50, 150), (150, 250), (250, 350)])
-def test_what_began_elsewhere_may_end_here(proposed: int, committed: int) -> None:
+def test_proposal_of_another_segment_may_commit(proposed: int, committed: int) -> None:
     told = Told()
     told.proposes(proposed)
     told.commits(committed)
 
 
-def test_what_begins_where_nothing_can_be_decided_is_not_decided_there() -> None:
+def test_commit_within_must_not_segment_is_reported() -> None:
     told = Told()
     told.proposes(110)
-    with pytest.raises(Violation, match="commits 1/1, which was proposed behind 100 ms") as caught:
+    with pytest.raises(Violation, match="commits 1/1, which was proposed after 100 ms") as caught:
         told.commits(190)
-    assert caught.value.invariant == "answers only where it can"
+    assert caught.value.invariant == "decides only with a connected quorum"
 
 
-def test_not_to_serve_is_wrong_where_it_lasts_longer_than_the_bound() -> None:
+def test_missing_service_longer_than_bound_is_reported() -> None:
     ghost = OracleState(Ensemble((member(ONE), member(TWO), member(THREE))), 3)
     oracle = Oracle(ghost, [Segment(0, 500, MUST), Segment(500, 900, UNKNOWN)], lambda: 0)
     assert oracle.unserved([(100, 300), (400, 900)], 200) is None
     broken = oracle.unserved([(100, 301)], 200)
     assert broken is not None
-    assert broken.invariant == "serves where it must"
+    assert broken.invariant == "serves while a quorum is connected"
     assert "from 100 to 301 ms no server serves" in broken.what
 
 
@@ -163,7 +163,7 @@ def test_a_server_that_commits_alone_is_noticed() -> None:
     alone = mutant("alone", "", ("zab.core.leader.commit_accounting:CommitAccounting.reached", *edit))
     with planted(alone.edits):
         outcome = run(ALONE, checkers=[])
-    assert outcome.invariant == "answers only where it can"
+    assert outcome.invariant == "decides only with a connected quorum"
 
 
 CALM = Script(5, length_ms=20_000, faults=(Crash(2_000, 17_000, 3),))
@@ -177,4 +177,4 @@ def test_an_ensemble_that_does_not_come_back_is_noticed(name: str) -> None:
     stubborn = mutant(name, "", (where, "if not self._role.quorums.has(infos):", "if len(infos) < 2:"))
     with planted(stubborn.edits):
         outcome = run(CALM, checkers=[])
-    assert outcome.invariant == "serves where it must"
+    assert outcome.invariant == "serves while a quorum is connected"

@@ -22,7 +22,7 @@ def test_every_situation_is_reached_by_a_story() -> None:
 
 
 @pytest.mark.parametrize("spoilt", settled.SPOILT)
-def test_who_has_not_come_to_rest_is_noticed(spoilt: str) -> None:
+def test_unsettled_partitions_are_reported(spoilt: str) -> None:
     rest = settled.Rest()
     settled.SPOILT[spoilt](rest)
     assert (rest.said() == (None, None)) is (spoilt in settled.HARMLESS), rest.said()
@@ -36,10 +36,10 @@ def test_a_share_is_of_its_generation(deals: tuple[shares.Deal, ...], gift: shar
 
 
 @pytest.mark.parametrize("story", cleaning.STORIES.values(), ids=cleaning.STORIES)
-def test_what_a_cleaner_may_take(story: cleaning.Cleaned) -> None:
+def test_records_that_compaction_may_remove(story: cleaning.Cleaned) -> None:
     invariant, what, _ = story.said()
     assert invariant == story.breaks, what
 
 
-def test_where_nothing_is_known_nothing_is_missed() -> None:
+def test_no_objection_without_known_records() -> None:
     assert cleaning.nowhere() == ()

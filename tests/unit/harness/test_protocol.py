@@ -70,11 +70,11 @@ def test_answers_are_told_in_the_words_of_the_history() -> None:
     ],
     ids=str,
 )
-def test_what_a_client_asks_on_its_own_account_is_the_same_request(asked: Request) -> None:
+def test_request_survives_conversion_to_operation_and_back(asked: Request) -> None:
     assert request_from(*operation_of(asked)) == asked
 
 
-def test_of_what_a_history_does_not_have_nothing_is_said() -> None:
+def test_operation_outside_of_histories_has_no_request() -> None:
     assert request_from(Op.CLOSE_SESSION, ()) is None
 
 

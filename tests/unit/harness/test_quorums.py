@@ -35,7 +35,7 @@ def test_groups_are_written_and_read_again() -> None:
     [
         ("voters 3\ngroups 1 2", "server 3 votes but is in no group"),
         ("voters 3\ngroups 1 2 | 2 3", "server 2 is in more than one group"),
-        ("voters 3\ngroups 1 2 | 3\nweights 1 2", "one for each voter, 3, and not 2"),
+        ("voters 3\ngroups 1 2 | 3\nweights 1 2", "expected one for each voter, 3, not 2"),
         ("voters 3\nweights 1 2 1", "there are weights but no groups"),
         ("voters 3\ngroups 1 2 3\nweights 0 0 0", "every group has weight 0"),
     ],
@@ -77,7 +77,7 @@ def test_a_voter_that_goes_leaves_its_group_and_one_that_comes_is_in_the_smalles
     assert in_words(watching) == in_words(again)
 
 
-def test_nobody_goes_whose_vote_is_the_last_that_counts() -> None:
+def test_last_voter_with_weight_cannot_be_removed() -> None:
     founders = founders_of(Script(1, voters=2, groups=((1,), (2,)), weights=(1, 0)))
     assert without_server(founders, ServerId(1)) is None
 

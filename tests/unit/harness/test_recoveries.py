@@ -17,12 +17,12 @@ def test_from_the_end_of_the_fault_to_the_leader_and_to_the_first_write() -> Non
     assert recoveries(hits, [(120, 450)], [90 * MS, 470 * MS], None) == (Recovery("Crash", 300, 150, 170),)
 
 
-def test_what_was_over_before_the_fault_was_took_no_time() -> None:
+def test_outage_that_ended_before_the_fault_ended_took_no_time() -> None:
     hits = [Hit("Isolate", 100 * MS, 900 * MS)]
     assert recoveries(hits, [(120, 450)], [500 * MS], None) == (Recovery("Isolate", 900, 0, None),)
 
 
-def test_a_fault_that_nobody_felt() -> None:
+def test_fault_without_effect_has_no_recovery() -> None:
     hits = [Hit("Pause", 100 * MS, 200 * MS)]
     assert recoveries(hits, [(0, 50), (300, 400)], [201 * MS], None) == (Recovery("Pause", 200, None, 1),)
 

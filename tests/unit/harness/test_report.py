@@ -129,15 +129,15 @@ UNSURE = {
         ({**GOOD, "totals": [{**GOOD["totals"][0], "error": 1}]}, True),
     ],
 )
-def test_what_counts_as_violated(changed: dict[str, Any], invalid: bool) -> None:
+def test_analysis_is_invalid_after_any_failure(changed: dict[str, Any], invalid: bool) -> None:
     assert analysis(**changed).invalid is invalid
 
 
-def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> None:
+def test_unknown_results_are_not_valid_and_are_listed(tmp_path: Path) -> None:
     made = analysis(**UNSURE)
     assert (made.unknown, made.valid, analysis(**GOOD).valid) == (3, False, True)
     shown = page(made, tmp_path)
-    assert "Unknown: no invariant was broken in 100 runs, but 3 could not be decided" in shown
+    assert "Unknown: no invariant was violated in 100 runs, but 3 are unknown" in shown
     assert "the run reached its budget of 300000 events after 900 ms" in shown
     said = summary(made)
     assert "0 invalid, 2 unknown, 0 errors" in said
@@ -151,11 +151,11 @@ def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> 
 # -- the page ------------------------------------------------------------------------------------------
 
 
-def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
+def test_page_is_self_contained_and_lists_failures(tmp_path: Path) -> None:
     (tmp_path / "diagrams").mkdir()
     (tmp_path / "diagrams/7.html").touch()
     shown = page(analysis(), tmp_path)
-    assert "Invalid: 3 of 100 runs broke an invariant" in shown
+    assert "Invalid: 3 of 100 runs violated an invariant" in shown
     assert "zab-harness replay --seed 4 --servers 3</code>" in shown
     assert "server 2 applies &lt;b&gt;1/1&lt;/b&gt;" in shown
     assert '4 <a href="diagrams/7.html">7</a> 9' in shown, "a diagram is linked where there is one"
@@ -170,7 +170,7 @@ def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
     assert page(analysis(), tmp_path) == shown, "the same numbers are the same page"
 
 
-def test_a_page_of_nothing_and_of_all_that_held(tmp_path: Path) -> None:
+def test_pages_of_empty_and_of_valid_campaign(tmp_path: Path) -> None:
     assert '<h1 class="good">Valid: every invariant held in all 100 runs.</h1>' in page(analysis(**GOOD), tmp_path)
     empty: dict[str, list[dict[str, Any]]] = {name: [] for name in analysis().tables}
     shown = page(analysis(**empty), tmp_path)
@@ -213,7 +213,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gone"][0]["invariant"] == "agreement"
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
-    assert "no such directory" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
     (tmp_path / "b/campaign=x/analysis/analysis.json").unlink()
     assert main(["report", str(tmp_path / "b")]) == 2
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
@@ -225,7 +225,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_campaign_compared_to_itself() -> None:
     assert text(compare(analysis(), analysis())).splitlines() == [
         "runs 100 -> 100: invalid 3 -> 3, unknown 0 -> 0, errors 0 -> 0",
-        "still there: agreement (in 3 -> 3 runs, e.g. seed 4; needs Crash, Write)",
+        "remaining: agreement (in 3 -> 3 runs, e.g. seed 4; needs Crash, Write)",
     ]
     assert text(compare(analysis(**GOOD), analysis(**GOOD))).splitlines()[1:] == ["nothing changed"]
 
@@ -244,12 +244,12 @@ def test_one_bug_under_other_seeds_is_still_there() -> None:
     assert len(broken_otherwise.new) == len(broken_otherwise.gone) == 1
 
 
-def test_how_often_everything_was_is_told() -> None:
+def test_comparison_has_numbers_of_runs() -> None:
     more = {"totals": [{**GOOD["totals"][0], "runs": 400, "valid": 399, "invalid": 1}]}
     more["clusters"] = [{**CLUSTER, "failures": 1}]
     said = text(compare(analysis(), analysis(**more, probes=[])))
     assert "runs 100 -> 400: invalid 3 -> 1, unknown 0 -> 0, errors 0 -> 0" in said
-    assert "still there: agreement (in 3 -> 1 run, e.g. seed 4" in said
+    assert "remaining: agreement (in 3 -> 1 run, e.g. seed 4" in said
     assert "situations only in the first: sync diff (in 4 runs)" in said
     assert "share of runs invalid: 0.03 -> 0.0025 (of 100 -> 400)" in said
     assert "gone: agreement (in 3 -> 0 runs, e.g. seed 4" in text(compare(analysis(), analysis(**GOOD)))
@@ -277,7 +277,7 @@ def test_quantiles_of_too_few_are_counted_and_not_shown() -> None:
     said = text(found)
     assert "outage after Crash, median ms: 20 -> 40 (of 10 -> 10)" in said
     assert "99 %" not in said
-    assert said.endswith("and 1 quantile of too few to say anything, which --json tells")
+    assert said.endswith("1 quantile of too few values left out; --json has them")
 
 
 # -- in a browser --------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_two_bugs_of_one_promise_are_not_one_sentence() -> None:
     assert unasked == "client #, session #: the event # of zxid # came, and it watched #"
 
 
-def test_what_a_client_asked_and_was_told_is_left_out() -> None:
+def test_shape_omits_requests_and_replies() -> None:
     wrong = "it was done, but what was committed at zxid 0x10000000a is something else"
     one = f"client 1, session 0x28bcfe568020001, call 3 (multi: set /a at version 2, delete /b for (world:r)): {wrong}"
     other = f"client 2, session 0x38bcfe568020001, call 77 (sequential create /a/x-): {wrong}"

@@ -102,7 +102,7 @@ def test_a_line_that_is_missing_is_noticed(lost: int) -> None:
         (2, json.dumps({"kind": "Change", "zxid": 1, "session": 1, "change": "set", "data": "\u0100"}), "line 3, data"),
     ],
 )
-def test_what_is_damaged_is_refused_with_the_place(line: int, damage: str, place: str) -> None:
+def test_damaged_history_is_refused_with_place(line: int, damage: str, place: str) -> None:
     lines = dumps(WHOLE).splitlines()
     lines[line] = damage
     with pytest.raises(HistoryError, match=place):
@@ -133,7 +133,7 @@ def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
         (3, {"call": 1}, "line 5, call: there is another call 1"),
     ],
 )
-def test_what_nobody_can_have_seen_is_refused(at: int, what: dict[str, int], said: str) -> None:
+def test_impossible_events_are_refused(at: int, what: dict[str, int], said: str) -> None:
     events: list[Any] = list(WHOLE.events)
     events[at] = evolve(events[at], **what)
     with pytest.raises(HistoryError) as caught:
@@ -142,7 +142,7 @@ def test_what_nobody_can_have_seen_is_refused(at: int, what: dict[str, int], sai
 
 
 def test_a_history_is_flat() -> None:
-    with pytest.raises(HistoryError, match="line 1: lists within lists"):
+    with pytest.raises(HistoryError, match="line 1: lists are nested too deeply"):
         loads("[" * 100_000)
 
 
@@ -156,7 +156,7 @@ def test_a_history_is_flat() -> None:
         (2, {"gone": ("/a", "b")}, "line 12, gone[1]: 'b' does not begin with /"),
     ],
 )
-def test_what_no_server_can_have_decided_is_refused(at: int, what: dict[str, Any], said: str) -> None:
+def test_impossible_changes_are_refused(at: int, what: dict[str, Any], said: str) -> None:
     changes = list(WHOLE.changes)
     changes[at] = evolve(changes[at], **what)
     history = evolve(WHOLE, changes=tuple(changes))

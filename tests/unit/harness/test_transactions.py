@@ -17,7 +17,7 @@ def test_a_story_is_judged_as_it_should_be(story: Told) -> None:
     assert {each.invariant for each in judge(story.journal)} == set(story.broken)
 
 
-def test_what_was_aborted_is_left_out_up_to_its_end() -> None:
+def test_aborted_records_are_left_out_until_abort_marker() -> None:
     data = b""
     for offset, producer, value in ((0, 7, b"a"), (1, 8, b"b"), (3, 7, b"c")):
         if offset == 3:

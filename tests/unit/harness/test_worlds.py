@@ -85,7 +85,7 @@ def test_two_real_worlds_agree_about_a_short_script(capsys: pytest.CaptureFixtur
     options = ["--seed", "3", "--faults", "2", "--ops", "10", "--length-ms", "500", "--only", "cores,stack"]
     assert main(["worlds", "--compare", *options]) == 0
     told = capsys.readouterr().out
-    assert "they agree" in told
+    assert "the verdicts agree" in told
     assert "cores: valid" in told
 
 

@@ -108,7 +108,7 @@ class ControllerWorkload(StoreWorkload):
         kind = type(op).__name__
         self.world.counted(f"hit {kind}")
         lasts_ms = getattr(op, "for_ms", 0) + getattr(op, "down_ms", 0)
-        self.world.availability.struck_beside(kind, self._phase(), lasts_ms)
+        self.world.availability.struck_broker(kind, self._phase(), lasts_ms)
 
     def _phase(self) -> str:
         """Return the condition of the brokers at the moment of a fault."""

@@ -145,7 +145,7 @@ class PartitionsSimulator(ControllerSimulator):
 
     def outcome(self) -> Outcome:
         made = super().outcome()
-        brokers = of_brokers(self.availability.beside, self.acknowledged_at, self.liveness.began or self.now)
+        brokers = of_brokers(self.availability.broker_hits, self.acknowledged_at, self.liveness.began or self.now)
         made = evolve(made, recoveries=(*made.recoveries, *brokers))
         made = with_members(made, self.tapes, self.keeper.positions.doubtful)
         if self.keeper.stability.doubtful():

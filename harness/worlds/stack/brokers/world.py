@@ -308,5 +308,7 @@ class BrokersWorld(ControllerWorld):
         made = with_records(made, self.records, gone)
         if not gone:
             made = with_transactions(made, self.workload.broker_clients.journal)
-        brokers = of_brokers(self.availability.beside, self.records.acknowledged_at(), self.liveness.began or self.now)
+        brokers = of_brokers(
+            self.availability.broker_hits, self.records.acknowledged_at(), self.liveness.began or self.now
+        )
         return evolve(made, recoveries=(*made.recoveries, *brokers))

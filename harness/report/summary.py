@@ -1,4 +1,4 @@
-"""The story of a run in a few sentences: leaders, faults, truncations, and durations."""
+"""The summary of a run in a few sentences: leaders, faults, truncations, and durations."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from zab.core.ready import Append, Note, Truncate
 from zab.core.zxid import show
 
 
-def story(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
-    """`picture` is what is drawn of the same run: it knows whom a fault has met."""
+def summary(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
+    """Return the sentences about a run. Its `picture` has the servers that each fault affected."""
     assert outcome.trace is not None
-    teller = _Teller(picture.shades)
+    writer = _Writer(picture.shades, outcome.valid)
     for at, server, verb, _, what in outcome.trace.acts:
-        teller.saw(at, server, verb, what)
-    lines = teller.lines
+        writer.add(at, server, verb, what)
+    lines = writer.lines
     if outcome.valid:
         lines.append(
-            f"{outcome.at_ms:>6} ms  all servers are equal: {counted(outcome.committed, 'transaction')}, and each of"
-            f" the {outcome.acknowledged} writes that were acknowledged is among them"
+            f"{outcome.at_ms:>6} ms  all servers are equal: {counted(outcome.committed, 'transaction')}, with all"
+            f" {outcome.acknowledged} acknowledged writes"
         )
     else:
         which = "unknown" if outcome.unknown else f"violated: {outcome.invariant}"
@@ -31,17 +31,18 @@ def story(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
     return tuple(lines)
 
 
-class _Teller:
-    def __init__(self, shades: tuple[Shade, ...]) -> None:
+class _Writer:
+    def __init__(self, shades: tuple[Shade, ...], valid: bool) -> None:
+        self._valid = valid
         self._shades = list(shades)
         self._ends: list[int] = []
         self._struck = 0
-        """When the last fault struck that nobody has led since; 0: there was none."""
+        """The time of the last fault, if no leader was established since; else 0."""
         self._leads: dict[int, str] = {}
         self._appended: dict[int, list[Append]] = {}
         self.lines: list[str] = []
 
-    def saw(self, at: int, server: int, verb: str, what: Any) -> None:
+    def add(self, at: int, server: int, verb: str, what: Any) -> None:
         while self._ends and self._ends[0] <= at:
             self._say(self._ends.pop(0), "the fault is over")
         if verb == "fault":
@@ -59,23 +60,23 @@ class _Teller:
     def _fault(self, at: int, fault: Fault) -> None:
         self._struck = at
         shade = next((each for each in self._shades if each.begin == at), None)
-        met = [] if shade is None else [str(lane + 1) for lane in shade.lanes]
-        whom = f" (server {' and '.join(met)})" if met else ""
-        self._say(at, f"a fault: {describe_item(fault)}{whom}")
+        servers = [] if shade is None else [str(lane + 1) for lane in shade.lanes]
+        target = f" (server {' and '.join(servers)})" if servers else ""
+        self._say(at, f"a fault: {describe_item(fault)}{target}")
         if shade is not None:
             self._shades.remove(shade)
             self._ends = sorted([*self._ends, shade.end])
 
-    def _noted(self, at: int, server: int, event: str, said: dict[str, object]) -> None:
+    def _noted(self, at: int, server: int, event: str, fields: dict[str, object]) -> None:
         if event == "established":
             after = f", {(at - self._struck) // 1000} ms after the fault" if self._struck else ""
-            self._say(at, f"server {server} leads epoch {said['epoch']}{after}")
+            self._say(at, f"server {server} leads epoch {fields['epoch']}{after}")
             self._struck = 0
-            self._leads[server] = str(said["epoch"])
+            self._leads[server] = str(fields["epoch"])
         elif event == "role_over" and server in self._leads:
-            self._say(at, f"server {server} gives up epoch {self._leads.pop(server)}: {said['why']}")
+            self._say(at, f"server {server} stops leading epoch {self._leads.pop(server)}: {fields['why']}")
         elif event == "up_to_date" and len(self.lines) > 1:
-            self._say(at, f"server {server} follows server {said['leader']} in epoch {said['epoch']}")
+            self._say(at, f"server {server} follows server {fields['leader']} in epoch {fields['epoch']}")
 
     def _truncated(self, at: int, server: int, cut: Truncate) -> None:
         appended = self._appended.get(server, [])
@@ -83,8 +84,9 @@ class _Teller:
         self._appended[server] = [each for each in appended if each.batch.first <= cut.zxid]
         if gone:
             count = sum(each.batch.count for each in gone)
+            fate = ", and that were never acknowledged" if self._valid else ""
             self._say(
                 at,
-                f"server {server} truncates {count} writes that only it had: its log ends at {show(cut.zxid)} again,"
-                " and they were never acknowledged",
+                f"server {server} truncates {count} writes that the new leader does not have{fate}:"
+                f" its log ends at {show(cut.zxid)} again",
             )
