@@ -268,8 +268,8 @@ class ReadmittedBySomethingNewer(Checker):
 
 
 class EpochsAscend(Checker):
-    """On each disk, across restarts, accepted >= current, neither ever decreases, and no log entry has a later"
-    " epoch."""
+    """On each disk, across restarts, accepted >= current, neither ever decreases, and no log entry has a later
+    epoch."""
 
     invariant = "epochs ascend"
 

@@ -35,9 +35,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     # -- the oracle --------------------------------------------------------------------------------------
     "oracle _must: `len(part) >= somebody` for `len(part) > somebody`": "where nobody is left there is no quorum",
     # -- the store ---------------------------------------------------------------------------------------
-    "checkers.store.order replies: `one.told_place >= other.told_place` for `one.told_place > other.told_place`": (
-        "no two replies have one place"
-    ),
+    "checkers.store.order replies: `one.response_place >= other.response_place`"
+    " for `one.response_place > other.response_place`": ("no two replies have one place"),
     "checkers.store.replay Replay.__init__: `zxid < last` for `zxid <= last`": (
         "changes of one zxid that are neighbours are one group"
     ),
@@ -54,7 +53,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _Session.__init__: 1 for 0 in `self._server = 0`": (
         "it is asked for only where a connection has told something, and whoever is connected has named the server"
     ),
-    "checkers.store.watches _Session._leaps: without `made.add(one)`": (
+    "checkers.store.watches _Session._after_jumps: without `made.add(one)`": (
         "the same state is found several times, and `_each` keeps it once"
     ),
     "checkers.store.watches _Session._by_event: never `not state.table`": (
@@ -66,10 +65,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.order _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
         "no write has the zxid of an end"
     ),
-    "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid <= 0`": (
+    "checkers.store.watches _Session._watch_event: 1 for 0 in `fired.zxid <= 0`": (
         "no event tells of zxid 1: what is committed first opens a session"
     ),
-    "checkers.store.watches _Session._old: 1 for 0 in `fired.zxid > 0`": (
+    "checkers.store.watches _Session._repeated: 1 for 0 in `fired.zxid > 0`": (
         "no event tells of zxid 1: what is committed first opens a session"
     ),
     "checkers.store.watches _Session._by_event: 1 for 0 in `fired.zxid > 0`": (
@@ -98,7 +97,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     " (quotas.limited or _refused(call.reply))`": (
         "where nothing was ever limited, nor refused for that, nothing is wrong: more slowly, with the same result"
     ),
-    "checkers.store.quotas _refused_at_no_time: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
+    "checkers.store.quotas _refused_in_every_state: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
         "what was refused changes nothing, so at its zxid all is as it was right before"
     ),
     "checkers.store.silence last_request_before: `written[place][0] <= end` for `written[place][0] < end`": (
@@ -134,7 +133,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     ),
     # -- brokers' clients ----------------------------------------------------------------------------------
     "checkers.records.case _Preparing._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
-    " made.kept and (answer.offset != NOWHERE)`": "only what is acknowledged is kept",
+    " made.acknowledged and (answer.offset != NOWHERE)`": "only what is acknowledged is kept",
     "checkers.records.groups positions: without `isinstance(asked.call, Looking)` in `isinstance(asked.call, Looking)"
     " and isinstance(asked.answer, Found)`": "only who looks is answered with what was found",
     "checkers.records.groups _before: `its_place <= others_place` for `its_place < others_place`": (
@@ -147,9 +146,8 @@ EQUIVALENT: Final[dict[str, str]] = {
         "what stands in front of the first record has no value, and without one nobody looks at its offset"
     ),
     "checkers.records.lost _missing: never `not missing`": "who has read past nothing is looked for in vain: the same",
-    "checkers.records.values behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
-        "nowhere is below every offset, and raises no watermark"
-    ),
+    "checkers.records.values behind: without `offset != NOWHERE` in `offset != NOWHERE and"
+    " sends[event.call].acknowledged`": ("nowhere is below every offset, and raises no watermark"),
     "checkers.records.judge judge: never `not broken`": (
         "it is the verifier that is asked there, and it objects only where a checker is wrong itself"
     ),

@@ -21,7 +21,7 @@ from harness.checkers.linear.history import Value
 from harness.checkers.linear.models import CasRegisters, Counters, Queues, Registers, Store
 
 Modelled = Callable[[Iterable[Operation]], Model]
-Deed = Callable[[], object]
+Action = Callable[[], object]
 
 
 def always(model: Model) -> Modelled:
@@ -152,7 +152,7 @@ def refusals() -> object:
     """Of what is no operation each question says so, in words; of some that are, what they do from the beginning."""
     said: list[object] = []
     for model, op in (*NO_OPERATIONS, *MORE):
-        asked: tuple[Deed, ...] = (
+        asked: tuple[Action, ...] = (
             lambda: model.step(model.initial(), op),  # noqa: B023 - asked at once
             lambda: model.pure(op),  # noqa: B023
             lambda: list(model.touches(op)),  # noqa: B023
@@ -163,7 +163,7 @@ def refusals() -> object:
     return said
 
 
-def _or_refused(ask: Deed) -> object:
+def _or_refused(ask: Action) -> object:
     try:
         return ask()
     except (HistoryError, AssertionError) as error:

@@ -23,7 +23,7 @@ from zab.core.messages import State
 from zab.core.ready import Settings
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 
-Deed = Callable[[], object]
+Action = Callable[[], object]
 
 ONE, TWO, THREE, FOUR = (ServerId(sid) for sid in (1, 2, 3, 4))
 ENSEMBLE: Final = Ensemble((member(ONE), member(TWO), member(THREE)))
@@ -329,7 +329,7 @@ SCRIPTS: Final[dict[str, Script]] = {
 }
 
 
-def deeds() -> Iterator[tuple[str, Deed]]:
+def actions() -> Iterator[tuple[str, Action]]:
     for name, story in STORIES.items():
         yield name, _waited(story, Script(1), ENSEMBLE)
     for name, story in WITH_AN_OBSERVER.items():
@@ -338,5 +338,5 @@ def deeds() -> Iterator[tuple[str, Deed]]:
         yield name, _waited(_nobody_leads, script, ENSEMBLE)
 
 
-def _waited(story: Story, script: Script, ensemble: Ensemble) -> Deed:
+def _waited(story: Story, script: Script, ensemble: Ensemble) -> Action:
     return lambda: waited(story, script, ensemble)

@@ -114,7 +114,7 @@ def true_history(
     return History(tuple(made))
 
 
-def spoil(chance: Random, history: History) -> History:
+def corrupt(chance: Random, history: History) -> History:
     """One answer, or one time, is another's."""
     known = [op for op in history.operations if op.known]
     if len(known) < 2:

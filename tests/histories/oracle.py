@@ -41,10 +41,10 @@ WEIGHED: Final[tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[F
 )
 """Groups in which few weigh much, and such of which many are away."""
 
-Deed = Callable[[], object]
+Action = Callable[[], object]
 
 
-def deeds() -> Iterator[tuple[str, Deed]]:
+def actions() -> Iterator[tuple[str, Action]]:
     """What is asked, each under a name."""
     for name, script in scripts():
         yield name, _asked(script)
@@ -52,7 +52,7 @@ def deeds() -> Iterator[tuple[str, Deed]]:
         yield name, tell
 
 
-def _asked(script: Script) -> Deed:
+def _asked(script: Script) -> Action:
     def ask() -> object:
         segments = timeline(script)
         return segments, [segment.ms for segment in segments], abstained(segments)
@@ -164,7 +164,7 @@ class Run:
         return ""
 
 
-def _decided(proposed_us: int, committed_us: int) -> Deed:
+def _decided(proposed_us: int, committed_us: int) -> Action:
     """One transaction, beside two times in which nothing can be decided."""
 
     def tell() -> object:
@@ -287,7 +287,7 @@ def _other_members() -> object:
     return before, watched.said()
 
 
-TOLD: Final[dict[str, Deed]] = {
+TOLD: Final[dict[str, Action]] = {
     **{
         f"proposed at {proposed}, committed at {committed}": _decided(proposed, committed)
         for proposed in (50_000, 100_000, 100_001, 150_000, 199_999, 200_000, 200_001)

@@ -21,7 +21,7 @@ from harness.checkers.linear import (
 )
 from harness.checkers.linear.history import Value
 from harness.checkers.linear.models import Keyed, Registers, State
-from tests.histories.algebra import Deed, Modelled, always, decided
+from tests.histories.algebra import Action, Modelled, always, decided
 from tests.histories.operations import without_zxids
 
 
@@ -71,7 +71,7 @@ def tried(history: History, modelled: Modelled) -> object:
     return wrong, verify.brute(ops, model), verify.not_minimal(model, ops)
 
 
-def zoned(history: History) -> Deed:
+def zoned(history: History) -> Action:
     """Also with what is neither a write nor a read."""
     swap = Operation(99, "swap", "cas", "x", (1, 2), True, 3, 4)
     return lambda: [zones.decide(ops, None) for ops in (history.operations, (*history.operations, swap))]
@@ -95,7 +95,7 @@ def unproved() -> object:
     return said
 
 
-def _or_wrong(ask: Deed) -> object:
+def _or_wrong(ask: Action) -> object:
     try:
         return ask()
     except (AssertionError, ValueError, NotImplementedError) as error:

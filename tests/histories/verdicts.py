@@ -20,8 +20,8 @@ from harness.checkers.linear import (
 from harness.checkers.linear.models import Registers
 from harness.checkers.linear.wgl import Answer, Search
 from tests.histories import registers
-from tests.histories.algebra import PATHS, Deed, Modelled, always, decided, nodes, refusals, walked
-from tests.histories.operations import KINDS, spoil, true_history, without_zxids
+from tests.histories.algebra import PATHS, Action, Modelled, always, decided, nodes, refusals, walked
+from tests.histories.operations import KINDS, corrupt, true_history, without_zxids
 
 BUDGETS: Final = (1, 2, 3, 5, 8, 13, 30, 100)
 
@@ -47,7 +47,7 @@ def verified(seed: int) -> object:
     kind = sorted(KINDS)[seed % len(KINDS)]
     model, draw = KINDS[kind]
     chance = Random(seed)
-    history = spoil(chance, true_history(chance, model, draw, 4, clients=3, unknown=0.3))
+    history = corrupt(chance, true_history(chance, model, draw, 4, clients=3, unknown=0.3))
     ids = [op.id for op in history.operations]
     orders = [*permutations(ids, 4), *permutations(ids, 3), (*ids, ids[0]), (*ids, 77)]
     said: list[object] = [verify.wrong_with_order(history, model, order) for order in orders]
@@ -66,7 +66,7 @@ def verified(seed: int) -> object:
     return said
 
 
-def deeds() -> Iterator[tuple[str, Deed]]:
+def actions() -> Iterator[tuple[str, Action]]:
     yield "what is no operation", refusals
     for name, history in registers.BY_HAND.items():
         yield f"{name}, apart", _asked(apart, history, always(Registers()))
@@ -90,14 +90,14 @@ def deeds() -> Iterator[tuple[str, Deed]]:
             history = true_history(chance, model, draw, chance.randint(3, 8), clients=chance.randint(1, 4), unknown=0.2)
             yield f"{kind} {seed}, walked", _asked(walked, history, always(model))
             for _ in range(seed % 3):
-                history = spoil(chance, history)
+                history = corrupt(chance, history)
             yield f"{kind} {seed}, apart", _asked(apart, history, always(model))
             yield f"{kind} {seed}, apart without zxids", _asked(apart, without_zxids(history), always(model))
 
 
-def _asked(ask: Callable[[History, Modelled], object], history: History, modelled: Modelled) -> Deed:
+def _asked(ask: Callable[[History, Modelled], object], history: History, modelled: Modelled) -> Action:
     return lambda: ask(history, modelled)
 
 
-def _verified(seed: int) -> Deed:
+def _verified(seed: int) -> Action:
     return lambda: verified(seed)

@@ -1,4 +1,4 @@
-"""For every promise stories in which it is broken, told to its checker alone, which must object.
+"""For every promise stories in which it is broken, case to its checker alone, which must object.
 
 And the same stories with the fault taken out, to which it must not. A checker that can never fail would
 pass all of the second kind and none of the first. The stories stand in `tests.histories.zab`.
@@ -10,27 +10,27 @@ import pytest
 
 from harness.checkers import ALL, Checker, Judge, OracleState, Violation
 from harness.checkers.primary_order import GlobalPrimaryOrder
-from tests.histories.zab import STORIES, Story, Told
-from tests.histories.zab.story import ENSEMBLE
+from tests.histories.zab import EXAMPLES, Example, Scenario
+from tests.histories.zab.scenario import ENSEMBLE
 
-IDS = [f"{told.checker.__name__}-{name}" for name, told in STORIES.items()]
+IDS = [f"{case.checker.__name__}-{name}" for name, case in EXAMPLES.items()]
 
 
-@pytest.mark.parametrize("told", STORIES.values(), ids=IDS)
-def test_it_objects(told: Told) -> None:
-    step = None if told.step is None else f"takes the step {told.step.name}, which requires that "
+@pytest.mark.parametrize("case", EXAMPLES.values(), ids=IDS)
+def test_it_objects(case: Example) -> None:
+    step = None if case.step is None else f"takes the step {case.step.name}, which requires that "
     with pytest.raises(Violation, match=step) as caught:
-        told.tell(Story(told.checker), True)
-    assert caught.value.invariant == told.checker.invariant
+        case.build(Scenario(case.checker), True)
+    assert caught.value.invariant == case.checker.invariant
 
 
-@pytest.mark.parametrize("told", STORIES.values(), ids=IDS)
-def test_it_does_not_object_without_reason(told: Told) -> None:
-    told.tell(Story(told.checker), False)
+@pytest.mark.parametrize("case", EXAMPLES.values(), ids=IDS)
+def test_it_does_not_object_without_reason(case: Example) -> None:
+    case.build(Scenario(case.checker), False)
 
 
 def test_every_checker_has_a_story() -> None:
-    assert {told.checker for told in STORIES.values()} == set(ALL)
+    assert {case.checker for case in EXAMPLES.values()} == set(ALL)
 
 
 def test_every_promise_has_one_name() -> None:

@@ -77,10 +77,10 @@ def _judge(world: Cluster, lefts: dict[int, Left], canon: Canon, history: Histor
     if canon.whole and clients:
         from harness.checkers.store import ended_early, quotas
         from harness.checkers.store.case import Case
-        from harness.checkers.store.judge import kept
+        from harness.checkers.store.judge import check_invariants
 
         case = Case.of(history)
-        verdict = kept(case)
+        verdict = check_invariants(case)
         if not verdict.valid:
             world.broken(str(verdict.invariant), verdict.what)
         for wrong in quotas.check(case):

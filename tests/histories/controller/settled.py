@@ -13,7 +13,7 @@ from kraft_controller.core.commands import Role
 from kraft_controller.core.names import NOBODY, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
-from tests.histories.controller.story import held
+from tests.histories.controller.scenario import held
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 IDENT: Final = TopicId("a" * 22)
@@ -41,7 +41,7 @@ class Cluster:
         self.replicas[broker].roles[role.where] = role
         self.replicas[broker].disk[role.where] = IDENT
 
-    def said(self) -> object:
+    def result_of(self) -> object:
         return unfinished(self.data), apart(self.data, self.versions, self.replicas, self.brokers)
 
 
@@ -71,34 +71,34 @@ def cluster() -> Cluster:
     return made
 
 
-Spoil = Callable[[Cluster], None]
+Change = Callable[[Cluster], None]
 
 
-def _state_of(leader: BrokerId, *isr: BrokerId) -> Spoil:
+def _state_of(leader: BrokerId, *isr: BrokerId) -> Change:
     return lambda cluster: cluster.stated(FIRST, _state(leader, *isr))
 
 
-def _role_of(broker: BrokerId, role: Role) -> Spoil:
+def _role_of(broker: BrokerId, role: Role) -> Change:
     return lambda cluster: cluster.knows(broker, role)
 
 
-def _believed(broker: BrokerId, state: PartitionState) -> Spoil:
+def _believed(broker: BrokerId, state: PartitionState) -> Change:
     return _role_of(broker, evolve(ROLES[FIRST], state=state))
 
 
-def _told(broker: BrokerId, state: PartitionState) -> Spoil:
+def _told(broker: BrokerId, state: PartitionState) -> Change:
     return lambda cluster: cluster.replicas[broker].metadata.update({FIRST: state})
 
 
-def _left(path: str) -> Spoil:
+def _left(path: str) -> Change:
     return lambda cluster: cluster.data.update({path: b"left"})
 
 
-def _without(path: str) -> Spoil:
-    def spoil(cluster: Cluster) -> None:
+def _without(path: str) -> Change:
+    def change(cluster: Cluster) -> None:
         del cluster.data[path]
 
-    return spoil
+    return change
 
 
 def _another_move(cluster: Cluster) -> None:
@@ -142,7 +142,7 @@ def _more_brokers(cluster: Cluster) -> None:
     cluster.brokers = 4
 
 
-SPOILT: Final[dict[str, Spoil]] = {
+UNSETTLED: Final[dict[str, Change]] = {
     "nothing": lambda cluster: None,
     "a move is asked for": _left(znodes.REASSIGN),
     "an election is asked for": _left(znodes.PREFERRED),
@@ -161,10 +161,10 @@ SPOILT: Final[dict[str, Spoil]] = {
     "a broker was never there": _more_brokers,
     "a replica is not known to its broker": _forgotten,
     "a partition is not known to a broker": _unknown,
-    "another leader is told": _told(THREE, evolve(ROLES[FIRST].state, leader=TWO)),
-    "another leader epoch is told": _told(THREE, evolve(ROLES[FIRST].state, leader_epoch=LeaderEpoch(5))),
-    "another ISR is told": _told(THREE, evolve(ROLES[FIRST].state, isr=(ONE,))),
-    "another version is told": _told(THREE, evolve(ROLES[FIRST].state, version=Version(1))),
+    "another leader is case": _told(THREE, evolve(ROLES[FIRST].state, leader=TWO)),
+    "another leader epoch is case": _told(THREE, evolve(ROLES[FIRST].state, leader_epoch=LeaderEpoch(5))),
+    "another ISR is case": _told(THREE, evolve(ROLES[FIRST].state, isr=(ONE,))),
+    "another version is case": _told(THREE, evolve(ROLES[FIRST].state, version=Version(1))),
     "another leader is believed": _believed(TWO, evolve(ROLES[FIRST].state, leader=TWO)),
     "another leader epoch is believed": _role_of(
         TWO, evolve(ROLES[FIRST], state=evolve(ROLES[FIRST].state, leader_epoch=LeaderEpoch(3)))
@@ -185,15 +185,15 @@ SPOILT: Final[dict[str, Spoil]] = {
 """What was left undone, or is not known. A follower need not know the version, nor anybody that of the metadata."""
 
 
-def deeds() -> Iterator[tuple[str, Callable[[], object]]]:
-    for name, spoil in SPOILT.items():
-        yield name, _asked(spoil)
+def actions() -> Iterator[tuple[str, Callable[[], object]]]:
+    for name, change in UNSETTLED.items():
+        yield name, _asked(change)
 
 
-def _asked(spoil: Spoil) -> Callable[[], object]:
+def _asked(change: Change) -> Callable[[], object]:
     def ask() -> object:
         made = cluster()
-        spoil(made)
-        return made.said()
+        change(made)
+        return made.result_of()
 
     return ask

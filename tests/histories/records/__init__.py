@@ -1,4 +1,4 @@
-"""Histories of clients of brokers: told by hand, made by a broker that keeps its promises, and spoilt by lies."""
+"""Histories of clients of brokers: told by hand, made by a broker that keeps its promises, and made by lies."""
 
 from __future__ import annotations
 

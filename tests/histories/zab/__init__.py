@@ -12,8 +12,8 @@ from tests.histories.zab import (
     service,
     specification,
 )
-from tests.histories.zab.story import STORIES, Story, Told, objection, said
+from tests.histories.zab.scenario import EXAMPLES, Example, Scenario, result_of, violation_of
 
 MODULES = (leadership, histories, durability, delivery, primary_order, recovery, service, specification)
 
-__all__ = ["MODULES", "STORIES", "Story", "Told", "objection", "said"]
+__all__ = ["MODULES", "EXAMPLES", "Scenario", "Example", "violation_of", "result_of"]

@@ -122,18 +122,18 @@ def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
 @pytest.mark.parametrize(
     ("at", "what", "said"),
     [
-        (0, {"client": -1}, "line 2, client: -1 is no client"),
-        (0, {"at": -1}, "line 2, at: -1 is before 0, where client 1 was"),
-        (2, {"at": 19}, "line 4, at: 19 is before 20, where client 1 was"),
-        (2, {"at": 10**15}, f"line 5, at: 31 is before {10**15}, where client 1 was"),
+        (0, {"client": -1}, "line 2, client: -1 is negative"),
+        (0, {"at": -1}, "line 2, at: -1 is before 0; the times of client 1 must not decrease"),
+        (2, {"at": 19}, "line 4, at: 19 is before 20; the times of client 1 must not decrease"),
+        (2, {"at": 10**15}, f"line 5, at: 31 is before {10**15}; the times of client 1 must not decrease"),
         (2, {"at": 10**30}, f"line 4, at: expected a number of 64 bits, not {10**30}"),
-        (2, {"session": -1}, "line 4, session: call 1 was asked by 77, not -1"),
-        (2, {"client": 2}, "line 4, client: call 1 was asked by 1, not 2"),
-        (7, {"session": 78}, "line 9, session: call 3 was asked by 77, not 78"),
-        (3, {"call": 1}, "line 5, call: there is another call 1"),
+        (2, {"session": -1}, "line 4, session: call 1 belongs to session 77, not -1"),
+        (2, {"client": 2}, "line 4, client: call 1 belongs to client 1, not 2"),
+        (7, {"session": 78}, "line 9, session: call 3 belongs to session 77, not 78"),
+        (3, {"call": 1}, "line 5, call: call 1 is invoked twice"),
     ],
 )
-def test_what_nobody_can_have_seen_is_refused(at: int, what: dict[str, int], said: str) -> None:
+def test_impossible_events_are_refused(at: int, what: dict[str, int], said: str) -> None:
     events: list[Any] = list(WHOLE.events)
     events[at] = evolve(events[at], **what)
     with pytest.raises(HistoryError) as caught:
@@ -151,7 +151,7 @@ def test_a_history_is_flat() -> None:
     [
         (1, {"path": "a"}, "line 11, path: 'a' does not begin with /"),
         (1, {"path": ""}, "line 11, path: '' does not begin with /"),
-        (1, {"part": -1}, "line 11, part: -1 is no place in a multi"),
+        (1, {"part": -1}, "line 11, part: -1 is negative"),
         (1, {"owner": 1 << 63}, f"line 11, owner: expected a number of 64 bits, not {1 << 63}"),
         (2, {"gone": ("/a", "b")}, "line 12, gone[1]: 'b' does not begin with /"),
     ],

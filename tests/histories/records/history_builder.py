@@ -1,6 +1,6 @@
 """Histories of brokers' clients written by hand, in as few words as a person needs to see what is wrong with them.
 
-    t = Tale()
+    t = HistoryBuilder()
     t.write(1, "a", 0)      # client 1 sends "a", and is told that it stands at 0
     t.read(2, 0, "a", "b")  # client 2 polls from 0, and gets these
 
@@ -41,7 +41,7 @@ HERE = "t-0"
 
 
 @define
-class Tale:
+class HistoryBuilder:
     complete: bool = False
     now: int = 0
     step: int = 10

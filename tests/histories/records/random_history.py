@@ -38,20 +38,20 @@ OFFSETS: Final = 4
 """So few that things meet."""
 
 
-def wild(seed: int) -> History:
-    teller = _Teller(Random(seed))
-    tell = (
-        *[teller.send] * 3, *[teller.answer] * 3, *[teller.poll] * 5,
-        teller.seek, teller.assign, teller.trim, teller.end, teller.undo,
+def random_history(seed: int) -> History:
+    generator = _Generator(Random(seed))
+    steps = (
+        *[generator.send] * 3, *[generator.answer] * 3, *[generator.poll] * 5,
+        generator.seek, generator.assign, generator.trim, generator.end, generator.undo,
     )  # fmt: skip
-    for _ in range(teller.chance.randint(2, EVENTS_MAX)):
-        teller.now += 10 * teller.chance.randint(0, 1)
-        teller.chance.choice(tell)()
-    return History(tuple(teller.events), teller.chance.random() < 0.4)
+    for _ in range(generator.chance.randint(2, EVENTS_MAX)):
+        generator.now += 10 * generator.chance.randint(0, 1)
+        generator.chance.choice(steps)()
+    return History(tuple(generator.events), generator.chance.random() < 0.4)
 
 
 @define(eq=False)
-class _Teller:
+class _Generator:
     chance: Random
     now: int = 0
     events: list[Event] = field(factory=list)

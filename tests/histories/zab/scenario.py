@@ -1,11 +1,11 @@
-"""What a story about servers is, the words in which it is told, and what every checker says to it.
+"""What a story about servers is, the words in which it is case, and what every checker says to it.
 
     @breaks(OneLeaderPerEpoch)
-    def two_leaders(story: Story, bad: bool) -> None:
-        story.leads(THREE, 1)
-        story.leads(TWO, 1 if bad else 2)
+    def two_leaders(s: Scenario, bad: bool) -> None:
+        s.leads(THREE, 1)
+        s.leads(TWO, 1 if bad else 2)
 
-Each is told twice: as it should be, and with the one thing wrong that breaks the promise.
+Each is case twice: as it should be, and with the one thing wrong that breaks the promise.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def batch(epoch: int, counter: int, *payloads: bytes) -> Batch:
     return pack(z(epoch, counter), payloads or (b"%d/%d" % (epoch, counter),))
 
 
-class Story:
+class Scenario:
     """A judge, with short words for what usually happens together."""
 
     def __init__(self, *checkers: type[Checker], judged_by: type[Judge] = Judge) -> None:
         self.ghost = OracleState(ENSEMBLE, 4)
-        self.looks = 0
-        """How often somebody was told to look who serves."""
-        self.judge = judged_by(self.ghost, checkers, self._looked)
+        self.checks_of_serving = 0
+        """How often somebody was case to look who serves."""
+        self.judge = judged_by(self.ghost, checkers, self._serving_checked)
         for sid in (ONE, TWO, THREE, FOUR):
             self.judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
 
-    def _looked(self) -> None:
-        self.looks += 1
+    def _serving_checked(self) -> None:
+        self.checks_of_serving += 1
 
     # -- as if nobody were in the way --------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Story:
     def acks(self, sid: ServerId, leader: ServerId, zxid: Zxid) -> None:
         self.judge.said[Ack](sid, leader, Ack(zxid))
 
-    def reigns(self, leader: ServerId = THREE, epoch: int = 1, *followers: ServerId) -> None:
+    def establishes_epoch(self, leader: ServerId = THREE, epoch: int = 1, *followers: ServerId) -> None:
         """All of discovery and synchronization."""
         followers = followers or tuple(sid for sid in (ONE, TWO, THREE) if sid != leader)
         self.seeks(leader, epoch)
@@ -151,51 +151,54 @@ class Story:
             self.lets_serve(leader, sid, self.ghost.committed)
 
 
-Tell = Callable[[Story, bool], None]
+Build = Callable[[Scenario, bool], None]
 """With the second argument true, the story in which the promise is broken."""
 
 
 @frozen
-class Told:
+class Example:
     name: str
     checker: type[Checker]
-    tell: Tell
+    build: Build
     step: Action | None = None
     """Which is not allowed, where the specification is what is broken."""
 
 
-STORIES: Final[dict[str, Told]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def breaks(checker: type[Checker]) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(Told(tell.__name__, checker, tell))
+def breaks(checker: type[Checker]) -> Callable[[Build], Build]:
+    return lambda build: _add(Example(build.__name__, checker, build))
 
 
-def refused(step: Action) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(Told(tell.__name__, Refinement, tell, step))
+def refused(step: Action) -> Callable[[Build], Build]:
+    return lambda build: _add(Example(build.__name__, Refinement, build, step))
 
 
-def _told(told: Told) -> Tell:
-    assert told.name not in STORIES
-    STORIES[told.name] = told
-    return told.tell
+def _add(case: Example) -> Build:
+    assert case.name not in EXAMPLES
+    EXAMPLES[case.name] = case
+    return case.build
 
 
 # -- what all of them say ------------------------------------------------------------------------------
 
-Said: TypeAlias = dict[str, tuple[int, str]]
+Violations: TypeAlias = dict[str, tuple[int, str]]
 """By promise: at which question it was broken first, and the words."""
 
 
-class Patient(Judge):
+class EveryChecker(Judge):
     """Hears everybody out: asks each checker by itself, and one that has objected no more."""
 
     def __init__(
-        self, ghost: OracleState, checkers: Sequence[Callable[[OracleState], Checker]], looked: Callable[[], None]
+        self,
+        ghost: OracleState,
+        checkers: Sequence[Callable[[OracleState], Checker]],
+        serving_checked: Callable[[], None],
     ) -> None:
         self.questions = 0
-        self.objections: Said = {}
-        super().__init__(ghost, checkers, looked)
+        self.violations: Violations = {}
+        super().__init__(ghost, checkers, serving_checked)
 
     def _asking(self, fact: str, again: bool) -> list[Callable[..., None]]:
         return [self._alone(checker, getattr(checker, fact)) for checker in self.concerned(fact, again)]
@@ -203,41 +206,41 @@ class Patient(Judge):
     def _alone(self, checker: Checker, check: Callable[..., None]) -> Callable[..., None]:
         def ask(*arguments: object) -> None:
             self.questions += 1
-            if checker.invariant in self.objections:
+            if checker.invariant in self.violations:
                 return
             try:
                 check(*arguments)
             except Violation as violation:
-                self.objections[violation.invariant] = self.questions, violation.what
+                self.violations[violation.invariant] = self.questions, violation.what
             except LookupError as error:  # the story makes no sense to this one
-                self.objections[checker.invariant] = self.questions, repr(error)
+                self.violations[checker.invariant] = self.questions, repr(error)
 
         return ask
 
 
-def objection(told: Told, bad: bool) -> str:
+def violation_of(case: Example, bad: bool) -> str:
     """What the checker whose story it is says to it."""
     try:
-        told.tell(Story(told.checker), bad)
+        case.build(Scenario(case.checker), bad)
     except Violation as violation:
         return str(violation)
     return ""
 
 
-def said(told: Told, bad: bool) -> object:
-    """Everything that follows from a story: objections, the steps that were allowed, and what is known in the end."""
-    story = Story(*ALL, judged_by=Patient)
+def result_of(case: Example, bad: bool) -> object:
+    """Everything that follows from a story: violations, the steps that were allowed, and what is known in the end."""
+    s = Scenario(*ALL, judged_by=EveryChecker)
     nonsense = ""
     try:
-        told.tell(story, bad)
+        case.build(s, bad)
     except LookupError as error:  # it goes on where a checker would have stopped it, and leads nowhere
         nonsense = repr(error)
-    judge = story.judge
-    assert isinstance(judge, Patient)
+    judge = s.judge
+    assert isinstance(judge, EveryChecker)
     steps = [
         (each.steps, frozenset(each.pairs), each.actions()) for each in judge.checkers if isinstance(each, Refinement)
     ]
-    return judge.objections, nonsense, steps, story.looks, _known(story.ghost)
+    return judge.violations, nonsense, steps, s.checks_of_serving, _known(s.ghost)
 
 
 def _known(ghost: OracleState) -> object:

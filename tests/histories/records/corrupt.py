@@ -1,6 +1,6 @@
 """Illegal histories, each made of a legal one by one lie. Each lie is one that no brokers may tell.
 
-A spoiler answers None where the history has nothing for it to spoil.
+A corruption answers None where the history has nothing for it to spoil.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.checkers.records.history import (
     Sent,
 )
 
-Spoiler: TypeAlias = Callable[[Random, History], History | None]
+Corruption: TypeAlias = Callable[[Random, History], History | None]
 T = TypeVar("T")
 
 
@@ -47,7 +47,7 @@ def _polls(history: History, fits: Callable[[Polled], bool]) -> list[tuple[int, 
 
 
 def _kept(case: Case) -> list[Write]:
-    return [write for write in case.writes.values() if write.kept]
+    return [write for write in case.writes.values() if write.acknowledged]
 
 
 # -- what was written ----------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def _has(poll: Polled, partition: str, offset: int) -> bool:
     return any((record.partition, record.offset) == (partition, offset) for record in poll.records)
 
 
-SPOILERS: Final[tuple[Spoiler, ...]] = (
+CORRUPTIONS: Final[tuple[Corruption, ...]] = (
     never_read,
     never_seen,
     refused_and_written,

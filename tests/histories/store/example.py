@@ -8,36 +8,36 @@ from typing import Final
 from attrs import frozen
 
 from harness.history import Change, History, Request, Stat
-from tests.histories.tale import Tale
+from tests.histories.history_builder import HistoryBuilder
 
-Tell = Callable[[Tale], None]
+Build = Callable[[HistoryBuilder], None]
 
 
 @frozen
-class Story:
+class Example:
     name: str
-    broken: str
+    violated: str
     history: History
 
 
-STORIES: Final[dict[str, Story]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def good(tell: Tell) -> Tell:
-    return _told(tell, "")
+def legal_case(build: Build) -> Build:
+    return _add(build, "")
 
 
-def bad(invariant: str) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(tell, invariant)
+def violates(invariant: str) -> Callable[[Build], Build]:
+    return lambda build: _add(build, invariant)
 
 
-def _told(tell: Tell, broken: str) -> Tell:
-    tale = Tale()
-    tell(tale)
-    name = tell.__name__
-    assert name not in STORIES
-    STORIES[name] = Story(name, broken, tale.history())
-    return tell
+def _add(build: Build, violated: str) -> Build:
+    builder = HistoryBuilder()
+    build(builder)
+    name = build.__name__
+    assert name not in EXAMPLES
+    EXAMPLES[name] = Example(name, violated, builder.history())
+    return build
 
 
 def stat(czxid: int, mzxid: int, version: int, length: int) -> Stat:
@@ -47,8 +47,8 @@ def stat(czxid: int, mzxid: int, version: int, length: int) -> Stat:
 BOTH: Final = Request("multi", parts=(Request("create", "/x", b"1"), Request("set", "/x", b"2", version=0)))
 
 
-def both(t: Tale) -> tuple[int, int]:
+def both(t: HistoryBuilder) -> tuple[int, int]:
     ann = t.client(1)
-    call = t.ask(ann, BOTH)
+    call = t.invoke(ann, BOTH)
     made = Change(0, 0, "create", "/x", b"1"), Change(0, 0, "set", "/x", b"2", 1)
     return call, t.commit(ann, *made)

@@ -4,72 +4,72 @@ from __future__ import annotations
 
 from harness.checkers.store import watches, writes
 from harness.history import Change, Reply, Request
-from tests.histories.stories.story import BOTH, bad, both, good
-from tests.histories.tale import Tale
+from tests.histories.history_builder import HistoryBuilder
+from tests.histories.store.example import BOTH, both, legal_case, violates
 
 # -- what was acknowledged, and what was lost ----------------------------------------------------------
 
 
-@bad(writes.KEPT)
-def an_acknowledged_write_was_never_committed(t: Tale) -> None:
+@violates(writes.KEPT)
+def an_acknowledged_write_was_never_committed(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    call = t.ask(ann, Request("create", "/x", b""))
-    t.tell(call, Reply(zxid=t.zxid + 1, path="/x"))
+    call = t.invoke(ann, Request("create", "/x", b""))
+    t.respond(call, Reply(zxid=t.zxid + 1, path="/x"))
     t.commit(None)
     t.commit(None, Change(0, 0, "other"))
 
 
-@bad(writes.KEPT)
-def an_acknowledged_write_is_anothers(t: Tale) -> None:
+@violates(writes.KEPT)
+def an_acknowledged_write_is_anothers(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
-    mine = t.ask(ann, Request("create", "/x", b""))
+    mine = t.invoke(ann, Request("create", "/x", b""))
     zxid = t.create(bob, "/x")
-    t.tell(mine, Reply(zxid=zxid, path="/x"))
+    t.respond(mine, Reply(zxid=zxid, path="/x"))
 
 
-@bad(writes.KEPT)
-def two_writes_share_one_transaction(t: Tale) -> None:
+@violates(writes.KEPT)
+def two_writes_share_one_transaction(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    one = t.ask(ann, Request("create", "/x", b""))
-    two = t.ask(ann, Request("create", "/x", b""))
+    one = t.invoke(ann, Request("create", "/x", b""))
+    two = t.invoke(ann, Request("create", "/x", b""))
     zxid = t.commit(ann, Change(0, 0, "create", "/x", b""))
-    t.tell(one, Reply(zxid=zxid, path="/x"))
-    t.tell(two, Reply(zxid=zxid, path="/x"))
+    t.respond(one, Reply(zxid=zxid, path="/x"))
+    t.respond(two, Reply(zxid=zxid, path="/x"))
 
 
-@bad(writes.KEPT)
-def a_refusal_has_the_zxid_of_another(t: Tale) -> None:
+@violates(writes.KEPT)
+def a_refusal_has_the_zxid_of_another(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
-    call = t.ask(bob, Request("create", "/x", b""))
-    t.tell(call, Reply("NODE_EXISTS", zxid=t.zxid))
+    call = t.invoke(bob, Request("create", "/x", b""))
+    t.respond(call, Reply("NODE_EXISTS", zxid=t.zxid))
 
 
-@good
-def a_lost_write_was_carried_out(t: Tale) -> None:
+@legal_case
+def a_lost_write_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, Request("create", "/x", b"")))
+    t.lose(t.invoke(ann, Request("create", "/x", b"")))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
     t.back(ann)
     t.exists(ann, "/x", there=True)
 
 
-@good
-def a_lost_write_was_not_carried_out(t: Tale) -> None:
+@legal_case
+def a_lost_write_was_not_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, Request("create", "/x", b"")))
+    t.lose(t.invoke(ann, Request("create", "/x", b"")))
     t.back(ann)
     t.exists(ann, "/x", there=False)
     t.create(ann, "/x")
 
 
-@good
-def the_second_of_two_lost_writes_was_carried_out(t: Tale) -> None:
+@legal_case
+def the_second_of_two_lost_writes_was_carried_out(t: HistoryBuilder) -> None:
     """Both asked for the same but for the version, and only one of them was right."""
     ann = t.client(1)
     t.create(ann, "/x")
-    one = t.ask(ann, Request("delete", "/x", version=3))
-    two = t.ask(ann, Request("delete", "/x"))
+    one = t.invoke(ann, Request("delete", "/x", version=3))
+    two = t.invoke(ann, Request("delete", "/x"))
     t.lose(one)
     t.lose(two)
     t.commit(ann, Change(0, 0, "delete", "/x"))
@@ -77,64 +77,64 @@ def the_second_of_two_lost_writes_was_carried_out(t: Tale) -> None:
     t.exists(ann, "/x", there=False)
 
 
-@good
-def a_lost_sequential_write_was_carried_out(t: Tale) -> None:
+@legal_case
+def a_lost_sequential_write_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/q")
-    t.lose(t.ask(ann, Request("create", "/q/n-", b"", mode="ephemeral sequential")))
+    t.lose(t.invoke(ann, Request("create", "/q/n-", b"", mode="ephemeral sequential")))
     t.commit(ann, Change(0, 0, "create", "/q/n-0000000000", b"", owner=ann.session))
     t.back(ann)
     t.children(ann, "/q", "n-0000000000")
 
 
-@bad(writes.ONCE)
-def a_lost_write_was_carried_out_twice(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_write_was_carried_out_twice(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    t.lose(t.ask(ann, Request("set", "/x", b"1")))
+    t.lose(t.invoke(ann, Request("set", "/x", b"1")))
     t.commit(ann, Change(0, 0, "set", "/x", b"1", 1))
     t.commit(ann, Change(0, 0, "set", "/x", b"1", 2))
 
 
-@bad(writes.ONCE)
-def a_refused_write_was_carried_out_after_all(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_refused_write_was_carried_out_after_all(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "/x/y", b""), "NO_NODE")
     t.create(ann, "/x")
     t.commit(ann, Change(0, 0, "create", "/x/y", b""))
 
 
-@bad(writes.ONCE)
-def a_write_was_carried_out_that_nobody_asked_for(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_write_was_carried_out_that_nobody_asked_for(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.sync(ann)
     t.commit(ann, Change(0, 0, "create", "/x", b""))
 
 
-@bad(writes.ONCE)
-def a_lost_sequential_write_got_a_strange_name(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_sequential_write_got_a_strange_name(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, Request("create", "/n-", b"", mode="sequential")))
+    t.lose(t.invoke(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/n-0", b""))
 
 
-@bad(writes.ONCE)
-def a_lost_ephemeral_write_became_persistent(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_ephemeral_write_became_persistent(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, Request("create", "/x", b"", mode="ephemeral")))
+    t.lose(t.invoke(ann, Request("create", "/x", b"", mode="ephemeral")))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
 
 
-@bad(writes.ONCE)
-def a_lost_write_left_another_version(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_write_left_another_version(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    t.lose(t.ask(ann, Request("set", "/x", b"1", version=4)))
+    t.lose(t.invoke(ann, Request("set", "/x", b"1", version=4)))
     t.commit(ann, Change(0, 0, "set", "/x", b"1", 1))
 
 
-@good
-def a_container_is_removed_by_servers(t: Tale) -> None:
+@legal_case
+def a_container_is_removed_by_servers(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/c", mode="container")
     t.create(ann, "/c/x")
@@ -146,67 +146,67 @@ def a_container_is_removed_by_servers(t: Tale) -> None:
 # -- which lost call it was ----------------------------------------------------------------------------
 
 
-@good
-def the_lost_write_behind_another_was_carried_out(t: Tale) -> None:
+@legal_case
+def the_lost_write_behind_another_was_carried_out(t: HistoryBuilder) -> None:
     """Two lost writes ask for the same. What took effect behind the one between them was the second."""
     ann = t.client(1)
     t.create(ann, "/x")
-    t.lose(t.ask(ann, Request("set", "/x", b"1")))
+    t.lose(t.invoke(ann, Request("set", "/x", b"1")))
     t.create(ann, "/y")
-    t.lose(t.ask(ann, Request("set", "/x", b"1")))
+    t.lose(t.invoke(ann, Request("set", "/x", b"1")))
     t.commit(ann, Change(0, 0, "set", "/x", b"1", 1))
     t.back(ann)
     t.get(ann, "/x", b"1")
 
 
-@good
-def an_acknowledged_write_whose_zxid_is_not_known(t: Tale) -> None:
+@legal_case
+def an_acknowledged_write_whose_zxid_is_not_known(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    call = t.ask(ann, Request("create", "/x", b""))
+    call = t.invoke(ann, Request("create", "/x", b""))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
-    t.tell(call, Reply(path="/x"))
+    t.respond(call, Reply(path="/x"))
     t.get(ann, "/x", b"")
 
 
-@bad(writes.ONCE)
-def a_refused_write_whose_zxid_is_not_known_was_carried_out(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_refused_write_whose_zxid_is_not_known_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    call = t.ask(ann, Request("create", "/x", b""))
+    call = t.invoke(ann, Request("create", "/x", b""))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
-    t.tell(call, Reply("NODE_EXISTS"))
+    t.respond(call, Reply("NODE_EXISTS"))
 
 
-@bad(writes.ONCE)
-def a_lost_delete_became_a_set(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_delete_became_a_set(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    t.lose(t.ask(ann, Request("delete", "/x")))
+    t.lose(t.invoke(ann, Request("delete", "/x")))
     t.commit(ann, Change(0, 0, "set", "/x", None, 1))
 
 
-@bad(writes.ONCE)
-def a_lost_sequential_write_got_anothers_name(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_sequential_write_got_anothers_name(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, Request("create", "/n-", b"", mode="sequential")))
+    t.lose(t.invoke(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/m-0000000000", b""))
 
 
-@bad(writes.ONCE)
-def a_lost_sequential_write_got_no_number(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_sequential_write_got_no_number(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, Request("create", "/n-", b"", mode="sequential")))
+    t.lose(t.invoke(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/n-000000000x", b""))
 
 
-@bad(writes.ONCE)
-def a_lost_multi_was_carried_out_by_half(t: Tale) -> None:
+@violates(writes.ONCE)
+def a_lost_multi_was_carried_out_by_half(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    t.lose(t.ask(ann, BOTH))
+    t.lose(t.invoke(ann, BOTH))
     t.commit(ann, Change(0, 0, "create", "/x", b"1"))
 
 
-@good
-def a_lost_multi_was_carried_out(t: Tale) -> None:
+@legal_case
+def a_lost_multi_was_carried_out(t: HistoryBuilder) -> None:
     call, _ = both(t)
     t.lose(call)
     t.get(t.client(2), "/x", b"2")
@@ -215,8 +215,8 @@ def a_lost_multi_was_carried_out(t: Tale) -> None:
 # -- what is not judged --------------------------------------------------------------------------------
 
 
-@good
-def what_is_below_zookeeper_is_no_clients_data(t: Tale) -> None:
+@legal_case
+def what_is_below_zookeeper_is_no_clients_data(t: HistoryBuilder) -> None:
     """Quotas and the configuration are the servers' own, and follow rules of their own."""
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/", "recursive")
@@ -226,74 +226,76 @@ def what_is_below_zookeeper_is_no_clients_data(t: Tale) -> None:
     t.refuse(ann, Request("set", "/zookeeper/config", b""), "NO_NODE")
     t.set(ann, "/zookeeper", b"1", 3)
     t.fire(bob, "data", "/zookeeper/config")
-    t.lose(t.ask(ann, Request("delete", "/zookeeper/quota/x")))
+    t.lose(t.invoke(ann, Request("delete", "/zookeeper/quota/x")))
     t.commit(ann, Change(0, 0, "delete", "/zookeeper/quota/x"))
-    t.lose(t.ask(ann, Request("multi", parts=(Request("delete", "/zookeeper/quota/x"), Request("create", "/y", b"")))))
+    t.lose(
+        t.invoke(ann, Request("multi", parts=(Request("delete", "/zookeeper/quota/x"), Request("create", "/y", b""))))
+    )
     t.commit(ann, Change(0, 0, "delete", "/zookeeper/quota/x"), Change(0, 0, "create", "/y", b""))
     t.fire(bob, "created", "/y")
     t.sync(bob)
 
 
-@good
-def a_path_that_is_none_is_refused(t: Tale) -> None:
+@legal_case
+def a_path_that_is_none_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "x", b""), "BAD_ARGUMENTS")
     t.refuse(ann, Request("create", "/x//y", b""), "BAD_ARGUMENTS")
     t.refuse(ann, Request("delete", "/"), "BAD_ARGUMENTS")
 
 
-@good
-def a_check_alone_is_refused(t: Tale) -> None:
+@legal_case
+def a_check_alone_is_refused(t: HistoryBuilder) -> None:
     t.refuse(t.client(1), Request("check", "/"), "UNIMPLEMENTED")
 
 
-@good
-def a_multi_of_reads_and_writes_is_refused(t: Tale) -> None:
+@legal_case
+def a_multi_of_reads_and_writes_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    call = t.ask(ann, Request("multi", parts=(Request("get", "/"), Request("create", "/x", b""))))
-    t.tell(call, Reply("MARSHALLING_ERROR", zxid=t.commit(ann, Change(0, 0, "error"))))
+    call = t.invoke(ann, Request("multi", parts=(Request("get", "/"), Request("create", "/x", b""))))
+    t.respond(call, Reply("MARSHALLING_ERROR", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
-@good
-def a_multi_of_which_only_the_first_error_is_told(t: Tale) -> None:
-    ann = t.client(1)
-    t.create(ann, "/x")
-    call = t.ask(ann, BOTH)
-    t.tell(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "error"))))
-
-
-@bad(writes.REFUSED)
-def a_multi_is_refused_in_one_word_and_was_right(t: Tale) -> None:
-    ann = t.client(1)
-    call = t.ask(ann, BOTH)
-    t.tell(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "error"))))
-
-
-@good
-def a_multi_of_nothing(t: Tale) -> None:
-    ann = t.client(1)
-    t.tell(t.ask(ann, Request("multi")), Reply(zxid=t.zxid))
-
-
-@good
-def reads_that_failed_for_another_reason(t: Tale) -> None:
+@legal_case
+def a_multi_of_which_only_the_first_error_is_add(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    t.tell(t.ask(ann, Request("get", "/x")), Reply("MARSHALLING_ERROR", zxid=t.zxid))
-    t.tell(t.ask(ann, Request("multi", parts=(Request("get", "/x"),))), Reply("THROTTLED_OP", zxid=t.zxid))
+    call = t.invoke(ann, BOTH)
+    t.respond(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
-@good
-def a_session_that_was_moved_is_told_so(t: Tale) -> None:
+@violates(writes.REFUSED)
+def a_multi_is_refused_in_one_word_and_was_right(t: HistoryBuilder) -> None:
+    ann = t.client(1)
+    call = t.invoke(ann, BOTH)
+    t.respond(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "error"))))
+
+
+@legal_case
+def a_multi_of_nothing(t: HistoryBuilder) -> None:
+    ann = t.client(1)
+    t.respond(t.invoke(ann, Request("multi")), Reply(zxid=t.zxid))
+
+
+@legal_case
+def reads_that_failed_for_another_reason(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    call = t.ask(ann, Request("multi", parts=(Request("set", "/x", b""), Request("delete", "/x"))))
-    t.tell(call, Reply("SESSION_MOVED", zxid=t.commit(ann, Change(0, 0, "error"))))
+    t.respond(t.invoke(ann, Request("get", "/x")), Reply("MARSHALLING_ERROR", zxid=t.zxid))
+    t.respond(t.invoke(ann, Request("multi", parts=(Request("get", "/x"),))), Reply("THROTTLED_OP", zxid=t.zxid))
+
+
+@legal_case
+def a_session_that_was_moved_is_told_so(t: HistoryBuilder) -> None:
+    ann = t.client(1)
+    t.create(ann, "/x")
+    call = t.invoke(ann, Request("multi", parts=(Request("set", "/x", b""), Request("delete", "/x"))))
+    t.respond(call, Reply("SESSION_MOVED", zxid=t.commit(ann, Change(0, 0, "error"))))
     t.get(ann, "/x", b"")
 
 
-@good
-def three_clients_write_the_same_node(t: Tale) -> None:
+@legal_case
+def three_clients_write_the_same_node(t: HistoryBuilder) -> None:
     """Versions are expected, refused, and right."""
     ann, bob, cyd = t.client(1), t.client(2), t.client(3)
     t.create(ann, "/x", b"0")
@@ -304,8 +306,8 @@ def three_clients_write_the_same_node(t: Tale) -> None:
     t.refuse(ann, Request("set", "/x", b"4", version=2), "NO_NODE")
 
 
-@good
-def who_takes_back_a_watch_that_is_for_once(t: Tale) -> None:
+@legal_case
+def who_takes_back_a_watch_that_is_for_once(t: HistoryBuilder) -> None:
     """Which of the two tables was meant is not said, so that both are believed."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
@@ -319,8 +321,8 @@ def who_takes_back_a_watch_that_is_for_once(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.UNEARNED)
-def nobody_watches_the_children_any_more(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def nobody_watches_the_children_any_more(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")
@@ -329,8 +331,8 @@ def nobody_watches_the_children_any_more(t: Tale) -> None:
     t.fire(bob, "children", "/x")
 
 
-@good
-def a_watch_is_answered_with_an_error(t: Tale) -> None:
+@legal_case
+def a_watch_is_answered_with_an_error(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent", error="NO_AUTH")
     t.watch(bob, "/x", "persistent", op="unwatch", error="NO_AUTH")
@@ -338,8 +340,8 @@ def a_watch_is_answered_with_an_error(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def an_end_takes_watched_nodes_along(t: Tale) -> None:
+@legal_case
+def an_end_takes_watched_nodes_along(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/e", mode="ephemeral")
     t.create(ann, "/f", mode="ephemeral")
@@ -353,8 +355,8 @@ def an_end_takes_watched_nodes_along(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def events_that_bear_no_zxid(t: Tale) -> None:
+@legal_case
+def events_that_bear_no_zxid(t: HistoryBuilder) -> None:
     """Old servers do not say it."""
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
@@ -365,8 +367,8 @@ def events_that_bear_no_zxid(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def events_that_bear_no_zxid_change_places(t: Tale) -> None:
+@violates(watches.MISSED)
+def events_that_bear_no_zxid_change_places(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -374,17 +376,17 @@ def events_that_bear_no_zxid_change_places(t: Tale) -> None:
     t.fire(bob, "data", "/x", -1)
 
 
-@bad(writes.KEPT)
-def an_acknowledged_write_is_that_of_an_earlier_call(t: Tale) -> None:
+@violates(writes.KEPT)
+def an_acknowledged_write_is_that_of_an_earlier_call(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     zxid = t.create(bob, "/x")
-    t.tell(t.ask(ann, Request("create", "/x", b"")), Reply(zxid=zxid, path="/x"))
+    t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply(zxid=zxid, path="/x"))
 
 
-@bad(writes.ONCE)
-def two_sessions_change_what_they_never_asked_for(t: Tale) -> None:
+@violates(writes.ONCE)
+def two_sessions_change_what_they_never_asked_for(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
-    for who, path in ((ann, "/a"), (bob, "/b"), (ann, "/c")):
-        t.commit(who, Change(0, 0, "create", path, b""))
+    for client, path in ((ann, "/a"), (bob, "/b"), (ann, "/c")):
+        t.commit(client, Change(0, 0, "create", path, b""))
     t.sync(ann)
     t.sync(bob)
