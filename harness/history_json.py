@@ -104,7 +104,7 @@ def _must_make_sense(events: Sequence[Event]) -> None:
         before = clocks.get(event.client, 0)
         if event.at < before:
             raise HistoryError(
-                f"line {number}, at: {event.at} is before {before}; the times of client {event.client} must not decrease"
+                f"line {number}, at: {event.at} is before {before}; times of client {event.client} must ascend"
             )
         clocks[event.client] = event.at
         if isinstance(event, Invoke):

@@ -108,7 +108,7 @@ def corpus(group: str) -> tuple[Case, ...]:
 
 @cache
 def _made(actions: Callable[[], Actions]) -> tuple[Case, ...]:
-    """Groups may share a corpus."""
+    """Return the cases, cheapest first. Groups may share a corpus."""
     return tuple(sorted((case(name, ask) for name, ask in actions()), key=lambda made: made.calls))
 
 
@@ -145,7 +145,7 @@ def _controller_result(history: History, facts: tuple[Fact, ...]) -> Action:
 
 
 def _judged(history: History) -> Action:
-    """All of a verdict, also its words: whoever reads them must not be misled. And all that was read out of it."""
+    """Return an action with the whole verdict, its messages, and the prepared calls."""
 
     def judged() -> object:
         case = Prepared.of(history)
@@ -167,7 +167,7 @@ def _judged(history: History) -> Action:
 
 
 def _operations(case: Prepared) -> object:
-    """Nobody asks for them where a promise is broken; then they may contradict each other."""
+    """Return the operations, or the error if a violated invariant makes them contradictory."""
     try:
         return operations(case)
     except linear.HistoryError as error:
@@ -175,7 +175,7 @@ def _operations(case: Prepared) -> object:
 
 
 def _judged_if_it_can_be(history: History) -> Action:
-    """It may be such that nobody records it, and contradict itself."""
+    """Return an action that also accepts errors: the history may contradict itself."""
     judged = _judged(history)
 
     def tried() -> object:
@@ -188,7 +188,7 @@ def _judged_if_it_can_be(history: History) -> Action:
 
 
 def _watched(history: History, seed: int) -> Action:
-    """Every kind of watch on every node: what is due where a server jumped, and where a client comes back."""
+    """Return an action with the events of every kind of watch on every node, after jumps and reconnections."""
 
     def watched() -> object:
         chance = Random(seed)
@@ -213,7 +213,7 @@ def _watched(history: History, seed: int) -> Action:
 
 
 def _with_zeros(history: History) -> History:
-    """An event that bears no zxid may say so in two ways."""
+    """Replace each unknown zxid of events by 0, the other form of an unknown zxid."""
     events = (evolve(each, zxid=max(each.zxid, 0)) if isinstance(each, WatchFired) else each for each in history.events)
     return evolve(history, events=tuple(events))
 
@@ -245,7 +245,7 @@ def store_corpus(*, legals: int = 24, corruptions: int = 2, mutations: int = 6) 
 
 
 def linear_corpus(*, each: int = 60) -> Actions:
-    """Small histories of every model, true and made, with zxids and without."""
+    """Yield small histories of every model, legal and corrupted, with and without zxids."""
     yield from verdicts.actions()
     for kind, (model, draw) in KINDS.items():
         for seed in range(each):

@@ -1,6 +1,6 @@
-"""Illegal histories, each made of a legal one by one change. Each change is one that no store may tell.
+"""Corruptions: each makes a legal history illegal by one change.
 
-A corruption answers None where the history has nothing for it to spoil.
+A corruption returns None if the history has no place for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _replaced(history: History, place: int, event: Event) -> History:
 def _changed_reply(
     chance: Random, history: History, fits: Callable[[Call, Reply], bool], change: Callable[[Reply], Reply]
 ) -> History | None:
-    """One reply that fits says something else."""
+    """Change one reply that fits."""
     fitting = [call for call in Case.of(history).calls.all if call.reply is not None and fits(call, call.reply)]
     if not fitting:
         return None
@@ -98,7 +98,7 @@ def wrong_refusal(chance: Random, history: History) -> History | None:
 
 
 def half_a_multi(chance: Random, history: History) -> History | None:
-    """It says that its first part was refused, and all of it was done."""
+    """The reply reports its first part as refused, but the whole multi was carried out."""
     return _changed_reply(
         chance,
         history,
@@ -123,7 +123,7 @@ def expired_while_alive(chance: Random, history: History) -> History | None:
 
 
 def back_in_time(chance: Random, history: History) -> History | None:
-    """A read, or a refusal, is answered from a zxid below one that its session had seen."""
+    """A read or a refusal shows a zxid below one that its session had seen."""
     seen: dict[int, int] = {}
     fitting = []
     for place, event in enumerate(history.events):
@@ -138,7 +138,7 @@ def back_in_time(chance: Random, history: History) -> History | None:
 
 
 def replies_crossed(chance: Random, history: History) -> History | None:
-    """Two replies that came one behind the other change places."""
+    """Two successive replies of a session change places."""
     events = history.events
     fitting = [
         place
@@ -154,7 +154,7 @@ def replies_crossed(chance: Random, history: History) -> History | None:
 
 
 def invoked_too_late(chance: Random, history: History) -> History | None:
-    """Somebody was shown a write before it was asked for."""
+    """A client sees a write before its invocation."""
     calls = [call for call in Case.of(history).calls.all if call.write and call.group is not None]
     shown = [(event.reply.zxid, event.at) for event in history.events if isinstance(event, Response)]
     fitting = [(call, at) for call in calls for zxid, at in shown if zxid >= call.zxid and call.invoke.at < at]
@@ -168,7 +168,7 @@ def invoked_too_late(chance: Random, history: History) -> History | None:
 
 
 def _events_between_replies(history: History) -> Iterator[tuple[int, WatchFired, int]]:
-    """Events with a zxid, behind a reply and before another that shows their change, over one connection."""
+    """Yield the events with a zxid between two replies of a connection, the second of which shows their change."""
     for place, fired in enumerate(history.events):
         if not isinstance(fired, WatchFired) or fired.zxid <= 0:
             continue
@@ -236,7 +236,7 @@ def event_of_another_kind(chance: Random, history: History) -> History | None:
     return _replaced(history, place, evolve(fired, event="created" if fired.event == "deleted" else "deleted"))
 
 
-# -- what was committed --------------------------------------------------------------------------------
+# -- committed changes ---------------------------------------------------------------------------------
 
 
 def _changed_change(
@@ -251,7 +251,7 @@ def _changed_change(
 
 
 def write_missing(chance: Random, history: History) -> History | None:
-    """An acknowledged write is not in the log."""
+    """Remove an acknowledged write from the log."""
     acknowledged = {call.zxid for call in Case.of(history).calls.all if call.write and call.done}
     return _changed_change(
         chance,
@@ -326,7 +326,7 @@ def never_opened(chance: Random, history: History) -> History | None:
 
 
 def closed_too_early(chance: Random, history: History) -> History | None:
-    """A session is closed, and goes on."""
+    """Close a session that continues to write."""
     places = {change.session: place for place, change in enumerate(history.changes) if change.kind in ("create", "set")}
     reply_event = [event.session for event in history.events if isinstance(event, Response)]
     fitting = sorted(session for session in places if session in reply_event)

@@ -1,12 +1,12 @@
-"""Histories written by hand, in as few words as a person needs to see what is wrong with them.
+"""Builder for handwritten histories of the store.
 
     t = HistoryBuilder()
     ann = t.client(1)
     t.create(ann, "/x", b"1")
-    t.get(ann, "/x", b"2")      # nobody wrote that
+    t.get(ann, "/x", b"2")      # wrong: the data is b"1"
 
-Time goes on by ten with each thing that happens. Zxids are counted from 1, and each reply bears the newest unless said
-otherwise. Nothing is checked here: what is told is told.
+Time advances by ten with each event. Zxids are counted from 1, and each reply has the newest by default. The builder
+checks nothing, so histories may be illegal.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class HistoryBuilder:
         jumps = None if self.jumps is None else tuple(self.jumps)
         return History(tuple(self.events), tuple(self.changes), jumps)
 
-    # -- what is seen and decided, one by one ------------------------------------------------------
+    # -- single events and changes -----------------------------------------------------------------
 
     def tick(self) -> int:
         self.now += 10
         return self.now
 
     def commit(self, client: ClientSession | None, *changes: Change) -> int:
-        """Under one zxid."""
+        """Commit the changes under one zxid, and return it."""
         self.zxid += 1
         for part, change in enumerate(changes):
             session = change.session or (0 if client is None else client.session)
@@ -103,7 +103,7 @@ class HistoryBuilder:
         return client
 
     def at_one_server(self, number: int, served: str, server: int = 1) -> ClientSession:
-        """A client whose session no transaction opens."""
+        """Return a client with a session that no transaction opens."""
         self.sessions += 1
         client = ClientSession(number, 0x100 + self.sessions, server)
         self.session_event(client, "connected", served=served)
@@ -113,12 +113,12 @@ class HistoryBuilder:
         return self.commit(client, Change(0, 0, "close", gone=gone))
 
     def back(self, client: ClientSession, server: int = 1) -> None:
-        """Its connection breaks, and it comes again."""
+        """Disconnect the client, and connect it again."""
         self.session_event(client, "disconnected")
         self.commit(client, Change(0, 0, "attach"))
         self.session_event(client, "connected", server)
 
-    # -- calls, invocations and answered -----------------------------------------------------------------
+    # -- calls with replies ------------------------------------------------------------------------------
 
     def create(self, client: ClientSession, path: str, data: bytes = b"", mode: str = "", named: str = "") -> int:
         return self.create_for(client, path, data, mode, named)
@@ -134,7 +134,7 @@ class HistoryBuilder:
         acl: str = "",
         user: str = "",
     ) -> int:
-        """With a list, by a user."""
+        """Create a node with an ACL, as a user."""
         named = named or path
         call = self.invoke(client, Request("create", path, data, mode=mode, acl=acl, user=user))
         owner = client.session if "ephemeral" in mode else 0
@@ -162,7 +162,7 @@ class HistoryBuilder:
         return zxid
 
     def refuse(self, client: ClientSession, request: Request, *errors: str) -> int:
-        """One error, or one for each part of a multi."""
+        """Refuse a request, with one error or with one for each part of a multi."""
         call = self.invoke(client, request)
         zxid = self.commit(client, *(Change(0, 0, "error") for _ in errors))
         if request.op == "multi":

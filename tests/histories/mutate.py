@@ -1,7 +1,7 @@
-"""Histories with one thing changed by chance, whatever comes of it: legal or not, or such as nobody would record.
+"""Histories with one random change, legal or illegal, also ones that no system can record.
 
-A spoiler knows what it breaks; this does not, and it gets into corners where nobody meant to go. What the checkers say
-is right only in so far as they have always said it. Small histories are mutated, so that a person may look after all.
+A corruption has a known effect; a random change reaches unforeseen places. The expected verdict is that of the
+unchanged checkers. The histories are small, so that a reader can verify a verdict.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def mutated(chance: Random, history: History) -> History:
 
 
 def _mutated_sequence(chance: Random, line: Sequence[T], change: Any) -> tuple[T, ...]:
-    """One is left out, said twice, told before its neighbour, or changed."""
+    """Drop, duplicate, swap or change one element."""
     made = list(line)
     if not made:
         return ()

@@ -1,7 +1,6 @@
-"""The specification, step by step: what it lets a server do.
+"""The specification: the allowed steps, and real servers whose every step is one of its actions.
 
-What it does not, and which guard it names, is case in `tests.histories.zab.specification`. Then real servers
-beside it: every step of theirs is one of its actions.
+Forbidden steps, with the guard that each violates, are in `tests.histories.zab.specification`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For every promise of a controller, stories in which it is kept and in which it is broken, case in a few words."""
+"""Examples for every invariant of a controller: legal runs, and runs that violate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom brokers obey."""
+"""Commands that brokers apply."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.histories.controller.scenario import Scenario, breaks
 
 
 @breaks(controllers.LIVES)
-def a_command_for_an_earlier_life(s: Scenario, bad: bool) -> None:
+def command_for_a_former_process(s: Scenario, bad: bool) -> None:
     s.elected()
     before = s.registers(2)
     now = s.registers(2, life=2, session=210)
@@ -15,8 +15,8 @@ def a_command_for_an_earlier_life(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.LIVES)
-def a_command_for_a_later_life_is_for_this_one_too(s: Scenario, bad: bool) -> None:
-    """It was result_of of a registration of which this process has not heard yet; it is its own."""
+def command_for_a_later_registration_is_applied(s: Scenario, bad: bool) -> None:
+    """The command names a registration that this process has not received yet; it is its own."""
     s.elected()
     before = s.registers(2)
     now = s.registers(2, life=2, session=210)
@@ -24,7 +24,7 @@ def a_command_for_a_later_life_is_for_this_one_too(s: Scenario, bad: bool) -> No
 
 
 @breaks(controllers.LIVES)
-def a_command_for_another_broker_says_nothing_of_lives(s: Scenario, bad: bool) -> None:
+def command_for_another_broker_is_not_compared(s: Scenario, bad: bool) -> None:
     s.elected()
     other, before = s.registers(3), s.registers(2)
     s.registers(2, life=2, session=210)
@@ -32,7 +32,7 @@ def a_command_for_another_broker_says_nothing_of_lives(s: Scenario, bad: bool) -
 
 
 @breaks(controllers.NEWEST)
-def an_older_controller_is_obeyed_behind_a_newer_one(s: Scenario, bad: bool) -> None:
+def command_of_an_older_controller_after_a_newer_one(s: Scenario, bad: bool) -> None:
     s.elected()
     s.elected(2, 2)
     s.applies_command(3, 2, 2)
@@ -40,7 +40,7 @@ def an_older_controller_is_obeyed_behind_a_newer_one(s: Scenario, bad: bool) -> 
 
 
 @breaks(controllers.NEWEST)
-def the_newest_is_remembered(s: Scenario, bad: bool) -> None:
+def newest_controller_epoch_is_remembered(s: Scenario, bad: bool) -> None:
     s.elected()
     s.elected(2, 2)
     s.elected(1, 3)
@@ -50,7 +50,7 @@ def the_newest_is_remembered(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.NEWEST)
-def a_new_life_knows_of_no_controller(s: Scenario, bad: bool) -> None:
+def new_process_has_no_controller(s: Scenario, bad: bool) -> None:
     s.elected()
     s.elected(2, 2)
     s.applies_command(3, 2, 2)

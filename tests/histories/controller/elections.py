@@ -1,4 +1,4 @@
-"""Who may act as controller, and whose writes count."""
+"""Acting controllers, and fenced writes."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from tests.histories.controller.scenario import ADMIN, Scenario, breaks, held, s
 
 
 @breaks(controllers.ONE)
-def an_epoch_is_left_out(s: Scenario, bad: bool) -> None:
+def epoch_is_left_out(s: Scenario, bad: bool) -> None:
     s.elected()
     s.epoch(3 if bad else 2, 2)
 
 
 @breaks(controllers.ONE)
-def the_first_epoch_is_not_one(s: Scenario, bad: bool) -> None:
+def first_epoch_is_not_one(s: Scenario, bad: bool) -> None:
     s.epoch(0, 1)
     s.epoch(2 if bad else 1, 1)
 
 
 @breaks(controllers.ONE)
-def an_epoch_is_made_twice(s: Scenario, bad: bool) -> None:
+def epoch_is_made_twice(s: Scenario, bad: bool) -> None:
     s.elected()
     s.epoch(1 if bad else 2, 2)
     s.acts(2, 1 if bad else 2)
 
 
 @breaks(controllers.ONE)
-def somebody_acts_in_an_epoch_that_another_one_made(s: Scenario, bad: bool) -> None:
+def broker_acts_in_an_epoch_of_another_one(s: Scenario, bad: bool) -> None:
     s.elected()
     s.epoch(2, 2)
     s.acts(3 if bad else 2, 2)
 
 
 @breaks(controllers.ONE)
-def somebody_acts_in_an_epoch_that_nobody_made(s: Scenario, bad: bool) -> None:
+def broker_acts_in_an_unwritten_epoch(s: Scenario, bad: bool) -> None:
     s.elected()
     s.acts(1, 2 if bad else 1)
 
 
 @breaks(controllers.ONE)
-def a_command_in_the_name_of_another_one(s: Scenario, bad: bool) -> None:
+def command_in_the_name_of_another_controller(s: Scenario, bad: bool) -> None:
     s.elected()
     s.applies_command(2, 3 if bad else 1, 1)
 
 
 @breaks(controllers.ONE)
-def a_command_in_an_epoch_of_nobody(s: Scenario, bad: bool) -> None:
+def command_in_an_epoch_without_a_controller(s: Scenario, bad: bool) -> None:
     s.elected()
     s.applies_command(2, 1, 2 if bad else 1)
 
 
 @breaks(controllers.ONE)
-def the_node_of_the_epoch_is_made_again(s: Scenario, bad: bool) -> None:
+def epoch_node_is_created_again(s: Scenario, bad: bool) -> None:
     s.elected()
     s.delete(znodes.CONTROLLER_EPOCH, ADMIN)
     s.epoch(0, 2)
@@ -65,7 +65,7 @@ def the_node_of_the_epoch_is_made_again(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_makes_a_state(s: Scenario, bad: bool) -> None:
+def deposed_controller_makes_a_state(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.elected(2, 2)
@@ -73,7 +73,7 @@ def a_deposed_controller_makes_a_state(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_decides(s: Scenario, bad: bool) -> None:
+def deposed_controller_decides(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -82,7 +82,7 @@ def a_deposed_controller_decides(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_takes_a_state_away(s: Scenario, bad: bool) -> None:
+def deposed_controller_deletes_a_state(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -93,7 +93,7 @@ def a_deposed_controller_takes_a_state_away(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_decision_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
+def decision_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -101,8 +101,8 @@ def a_decision_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_leader_writes_its_isr_under_any_controller(s: Scenario, bad: bool) -> None:
-    """And decides nothing thereby; who leads is not for it to say."""
+def leader_writes_its_isr_under_any_controller(s: Scenario, bad: bool) -> None:
+    """An ISR change is no decision about the leader."""
     s.elected()
     s.registers(2)
     s.topic(2, 1)
@@ -112,7 +112,7 @@ def a_leader_writes_its_isr_under_any_controller(s: Scenario, bad: bool) -> None
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_writes_a_topic(s: Scenario, bad: bool) -> None:
+def deposed_controller_writes_a_topic(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.elected(2, 2)
@@ -120,7 +120,7 @@ def a_deposed_controller_writes_a_topic(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_takes_a_topic_away(s: Scenario, bad: bool) -> None:
+def deposed_controller_deletes_a_topic(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.elected(2, 2)
@@ -128,7 +128,7 @@ def a_deposed_controller_takes_a_topic_away(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_ends_a_deletion(s: Scenario, bad: bool) -> None:
+def deposed_controller_ends_a_deletion(s: Scenario, bad: bool) -> None:
     s.elected()
     s.write(znodes.DELETE_TOPICS + "/t1", b"", session_of(3))
     s.elected(2, 2)
@@ -136,7 +136,7 @@ def a_deposed_controller_ends_a_deletion(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_ends_an_election(s: Scenario, bad: bool) -> None:
+def deposed_controller_ends_an_election(s: Scenario, bad: bool) -> None:
     s.elected()
     s.write(znodes.PREFERRED, b"", ADMIN)
     s.elected(2, 2)
@@ -144,7 +144,7 @@ def a_deposed_controller_ends_an_election(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_clears_a_notification(s: Scenario, bad: bool) -> None:
+def deposed_controller_clears_a_notification(s: Scenario, bad: bool) -> None:
     s.elected()
     s.registers(3)
     s.write(znodes.ISR_CHANGES + "/isr_change_1", b"", session_of(3))
@@ -153,7 +153,7 @@ def a_deposed_controller_clears_a_notification(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_clears_an_event(s: Scenario, bad: bool) -> None:
+def deposed_controller_clears_an_event(s: Scenario, bad: bool) -> None:
     s.elected()
     s.registers(3)
     s.write(znodes.LOG_DIR_EVENTS + "/log_dir_event_1", b"", session_of(3))
@@ -162,7 +162,7 @@ def a_deposed_controller_clears_an_event(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_goes_on_with_a_move(s: Scenario, bad: bool) -> None:
+def deposed_controller_continues_a_reassignment(s: Scenario, bad: bool) -> None:
     s.elected()
     s.registers(3)
     s.write(znodes.REASSIGN, b"", ADMIN)
@@ -171,7 +171,7 @@ def a_deposed_controller_goes_on_with_a_move(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def a_deposed_controller_ends_a_move(s: Scenario, bad: bool) -> None:
+def deposed_controller_ends_a_reassignment(s: Scenario, bad: bool) -> None:
     s.elected()
     s.write(znodes.REASSIGN, b"", ADMIN)
     s.elected(2, 2)
@@ -179,7 +179,7 @@ def a_deposed_controller_ends_a_move(s: Scenario, bad: bool) -> None:
 
 
 @breaks(controllers.FENCED)
-def what_brokers_do_for_themselves_needs_no_controller(s: Scenario, bad: bool) -> None:
+def writes_of_brokers_need_no_controller(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic_of({0: held(1, 2)})
     s.elected(2, 2)

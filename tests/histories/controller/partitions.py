@@ -1,4 +1,4 @@
-"""Who leads, who is in sync, who holds what, and under which versions that is written."""
+"""Partition states and assignments: leaders, ISRs, replicas and versions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.histories.controller.scenario import ADMIN, Scenario, breaks, held, s
 
 
 @breaks(partitions.IN_SYNC)
-def a_leader_that_is_not_in_sync(s: Scenario, bad: bool) -> None:
+def leader_that_is_not_in_sync(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [2] if bad else [1, 2], 0)
 
 
 @breaks(partitions.IN_SYNC)
-def nobody_is_in_sync(s: Scenario, bad: bool) -> None:
+def empty_isr(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(-1, [] if bad else [2], 0)
@@ -32,14 +32,14 @@ def in_sync_without_a_replica(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ASSIGNED)
-def a_state_of_a_partition_that_is_not_there(s: Scenario, bad: bool) -> None:
+def state_of_an_unassigned_partition(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0, at=1 if bad else 0)
 
 
 @breaks(partitions.ASSIGNED)
-def a_state_of_a_topic_that_is_gone_is_nobodys(s: Scenario, bad: bool) -> None:
+def state_of_a_deleted_topic_is_not_checked(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.delete(znodes.topic_path("t1"), ADMIN)
@@ -57,7 +57,7 @@ def elected_without_having_been_in_sync(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.CLEAN)
-def who_led_before_nobody_did_may_lead_again(s: Scenario, bad: bool) -> None:
+def former_leader_may_lead_again(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1], 0)
@@ -66,7 +66,7 @@ def who_led_before_nobody_did_may_lead_again(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.UPWARDS)
-def a_leader_epoch_goes_back(s: Scenario, bad: bool) -> None:
+def leader_epoch_goes_back(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 3)
@@ -74,8 +74,8 @@ def a_leader_epoch_goes_back(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ONE)
-def two_lead_in_one_leader_epoch(s: Scenario, bad: bool) -> None:
-    """The node was made anew in between; so it is result_of of the topic, and not of the node."""
+def two_leaders_in_one_leader_epoch(s: Scenario, bad: bool) -> None:
+    """The node was created again in between; the leader epoch belongs to the topic, not to the node."""
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -84,7 +84,7 @@ def two_lead_in_one_leader_epoch(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ONE)
-def another_topic_of_that_name_begins_anew(s: Scenario, bad: bool) -> None:
+def recreated_topic_begins_with_a_new_leader_epoch(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -95,7 +95,7 @@ def another_topic_of_that_name_begins_anew(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ONE)
-def nobody_may_lead_as_often_as_it_likes(s: Scenario, bad: bool) -> None:
+def leaderless_state_may_repeat_its_epoch(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1 if bad else -1, [1, 2], 0)
@@ -104,7 +104,7 @@ def nobody_may_lead_as_often_as_it_likes(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ONE)
-def each_partition_has_leader_epochs_of_its_own(s: Scenario, bad: bool) -> None:
+def partitions_have_separate_leader_epochs(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic_of({0: held(1, 2), 1: held(2, 1)})
     s.state(1, [1, 2], 0)
@@ -117,7 +117,7 @@ def each_partition_has_leader_epochs_of_its_own(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.VERSIONS)
-def a_leader_epoch_is_left_out(s: Scenario, bad: bool) -> None:
+def leader_epoch_is_left_out(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -133,7 +133,7 @@ def another_leader_in_the_same_leader_epoch(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.VERSIONS)
-def an_isr_by_who_does_not_lead(s: Scenario, bad: bool) -> None:
+def isr_written_by_a_follower(s: Scenario, bad: bool) -> None:
     s.elected()
     s.registers(2)
     s.registers(3)
@@ -143,7 +143,7 @@ def an_isr_by_who_does_not_lead(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.VERSIONS)
-def an_isr_by_somebody_unknown(s: Scenario, bad: bool) -> None:
+def isr_written_by_an_unknown_session(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -151,7 +151,7 @@ def an_isr_by_somebody_unknown(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.VERSIONS)
-def the_controller_may_write_an_isr(s: Scenario, bad: bool) -> None:
+def controller_may_write_an_isr(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(2, 3)
     s.state(2, [2, 3], 0)
@@ -161,13 +161,13 @@ def the_controller_may_write_an_isr(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.VERSIONS)
-def a_state_at_whatever_version(s: Scenario, bad: bool) -> None:
+def state_written_without_a_version(s: Scenario, bad: bool) -> None:
     s.elected()
     s.invoke(session_of(1), Request("set", state_path(), b"", version=-1 if bad else 0))
 
 
 @breaks(partitions.VERSIONS)
-def a_topic_at_whatever_version_within_a_multi(s: Scenario, bad: bool) -> None:
+def topic_written_without_a_version_in_a_multi(s: Scenario, bad: bool) -> None:
     s.elected()
     check = Request("check", znodes.CONTROLLER_EPOCH, version=1)
     parts = check, Request("set", znodes.topic_path("t1"), b"", version=-1 if bad else 1)
@@ -175,7 +175,7 @@ def a_topic_at_whatever_version_within_a_multi(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.VERSIONS)
-def an_epoch_at_whatever_version(s: Scenario, bad: bool) -> None:
+def epoch_written_without_a_version(s: Scenario, bad: bool) -> None:
     s.elected()
     s.invoke(session_of(1), Request("set", znodes.CONTROLLER_EPOCH if bad else "/elsewhere", b""))
     s.invoke(session_of(1), Request("delete", znodes.CONTROLLER_EPOCH))
@@ -185,7 +185,7 @@ def an_epoch_at_whatever_version(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.LEGAL)
-def a_topic_changes_its_id(s: Scenario, bad: bool) -> None:
+def topic_changes_its_id(s: Scenario, bad: bool) -> None:
     s.topic(1, 2)
     s.topic(2, 1, ident="b" if bad else "a")
 
@@ -197,27 +197,27 @@ def two_topics_have_one_id(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.LEGAL)
-def a_topic_comes_again_with_the_id_of_the_one_before(s: Scenario, bad: bool) -> None:
+def topic_comes_again_with_the_id_of_the_one_before(s: Scenario, bad: bool) -> None:
     s.topic(1, 2)
     s.delete(znodes.topic_path("t1"), ADMIN)
     s.topic(1, 2, ident="a" if bad else "b")
 
 
 @breaks(partitions.LEGAL)
-def a_partition_is_lost(s: Scenario, bad: bool) -> None:
+def partition_is_lost(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1), 1: held(2)})
     s.topic_of({0: held(1)} if bad else {0: held(1), 1: held(2), 2: held(1)})
 
 
 @breaks(partitions.LEGAL)
-def what_a_doomed_topic_grew_by_may_be_taken_back(s: Scenario, bad: bool) -> None:
+def partitions_added_during_a_deletion_may_be_removed(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1), 1: held(2)})
     s.write(znodes.DELETE_TOPICS + ("/t2" if bad else "/t1"), b"", ADMIN)
     s.topic_of({0: held(1)})
 
 
 @breaks(partitions.LEGAL)
-def a_topic_is_doomed_no_more(s: Scenario, bad: bool) -> None:
+def topic_deletion_is_cancelled(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1), 1: held(2)})
     s.write(znodes.DELETE_TOPICS + "/t1", b"", ADMIN)
     if bad:
@@ -226,45 +226,45 @@ def a_topic_is_doomed_no_more(s: Scenario, bad: bool) -> None:
 
 
 @breaks(READABLE)
-def a_replica_on_a_broker_that_cannot_be(s: Scenario, bad: bool) -> None:
+def replica_on_an_impossible_broker(s: Scenario, bad: bool) -> None:
     s.topic(1, -1 if bad else 0)
 
 
 @breaks(partitions.LEGAL)
-def a_move_to_nobody(s: Scenario, bad: bool) -> None:
+def reassignment_to_no_replicas(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1, 2, removing=[1, 2] if bad else [2])})
 
 
 @breaks(partitions.LEGAL)
-def a_move_from_nobody(s: Scenario, bad: bool) -> None:
+def reassignment_from_no_replicas(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1, 2, adding=[1, 2] if bad else [2])})
 
 
 @breaks(partitions.LEGAL)
-def a_move_forgets_in_which_order_it_was_before(s: Scenario, bad: bool) -> None:
+def reassignment_loses_the_original_order(s: Scenario, bad: bool) -> None:
     s.topic(1, 2, 3)
     s.topic_of({0: held(4, 2, 1, 3, adding=[4], removing=[1, 3], before=[2, 1, 3] if bad else [1, 2, 3])})
 
 
 @breaks(partitions.LEGAL)
-def a_move_to_elsewhere_begins_where_the_first_one_did(s: Scenario, bad: bool) -> None:
+def second_reassignment_keeps_the_original_replicas(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1, 2), 1: held(1)})
     s.topic_of({0: held(3, 2, 1, adding=[3], removing=[1], before=[1, 2]), 1: held(1)})
     s.topic_of({0: held(4, 2, 1, adding=[4], removing=[1], before=[2, 1] if bad else [1, 2]), 1: held(1)})
 
 
 @breaks(partitions.LEGAL)
-def what_is_new_or_is_not_on_the_move_was_nowhere_before(s: Scenario, bad: bool) -> None:
+def new_partitions_have_no_original_replicas(s: Scenario, bad: bool) -> None:
     s.topic_of({0: held(1, 2)})
     s.topic_of({0: held(2, 1), 1: held(3, 2, 1, adding=[3], removing=[1], before=[1, 2])})
     s.topic_of({0: held(1, 2, 3, adding=[3], before=[1, 2] if bad else [2, 1]), 1: held(2, 1)})
 
 
-# -- moves ---------------------------------------------------------------------------------------------
+# -- reassignments -------------------------------------------------------------------------------------
 
 
 @breaks(partitions.ARRIVED)
-def a_move_ends_before_all_have_arrived(s: Scenario, bad: bool) -> None:
+def reassignment_ends_before_all_are_in_sync(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -274,7 +274,7 @@ def a_move_ends_before_all_have_arrived(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ARRIVED)
-def who_has_arrived_is_gone_when_it_is_decided(s: Scenario, bad: bool) -> None:
+def replica_leaves_the_isr_before_the_decision(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -287,7 +287,7 @@ def who_has_arrived_is_gone_when_it_is_decided(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ARRIVED)
-def a_move_that_is_given_up_has_not_arrived(s: Scenario, bad: bool) -> None:
+def cancelled_reassignment_needs_no_sync(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1, 2], 0)
@@ -296,7 +296,7 @@ def a_move_that_is_given_up_has_not_arrived(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.ARRIVED)
-def who_was_in_sync_before_a_move_began_may_be_so_no_more(s: Scenario, bad: bool) -> None:
+def isr_before_the_reassignment_does_not_count(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(2, 1)
     s.state(2, [2, 1], 0)
@@ -308,7 +308,7 @@ def who_was_in_sync_before_a_move_began_may_be_so_no_more(s: Scenario, bad: bool
 
 
 @breaks(partitions.ARRIVED)
-def a_move_of_what_has_no_state(s: Scenario, bad: bool) -> None:
+def reassignment_of_a_partition_without_state(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic_of({0: held(1, 2, removing=[2]), 1: held(1)})
     s.state(1, [1, 2], 0)

@@ -1,13 +1,13 @@
-"""What is committed, asked and obeyed around a controller, written down by hand.
+"""Scenarios of a controller and its brokers.
 
-    @breaks(leaders.UPWARDS)
-    def a_leader_epoch_goes_back(s: Scenario, bad: bool) -> None:
+    @breaks(partitions.UPWARDS)
+    def leader_epoch_decreases(s: Scenario, bad: bool) -> None:
         s.elected()
         s.topic(1, 2)
         s.state(1, [1, 2], 3)
         s.state(1, [1], 2 if bad else 4)
 
-Each is case twice: as it should be, and with the one thing wrong that breaks the promise.
+Each example exists twice: as a legal run, and with `bad` as a run with one violation of the invariant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kraft_controller.wire import znodes
 from kraft_controller.wire.znodes import DamagedNode
 
 ADMIN: Final = 90
-"""The session of somebody who is no broker."""
+"""The session of a client that is no broker."""
 
 
 def session_of(broker: int) -> int:
@@ -40,7 +40,7 @@ def held(
 
 
 class Scenario:
-    """Zxids are counted from 1, versions as the store counts them."""
+    """A builder for a run. Zxids are counted from 1, versions as in the store."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -48,7 +48,7 @@ class Scenario:
         self.facts: list[Fact] = []
         self._versions: dict[str, int] = {}
 
-    # -- in the store ------------------------------------------------------------------------------
+    # -- the store ---------------------------------------------------------------------------------
 
     def write(self, path: str, data: bytes | None, session: int) -> None:
         kind = "set" if path in self._versions else "create"
@@ -73,7 +73,7 @@ class Scenario:
     # -- controllers and brokers -------------------------------------------------------------------
 
     def registers(self, broker: int, life: int = 1, session: int = 0) -> int:
-        """Answers the zxid of its node, by which this life of it is known."""
+        """Register a process of a broker, and return its broker epoch."""
         session = session or session_of(broker)
         self.write(f"{znodes.BROKERS}/{broker}", b"", session)
         made = len(self.changes)
@@ -87,7 +87,7 @@ class Scenario:
         self.facts.append(BecameController(len(self.changes), broker, session_of(broker), epoch))
 
     def elected(self, broker: int = 1, epoch: int = 1) -> None:
-        """BecameController, as it should be."""
+        """Elect a controller, with a correct epoch."""
         if epoch == 1:
             self.epoch(0, broker)
         self.epoch(epoch, broker)
@@ -109,7 +109,7 @@ class Scenario:
         self.write(znodes.topic_path(name), znodes.topic(TopicId(ident * 22), partitions), session)
 
     def state(self, leader: int, isr: Sequence[int], epoch: int, *, by: int = 1, session: int = 0, at: int = 0) -> None:
-        """Of partition `at` of topic t1; written by broker 1 if nobody else is named."""
+        """Write the state of partition `at` of topic t1, by broker 1 by default."""
         state = PartitionState(BrokerId(leader), tuple(map(BrokerId, isr)), LeaderEpoch(epoch), ControllerEpoch(by))
         self.write(state_path(at), znodes.partition_state(state), session or session_of(1))
 
@@ -146,7 +146,7 @@ def breaks(invariant: str) -> Callable[[Build], Build]:
 
 
 def result_of(history: History, facts: Sequence[Fact]) -> object:
-    """All that is broken in it, in every respect, and what was read out of it."""
+    """Return the verdict, all violations, and the prepared writes."""
     try:
         case = Case.of(history, facts)
     except DamagedNode:

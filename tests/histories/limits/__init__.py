@@ -1,4 +1,4 @@
-"""What there is quotas and time for: limited subtrees, nodes that go by themselves, silent sessions."""
+"""Examples of limits: quotas, containers and TTL nodes, session timeouts."""
 
 from __future__ import annotations
 

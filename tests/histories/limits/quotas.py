@@ -1,4 +1,4 @@
-"""Subtrees that are limited, in stories by hand: each as it should be, and with one thing that is wrong."""
+"""Handwritten examples of quotas: each legal, and with one violation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FULL: Final = "QUOTA_EXCEEDED"
 LATER: Final = "RUNTIME_INCONSISTENCY"
 BELOW: Final = f"{SYSTEM}/quota"
 HARD: Final = "count=1,bytes=1,countHardLimit=3,byteHardLimit=6"
-"""With soft limits, too, which forbid nothing."""
+"""The limits of a subtree. The soft ones forbid nothing."""
 
 
 def limits_of(path: str) -> str:
@@ -32,7 +32,7 @@ def stats_of(path: str) -> str:
 @define
 class QuotaHistory(HistoryBuilder):
     prepared: dict[int, int] = field(factory=dict)
-    """By the zxid of each write: how far its leader had come when it was judged."""
+    """The zxid that the leader had applied when it checked each write, by the zxid of the write."""
 
     def limit(self, path: str, limits: str = HARD) -> None:
         for node, data in ((f"{BELOW}{path}", ""), (limits_of(path), limits), (stats_of(path), "")):
@@ -45,7 +45,7 @@ class QuotaHistory(HistoryBuilder):
         return self.commit(None, Change(0, 0, "delete", path))
 
     def does(self, client: ClientSession, request: Request, seen: int | None = None) -> None:
-        """`seen` is all that there was, unless it is violations."""
+        """Carry the request out. `seen`: the leader's applied zxid; the default is the last one."""
         self._answered(client, request, self.zxid if seen is None else seen, ())
 
     def fails(self, client: ClientSession, request: Request, *errors: str, seen: int | None = None) -> None:
@@ -58,8 +58,8 @@ class QuotaHistory(HistoryBuilder):
         zxid = self.commit(client, *([Change(0, 0, "error")] if errors else changes))
         self.prepared[zxid] = seen
         if request.parts:
-            told = errors or ("",) * len(parts)
-            self.respond(call, Reply(zxid=zxid, parts=tuple(Reply(error) for error in told)))
+            results = errors or ("",) * len(parts)
+            self.respond(call, Reply(zxid=zxid, parts=tuple(Reply(error) for error in results)))
         else:
             self.respond(call, Reply("".join(errors), zxid=zxid))
 
@@ -73,7 +73,7 @@ class Example:
     invariant: str
     build: Build
     outside: bool
-    """It is wrong for everybody, not only for those who see how far a leader had come."""
+    """True if the history is illegal even without the leader's applied zxids."""
 
     def violations(self, bad: bool) -> list[Broken]:
         quotas = self._told(bad)
@@ -83,7 +83,7 @@ class Example:
         return list(check(Case.of(self._told(bad).history())))
 
     def _told(self, bad: bool) -> QuotaHistory:
-        """Of /a, in which are two nodes with four bytes."""
+        """Return the violations. The subtree /a has two nodes with four bytes at the start."""
         quotas = QuotaHistory()
         ann = quotas.client(1)
         quotas.makes("/a", "aa")
@@ -112,17 +112,17 @@ def multi(*parts: Request) -> Request:
     return Request("multi", parts=parts)
 
 
-# -- what is let in --------------------------------------------------------------------------------------
+# -- accepted requests -----------------------------------------------------------------------------------
 
 
 @example(LIMITED)
-def as_many_bytes_as_there_is_room_for(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def bytes_up_to_the_limit(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.does(ann, create("/a/y", 3 if bad else 2))
 
 
 @example(LIMITED)
-def as_many_nodes_as_there_is_room_for(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def nodes_up_to_the_limit(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     if bad:
         t.makes("/a/x/z")
@@ -130,14 +130,14 @@ def as_many_nodes_as_there_is_room_for(t: QuotaHistory, ann: ClientSession, bad:
 
 
 @example(LIMITED)
-def whose_limit_is_nothing(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """A limit below nothing is none."""
+def limit_of_zero(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+    """A negative limit is no limit."""
     t.limit("/a", f"byteHardLimit={0 if bad else -1},countHardLimit=-1")
     t.does(ann, create("/a/y", 1))
 
 
 @example(LIMITED)
-def who_has_a_name_that_begins_in_the_same_way_is_not_limited(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def path_with_the_same_prefix_is_not_limited(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.makes("/ab", "bbbbbbbb")
     t.makes("/ab/c", "cccccc")
     t.limit("/a")
@@ -145,20 +145,20 @@ def who_has_a_name_that_begins_in_the_same_way_is_not_limited(t: QuotaHistory, a
 
 
 @example(LIMITED)
-def deep_within_a_limit(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def deep_node_is_limited(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.makes("/a/x/y", "y")
     t.does(ann, Request("set", "/a/x/y", b"yyyy" if bad else b"yy"))
 
 
 @example(LIMITED)
-def a_set_needs_room_for_what_it_adds(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def set_counts_the_added_bytes(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.does(ann, Request("set", "/a/x", b"....." if bad else b"...."))
 
 
 @example(LIMITED)
-def a_set_makes_no_node(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def set_makes_no_node(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", "countHardLimit=2")
     t.does(ann, Request("set", "/a/x", b"." * 9))
     if bad:
@@ -166,7 +166,7 @@ def a_set_makes_no_node(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
 
 
 @example(LIMITED)
-def null_takes_no_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def null_data_counts_nothing(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", "byteHardLimit=5")
     t.does(ann, Request("create", "/a/y", None))
     t.does(ann, Request("set", "/a/y", b".." if bad else b"."))
@@ -174,13 +174,13 @@ def null_takes_no_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
 
 
 @example(LIMITED)
-def what_adds_nothing_needs_no_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def request_that_adds_nothing_is_accepted(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", "byteHardLimit=2,countHardLimit=1")
     t.does(ann, Request("set", "/a/x", b".." + b"." * bad))
 
 
 @example(LIMITED)
-def what_only_looks_and_what_goes_needs_no_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def reads_and_deletions_are_accepted(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", "countHardLimit=2,byteHardLimit=0")
     t.does(ann, Request("delete", "/a/x"))
     t.does(ann, Request("setacl", "/a", acl="world"))
@@ -190,7 +190,7 @@ def what_only_looks_and_what_goes_needs_no_room(t: QuotaHistory, ann: ClientSess
 
 
 @example(LIMITED)
-def a_leader_counts_what_it_has_applied(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def leader_counts_what_it_has_applied(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     full = t.makes("/a/z", "zz")
@@ -198,7 +198,7 @@ def a_leader_counts_what_it_has_applied(t: QuotaHistory, ann: ClientSession, bad
 
 
 @example(LIMITED)
-def what_goes_makes_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def deletion_makes_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.goes("/a/x")
@@ -206,7 +206,7 @@ def what_goes_makes_room(t: QuotaHistory, ann: ClientSession, bad: bool) -> None
 
 
 @example(LIMITED)
-def nobody_knows_how_far_a_leader_had_come(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def unknown_applied_zxid_is_not_checked(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.does(ann, create("/a/y", 9))
     if not bad:
@@ -214,14 +214,14 @@ def nobody_knows_how_far_a_leader_had_come(t: QuotaHistory, ann: ClientSession, 
 
 
 @example(LIMITED)
-def what_other_checks_refuse_counts_if_they_come_later(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def error_of_a_later_check_passes_the_quota(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.fails(ann, Request("set", "/a/x", b"." * 9, version=7), "BAD_VERSION" if bad else "NO_AUTH")
     t.fails(ann, Request("set", "/a/x", b"...", version=7), "BAD_VERSION")
     t.fails(ann, Request("set", "/a/none", b"."), "NO_NODE")
 
 
-# -- what is refused -------------------------------------------------------------------------------------
+# -- refused requests ------------------------------------------------------------------------------------
 
 
 @example(LIMITED, outside=True)
@@ -257,7 +257,7 @@ def refused_where_nothing_was_ever_limited(t: QuotaHistory, ann: ClientSession, 
 
 
 @example(LIMITED)
-def a_multi_is_refused_where_nothing_was_ever_limited(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def multi_is_refused_where_nothing_was_ever_limited(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.fails(ann, multi(create("/a/y", 1), create("/a/z", 1)), FULL if bad else "NODE_EXISTS", LATER)
 
 
@@ -270,8 +270,8 @@ def refused_for_what_the_leader_had_not_applied(t: QuotaHistory, ann: ClientSess
 
 
 @example(LIMITED, outside=True)
-def refused_for_what_is_gone(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """Perhaps the leader had not applied that yet."""
+def refused_for_a_deleted_node(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+    """The leader may not have applied the deletion yet."""
     if not bad:
         t.limit("/a")
     t.goes("/a/x")
@@ -281,7 +281,7 @@ def refused_for_what_is_gone(t: QuotaHistory, ann: ClientSession, bad: bool) -> 
 
 
 @example(LIMITED, outside=True)
-def refused_for_what_comes_later(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def refused_for_a_later_node(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     if not bad:
         t.makes("/a/z", "zz")
@@ -291,62 +291,62 @@ def refused_for_what_comes_later(t: QuotaHistory, ann: ClientSession, bad: bool)
 
 
 @example(LIMITED, outside=True)
-def refused_though_it_is_as_long_as_before(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def refused_without_growth(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", "byteHardLimit=1")
     t.fails(ann, Request("set", "/a/x", b".." if bad else b"..."))
 
 
 @example(LIMITED, outside=True)
 def refused_though_it_adds_nothing(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """However much more is there than may be."""
+    """The subtree may exceed the limit already."""
     t.limit("/a", "byteHardLimit=1,countHardLimit=1")
     t.fails(ann, Request("delete", "/a/x"), FULL if bad else "NO_AUTH")
 
 
-# -- several at once -------------------------------------------------------------------------------------
+# -- multi -----------------------------------------------------------------------------------------------
 
 
 @example(LIMITED)
-def parts_are_judged_by_what_was_applied_before_all_of_them(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def parts_are_checked_against_the_state_before_the_multi(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.does(ann, multi(create("/a/y", 2), create("/a/z", 3 if bad else 2)))
 
 
 @example(LIMITED)
-def a_part_grows_what_the_one_before_has_made(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def part_sets_a_node_of_an_earlier_part(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.does(ann, multi(create("/a/y", 2), Request("set", "/a/y", b"." * (5 if bad else 4))))
 
 
 @example(LIMITED)
-def the_second_part_is_refused(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def second_part_is_refused(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.fails(ann, multi(create("/a/y", 1), create("/a/z", 2 if bad else 3), create("/a/w", 9)), "", FULL, LATER)
 
 
 @example(LIMITED)
-def the_first_part_is_refused(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """Behind it nothing can be violations: what comes next may be about what was not made."""
+def first_part_is_refused(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+    """Later parts are not checked: they may refer to nodes that were not created."""
     t.limit("/a")
     t.fails(ann, multi(create("/a/y", 2 if bad else 3), create("/a/y/z", 9)), FULL, LATER)
     t.fails(ann, multi(Request("set", "/none", b"."), create("/a/z", 1)), "NO_NODE", LATER)
 
 
 @example(LIMITED)
-def a_part_that_only_looks(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def multi_with_a_check(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.does(ann, multi(Request("check", "/a/x"), create("/a/y", 3 if bad else 2)))
 
 
 @example(LIMITED)
-def what_comes_behind_a_limit_that_is_changed_is_not_judged(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def parts_after_a_changed_limit_are_not_checked(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     change, much = Request("set", limits_of("/a"), b"byteHardLimit=99"), create("/a/y", 9)
     t.does(ann, multi(*((much, change) if bad else (change, much))))
 
 
 @example(LIMITED)
-def what_is_no_path_is_not_judged(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def invalid_path_is_not_checked(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.fails(ann, create("nothing", 1), "BAD_ARGUMENTS")
     t.fails(ann, Request("create", "", None), "BAD_ARGUMENTS")
@@ -355,7 +355,7 @@ def what_is_no_path_is_not_judged(t: QuotaHistory, ann: ClientSession, bad: bool
 
 
 @example(LIMITED)
-def a_multi_that_was_refused_as_a_whole(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def multi_that_was_refused_as_a_whole(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     call = t.invoke(ann, multi(create("/a/y", 1)))
     zxid = t.commit(ann, Change(0, 0, "error"))
@@ -363,11 +363,11 @@ def a_multi_that_was_refused_as_a_whole(t: QuotaHistory, ann: ClientSession, bad
     t.respond(call, Reply("" if bad else FULL, zxid, parts=(Reply(FULL),) if bad else ()))
 
 
-# -- limits that come and go -----------------------------------------------------------------------------
+# -- changed limits --------------------------------------------------------------------------------------
 
 
 @example(LIMITED)
-def the_limit_is_gone(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def limit_is_gone(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.goes(limits_of("/a"))
@@ -375,7 +375,7 @@ def the_limit_is_gone(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
 
 
 @example(LIMITED)
-def the_limit_is_another_one(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def limit_is_another_one(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.commit(None, Change(0, 0, "set", limits_of("/a"), b"byteHardLimit=7", 1))
@@ -383,20 +383,20 @@ def the_limit_is_another_one(t: QuotaHistory, ann: ClientSession, bad: bool) -> 
 
 
 @example(LIMITED)
-def who_may_change_a_limit_is_no_limit(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def acl_of_a_limit_is_no_limit(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.commit(None, Change(0, 0, "setacl", limits_of("/a"), version=1, acl="world"))
     t.does(ann, create("/a/y", 3 if bad else 2))
 
 
 @example(LIMITED)
-def a_limit_of_nothing_is_none(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def empty_limit_is_no_limit(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", HARD if bad else "")
     t.does(ann, create("/a/y", 9))
 
 
 @example(LIMITED)
-def where_nothing_is_counted_nothing_is_limited(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def limit_without_statistics_is_not_enforced(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.makes(f"{BELOW}/a")
     t.makes(limits_of("/a"), HARD)
     if bad:
@@ -405,7 +405,7 @@ def where_nothing_is_counted_nothing_is_limited(t: QuotaHistory, ann: ClientSess
 
 
 @example(LIMITED)
-def it_is_not_counted_any_more(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def statistics_are_deleted(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.goes(stats_of("/a"))
@@ -413,7 +413,7 @@ def it_is_not_counted_any_more(t: QuotaHistory, ann: ClientSession, bad: bool) -
 
 
 @example(LIMITED)
-def what_came_while_there_was_no_limit_may_not_be_counted(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def nodes_created_without_a_limit_may_not_be_counted(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.goes(limits_of("/a"))
@@ -425,7 +425,7 @@ def what_came_while_there_was_no_limit_may_not_be_counted(t: QuotaHistory, ann: 
 
 
 @example(LIMITED)
-def it_is_counted_anew(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def statistics_are_created_again(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.goes(stats_of("/a"))
     t.makes(stats_of("/a"))
@@ -434,7 +434,7 @@ def it_is_counted_anew(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
 
 @example(LIMITED)
 def limit_and_count_begin_at_once(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """And the count with null, as some clients make it."""
+    """The statistics node has null data, as some clients write it."""
     t.commit(None, *(Change(0, 0, "create", path, HARD.encode()) for path in (f"{BELOW}/a", limits_of("/a"))))
     t.goes(limits_of("/a"))
     made = Change(0, 0, "create", limits_of("/a"), HARD.encode()), Change(0, 0, "create", stats_of("/a"), None)
@@ -443,7 +443,7 @@ def limit_and_count_begin_at_once(t: QuotaHistory, ann: ClientSession, bad: bool
 
 
 @example(LIMITED)
-def the_limit_is_written_again_and_again(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def limit_is_written_again_and_again(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     for version in (1, 2, 3):
         t.commit(None, Change(0, 0, "set", limits_of("/a"), HARD.encode(), version))
@@ -451,7 +451,7 @@ def the_limit_is_written_again_and_again(t: QuotaHistory, ann: ClientSession, ba
 
 
 @example(LIMITED)
-def a_client_has_written_where_it_is_counted(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def client_has_written_the_statistics(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.commit(ann, Change(0, 0, "set", stats_of("/a"), b"count=1,bytes=1", 1))
@@ -461,7 +461,7 @@ def a_client_has_written_where_it_is_counted(t: QuotaHistory, ann: ClientSession
 
 @example(LIMITED)
 def limits_within_limits(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """The inner one holds, and of the outer one nobody says what it counts."""
+    """The inner limit applies; the outer count is uncertain."""
     t.limit("/a")
     t.limit("/a/x", "byteHardLimit=3")
     t.does(ann, create("/a/y", 9))
@@ -469,7 +469,7 @@ def limits_within_limits(t: QuotaHistory, ann: ClientSession, bad: bool) -> None
 
 
 @example(LIMITED)
-def a_limit_within_a_limit_that_nobody_counts_for(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def inner_limit_without_statistics(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     if not bad:
         t.makes(limits_of("/a/x"))
@@ -485,14 +485,14 @@ def two_that_are_limited_beside_each_other(t: QuotaHistory, ann: ClientSession, 
 
 
 @example(LIMITED)
-def a_node_of_a_client_that_bears_the_name_of_limits(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def clients_node_with_the_name_of_limits(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a", "byteHardLimit=4")
     t.makes("/a/x/zookeeper_limits")
     if bad:
         t.does(ann, create("/a/y", 1))
 
 
-# -- what is told ----------------------------------------------------------------------------------------
+# -- statistics ------------------------------------------------------------------------------------------
 
 
 def looks(t: QuotaHistory, client: ClientSession, path: str, reply: Reply, op: str = "get") -> None:
@@ -500,7 +500,7 @@ def looks(t: QuotaHistory, client: ClientSession, path: str, reply: Reply, op: s
 
 
 @example(COUNTED)
-def what_is_told_is_there(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def statistics_match_the_nodes(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.makes("/a/y", "")
@@ -509,7 +509,7 @@ def what_is_told_is_there(t: QuotaHistory, ann: ClientSession, bad: bool) -> Non
 
 
 @example(COUNTED)
-def bytes_that_are_told_are_there(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def statistics_match_the_bytes(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.commit(ann, Change(0, 0, "create", "/a/y", None))
     t.commit(ann, Change(0, 0, "create", "/ab", b"b"))
@@ -518,15 +518,15 @@ def bytes_that_are_told_are_there(t: QuotaHistory, ann: ClientSession, bad: bool
 
 
 @example(COUNTED)
-def nothing_is_told(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def statistics_are_empty(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     looks(t, ann, stats_of("/a"), Reply(zxid=t.zxid, data=None) if bad else Reply("NO_AUTH", t.zxid))
     looks(t, ann, stats_of("/a"), Reply(zxid=t.zxid), "exists")
 
 
 @example(COUNTED)
-def others_are_told_something_else(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
-    """Also one that bears that name, and is a client's own."""
+def other_reads_are_not_checked(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+    """Also a client's own node with that name."""
     t.limit("/a")
     for path in ("/a", "/a/zookeeper_stats", limits_of("/a")):
         looks(t, ann, path, Reply(zxid=t.zxid, data=b"aa"))
@@ -535,9 +535,7 @@ def others_are_told_something_else(t: QuotaHistory, ann: ClientSession, bad: boo
 
 
 @example(COUNTED)
-def where_it_is_not_certain_what_was_counted_anything_may_be_told(
-    t: QuotaHistory, ann: ClientSession, bad: bool
-) -> None:
+def uncertain_statistics_are_not_checked(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     before = t.zxid
     t.goes(limits_of("/a"))
@@ -547,7 +545,7 @@ def where_it_is_not_certain_what_was_counted_anything_may_be_told(
 
 
 @example(COUNTED)
-def nobody_answers(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
+def read_without_a_reply(t: QuotaHistory, ann: ClientSession, bad: bool) -> None:
     t.limit("/a")
     t.lose(t.invoke(ann, create("/a/y", 9)))
     t.lose(t.invoke(ann, Request("get", stats_of("/a"))))

@@ -1,4 +1,4 @@
-"""Sessions that ended because nothing was heard of them: each story in time, and too early by a microsecond or so."""
+"""Examples of expired sessions: each in time, and too early by about a microsecond."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.histories.history_builder import ClientSession, HistoryBuilder
 
 SYNC: Final = Request("sync", "/")
 ASKED_US: Final = 1_000_000
-"""When the sync was asked that proves something."""
+"""The time of the request of the sync that proves contact."""
 IN_TIME_US: Final = ASKED_US + 4_000_000
 
 Build: TypeAlias = Callable[[HistoryBuilder, ClientSession, ClientSession, bool], None]
@@ -46,7 +46,7 @@ def example(scale: float = 1.0) -> Callable[[Build], Build]:
 
 
 def at(t: HistoryBuilder, at_us: int) -> None:
-    """The next thing happens then."""
+    """Set the time of the next event."""
     t.now = at_us - 10
 
 
@@ -70,7 +70,7 @@ def expired(t: HistoryBuilder, client: ClientSession, at_us: int) -> None:
 
 
 @example()
-def its_time_from_when_it_was_heard(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+def timeout_counts_from_the_sync(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     wrote(t, bob, ASKED_US - 100)
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
@@ -79,8 +79,8 @@ def its_time_from_when_it_was_heard(t: HistoryBuilder, ann: ClientSession, bob: 
 
 
 @example()
-def its_time_from_when_it_was_heard_last(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
-    """Of two that were under way at once, what was asked later counts, whichever was answered last."""
+def timeout_counts_from_the_last_sync(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """The later request of two concurrent syncs counts, in any order of replies."""
     at(t, ASKED_US)
     one, two = t.invoke(ann, SYNC), t.invoke(ann, SYNC)
     t.respond(two, Reply(zxid=t.zxid))
@@ -91,7 +91,7 @@ def its_time_from_when_it_was_heard_last(t: HistoryBuilder, ann: ClientSession, 
 
 
 @example(scale=2.0)
-def where_servers_have_more_time(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+def servers_with_a_slower_clock(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
@@ -99,10 +99,8 @@ def where_servers_have_more_time(t: HistoryBuilder, ann: ClientSession, bob: Cli
 
 
 @example()
-def its_end_was_under_way_when_it_was_heard(
-    t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
-) -> None:
-    """What was asked in the moment of the answer proves nothing."""
+def end_was_proposed_before_the_sync(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """A write that was requested at the time of the reply proves nothing."""
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 500 + bad)
     t.close(ann)
@@ -110,9 +108,7 @@ def its_end_was_under_way_when_it_was_heard(
 
 
 @example()
-def who_writes_behind_its_end_proves_nothing(
-    t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
-) -> None:
+def write_after_the_end_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     if not bad:
         t.close(ann)
@@ -124,10 +120,8 @@ def who_writes_behind_its_end_proves_nothing(
 
 
 @example()
-def of_all_that_stands_before_its_end_what_was_asked_last_counts(
-    t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
-) -> None:
-    """It may stand before what was asked earlier."""
+def latest_request_before_the_end_counts(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """It may take effect before an earlier request."""
     at(t, ASKED_US - 50)
     early = t.invoke(bob, Request("create", "/early", b""))
     synced(t, ann, ASKED_US, ASKED_US + 500)
@@ -140,7 +134,7 @@ def of_all_that_stands_before_its_end_what_was_asked_last_counts(
 
 
 @example()
-def what_is_no_write_or_has_no_place_proves_nothing(
+def reads_and_writes_without_zxid_prove_nothing(
     t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
 ) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
@@ -156,7 +150,7 @@ def what_is_no_write_or_has_no_place_proves_nothing(
 
 
 @example()
-def a_sync_that_fails_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+def sync_that_fails_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500, Reply("" if bad else "SESSION_EXPIRED", t.zxid))
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
@@ -164,7 +158,7 @@ def a_sync_that_fails_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob:
 
 
 @example()
-def other_answers_prove_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+def other_replies_prove_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     at(t, ASKED_US)
     t.exists(ann, "/", there=True)
     t.lose(t.invoke(ann, SYNC))
@@ -176,7 +170,7 @@ def other_answers_prove_nothing(t: HistoryBuilder, ann: ClientSession, bob: Clie
 
 
 @example()
-def anothers_sync_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+def sync_of_another_client_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann if bad else bob, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
@@ -185,7 +179,7 @@ def anothers_sync_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: Cli
 
 
 @example()
-def who_went_by_itself_does_not_complain(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+def session_closed_by_its_client_is_legal(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
@@ -193,10 +187,10 @@ def who_went_by_itself_does_not_complain(t: HistoryBuilder, ann: ClientSession, 
 
 
 @example()
-def the_first_write_of_all_is_asked_behind_the_first_answer(
+def first_write_is_requested_after_the_first_reply(
     t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
 ) -> None:
-    """A run may begin with it, at no time at all."""
+    """A run may begin with it, at time 0."""
     synced(t, ann, 0, 0)
     if bad:
         wrote(t, bob, 100)
@@ -206,7 +200,7 @@ def the_first_write_of_all_is_asked_behind_the_first_answer(
 
 @example()
 def two_end_in_turn(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
-    """What stands before the first end stands before the second one, too."""
+    """Writes before the first end are before the second one, too."""
     cyd = t.client(3)
     for each in (ann, bob):
         synced(t, each, ASKED_US, ASKED_US + 500)
@@ -219,8 +213,8 @@ def two_end_in_turn(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, b
 
 
 @example()
-def nobody_knows_its_time(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
-    """It was never connected, so far as anybody saw."""
+def session_with_an_unknown_timeout(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """The history has no connection of the session."""
     eve = ClientSession(4, 0x999, 1)
     synced(t, eve, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)

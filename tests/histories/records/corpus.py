@@ -1,4 +1,4 @@
-"""Everything against which the checkers of clients' histories are tried: what says much stands in front."""
+"""The corpus for the checkers of brokers' clients, the most telling histories first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def histories(*, legals: int = 16, corruptions: int = 3, wilds: int = 300) -> It
     legal_histories = [legal(seed, steps=80) for seed in range(legals)]
     yield from ((f"legal {seed}", history) for seed, history in enumerate(legal_histories))
     yield from ((f"lossy {seed}", legal(seed, steps=120, lossy=True)) for seed in range(legals // 2))
-    yield from ((name, story.history) for name, story in EXAMPLES.items())
+    yield from ((name, example.history) for name, example in EXAMPLES.items())
     yield from REFUSED.items()
     yield from ((f"wild {seed}", random_history(seed)) for seed in range(wilds))
     for corruption in CORRUPTIONS:
@@ -34,7 +34,7 @@ def histories(*, legals: int = 16, corruptions: int = 3, wilds: int = 300) -> It
 
 
 def summary(history: History) -> object:
-    """All that is said of it, also in words, and what the verifier says."""
+    """Return the verdict with its messages, and the results of the verifier."""
     try:
         verdict = judge(history)
         orders = order_of(prepared(history))
@@ -46,7 +46,7 @@ def summary(history: History) -> object:
 
 
 def _wrong(orders: Orders) -> Iterator[Orders]:
-    """Without the first and the last of each partition, with two that change places, and with one that is another."""
+    """Yield wrong orders: without the first or last value, with swapped or foreign values."""
     for at, (partition, order) in enumerate(orders):
         if len(order) > 1:
             (one, first), (other, second), *rest = order

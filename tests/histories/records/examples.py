@@ -1,6 +1,6 @@
-"""For every promise that brokers make, histories that keep it and histories that break it, each to be read by a person.
+"""Examples for every invariant of brokers: legal histories, and histories that violate it.
 
-A story is a function that tells a `HistoryBuilder`; `violated` names the promise that it breaks, or nothing.
+An example is a function that fills a `HistoryBuilder`; `violated` is the name of the violated invariant, or empty.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _add(build: Build, violated: str) -> Build:
 
 
 @violates(values.ONE)
-def two_readers_see_two_values_at_one_offset(t: HistoryBuilder) -> None:
+def two_consumers_read_two_values_at_one_offset(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.lose(t.send(1, "b"))
     t.read(2, 0, "a")
@@ -56,14 +56,14 @@ def two_readers_see_two_values_at_one_offset(t: HistoryBuilder) -> None:
 
 
 @violates(values.ONE)
-def two_writers_are_told_of_one_offset(t: HistoryBuilder) -> None:
+def two_producers_get_one_offset(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(2, "b")
     t.ack(one, 5)
     t.ack(two, 5)
 
 
 @violates(values.ONE)
-def a_reader_finds_another_value_than_was_acknowledged(t: HistoryBuilder) -> None:
+def consumer_reads_another_value_than_the_acknowledged_one(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(2, "b")
     t.ack(one, 0)
     t.lose(two)
@@ -79,7 +79,7 @@ def one_offset_in_two_partitions(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def what_the_leader_alone_acknowledged_is_lost_and_its_offset_used_again(t: HistoryBuilder) -> None:
+def offset_of_a_lost_acks_1_record_is_reused(t: HistoryBuilder) -> None:
     t.write(1, "a", 0, acks=1)
     t.write(1, "b", 0)
     t.read(2, 0, "b")
@@ -89,65 +89,65 @@ def what_the_leader_alone_acknowledged_is_lost_and_its_offset_used_again(t: Hist
 
 
 @violates(values.ONCE)
-def an_idempotent_producers_value_stands_twice(t: HistoryBuilder) -> None:
+def idempotent_value_is_written_twice(t: HistoryBuilder) -> None:
     t.write(1, "a", 0, producer=1)
     t.read(2, 0, "a", "a")
 
 
 @violates(values.ONCE)
-def it_is_acknowledged_at_one_offset_and_read_at_another(t: HistoryBuilder) -> None:
+def value_is_acknowledged_at_one_offset_and_read_at_another(t: HistoryBuilder) -> None:
     t.write(1, "a", 0, producer=1)
     t.read(2, 1, "a")
 
 
 @legal_case
-def a_producer_that_sends_again_may_write_twice(t: HistoryBuilder) -> None:
+def producer_that_sends_again_may_write_twice(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 2)
     t.read(2, 0, "a", "a", "b")
 
 
-# -- nothing that was not written ----------------------------------------------------------------------
+# -- only sent values ----------------------------------------------------------------------------------
 
 
 @violates(values.SENT)
-def a_value_comes_from_nowhere(t: HistoryBuilder) -> None:
+def value_was_never_sent(t: HistoryBuilder) -> None:
     t.read(2, 0, "a")
 
 
 @violates(values.THERE)
-def a_value_is_in_another_partition(t: HistoryBuilder) -> None:
+def value_is_read_in_another_partition(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(2, 0, "a", where="t-1")
 
 
 @violates(values.REFUSED)
-def a_value_that_was_refused_is_read(t: HistoryBuilder) -> None:
+def refused_value_is_read(t: HistoryBuilder) -> None:
     t.fail(t.send(1, "a"))
     t.read(2, 0, "a")
 
 
 @violates(values.THERE)
-def a_value_is_read_before_it_is_sent(t: HistoryBuilder) -> None:
+def value_is_read_before_it_is_sent(t: HistoryBuilder) -> None:
     t.read(2, 0, "a")
     t.lose(t.send(1, "a"))
 
 
 @legal_case
-def a_value_is_read_before_it_is_acknowledged(t: HistoryBuilder) -> None:
+def value_is_read_before_it_is_acknowledged(t: HistoryBuilder) -> None:
     call = t.send(1, "a")
     t.read(2, 0, "a")
     t.ack(call, 0)
 
 
 @legal_case
-def a_value_of_unknown_fate_was_written(t: HistoryBuilder) -> None:
+def value_with_an_unknown_outcome_was_written(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(2, 0, "a")
 
 
 @legal_case
-def a_value_of_unknown_fate_comes_late(t: HistoryBuilder) -> None:
+def value_with_an_unknown_outcome_is_written_late(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "late"))
     t.write(1, "b", 0)
     t.read(2, 0, "b")
@@ -155,17 +155,17 @@ def a_value_of_unknown_fate_comes_late(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_value_that_was_refused_is_not_there(t: HistoryBuilder) -> None:
+def refused_value_is_not_written(t: HistoryBuilder) -> None:
     t.fail(t.send(1, "a"))
     t.write(1, "b", 0)
     t.read(2, 0, "b")
 
 
-# -- what was acknowledged -----------------------------------------------------------------------------
+# -- acknowledged records ------------------------------------------------------------------------------
 
 
 @violates(lost.KEPT)
-def an_acknowledged_value_is_jumped(t: HistoryBuilder) -> None:
+def acknowledged_value_is_skipped(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.write(1, "c", 2)
@@ -173,13 +173,13 @@ def an_acknowledged_value_is_jumped(t: HistoryBuilder) -> None:
 
 
 @violates(lost.KEPT)
-def an_acknowledged_value_is_gone_and_nothing_stands_behind_it(t: HistoryBuilder) -> None:
+def last_acknowledged_value_is_lost(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.read(2, 0, end=1)
 
 
 @violates(lost.SEEN)
-def an_acknowledged_value_is_never_seen(t: HistoryBuilder) -> None:
+def acknowledged_value_is_never_read(t: HistoryBuilder) -> None:
     t.complete = True
     t.write(1, "a", 0)
     t.write(1, "b", 1)
@@ -187,20 +187,20 @@ def an_acknowledged_value_is_never_seen(t: HistoryBuilder) -> None:
 
 
 @violates(lost.SEEN)
-def a_value_acknowledged_at_no_offset_is_never_seen(t: HistoryBuilder) -> None:
+def value_acknowledged_without_offset_is_never_read(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a"))
 
 
 @legal_case
-def an_acknowledged_value_is_not_seen_yet(t: HistoryBuilder) -> None:
+def acknowledged_value_is_not_read_yet(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a")
 
 
 @legal_case
-def nobody_waited_for_an_answer(t: HistoryBuilder) -> None:
+def unacknowledged_value_is_never_read(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a", acks=0))
     t.write(1, "b", 0, acks=1)
@@ -209,7 +209,7 @@ def nobody_waited_for_an_answer(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_reader_begins_behind_what_nobody_else_reads(t: HistoryBuilder) -> None:
+def consumer_begins_after_unread_records(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.seek(2, 1)
@@ -220,7 +220,7 @@ def a_reader_begins_behind_what_nobody_else_reads(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def one_of_two_readers_misses_a_value(t: HistoryBuilder) -> None:
+def one_of_two_consumers_skips_a_value(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.read(2, 0, "a", "b", "c")
@@ -228,7 +228,7 @@ def one_of_two_readers_misses_a_value(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def a_value_is_read_and_then_gone(t: HistoryBuilder) -> None:
+def read_value_disappears(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(2, 0, "a")
     t.seek(2, 0)
@@ -236,7 +236,7 @@ def a_value_is_read_and_then_gone(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def a_reader_jumps_from_one_poll_to_the_next(t: HistoryBuilder) -> None:
+def consumer_skips_records_between_polls(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.read(2, 0, "a", "b", "c")
@@ -245,7 +245,7 @@ def a_reader_jumps_from_one_poll_to_the_next(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def a_reader_that_keeps_a_partition_jumps_in_it(t: HistoryBuilder) -> None:
+def consumer_skips_records_in_a_kept_partition(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.read(2, 0, "a", "b", "c")
@@ -256,7 +256,7 @@ def a_reader_that_keeps_a_partition_jumps_in_it(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def a_reader_begins_behind_where_it_was_put(t: HistoryBuilder) -> None:
+def consumer_begins_after_its_assigned_offset(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -265,7 +265,7 @@ def a_reader_begins_behind_where_it_was_put(t: HistoryBuilder) -> None:
 
 
 @violates(polls.FORWARD)
-def a_reader_gets_a_value_again(t: HistoryBuilder) -> None:
+def consumer_reads_a_value_again(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -273,7 +273,7 @@ def a_reader_gets_a_value_again(t: HistoryBuilder) -> None:
 
 
 @violates(polls.FORWARD)
-def a_reader_begins_before_where_it_sought(t: HistoryBuilder) -> None:
+def consumer_begins_before_its_seek(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.seek(2, 1)
@@ -308,7 +308,7 @@ def one_poll_ends_before_its_last_value(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_reader_goes_back_on_purpose(t: HistoryBuilder) -> None:
+def consumer_seeks_back(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -319,7 +319,7 @@ def a_reader_goes_back_on_purpose(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_group_shares_anew(t: HistoryBuilder) -> None:
+def group_rebalances(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.assign(2, (HERE, NOWHERE))
@@ -332,7 +332,7 @@ def a_group_shares_anew(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_reader_dies_and_begins_again(t: HistoryBuilder) -> None:
+def restarted_consumer_begins_again(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -341,7 +341,7 @@ def a_reader_dies_and_begins_again(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def there_are_holes_of_which_nobody_knows(t: HistoryBuilder) -> None:
+def unknown_offsets_may_be_skipped(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)
     t.read(2, 0, "a")
@@ -350,7 +350,7 @@ def there_are_holes_of_which_nobody_knows(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_reader_that_keeps_a_partition_goes_on_in_it(t: HistoryBuilder) -> None:
+def consumer_continues_in_a_kept_partition(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.assign(2, (HERE, 0))
@@ -363,21 +363,21 @@ def a_reader_that_keeps_a_partition_goes_on_in_it(t: HistoryBuilder) -> None:
 
 
 @violates(values.IN_ORDER)
-def an_idempotent_producer_is_reordered(t: HistoryBuilder) -> None:
+def idempotent_producer_is_reordered(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a", producer=1), t.send(1, "b", producer=1)
     t.ack(two, 0)
     t.ack(one, 1)
 
 
 @violates(values.IN_ORDER)
-def a_value_of_unknown_fate_comes_behind_its_successor(t: HistoryBuilder) -> None:
+def value_with_an_unknown_outcome_is_written_after_its_successor(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a", producer=1))
     t.write(1, "b", 0, producer=1)
     t.read(2, 0, "b", "a")
 
 
 @violates(values.IN_ORDER)
-def the_third_overtakes_the_first(t: HistoryBuilder) -> None:
+def third_overtakes_the_first(t: HistoryBuilder) -> None:
     calls = [t.send(1, value, producer=1) for value in "abc"]
     t.ack(calls[0], 1)
     t.lose(calls[1])
@@ -385,7 +385,7 @@ def the_third_overtakes_the_first(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_producer_that_is_not_idempotent_is_reordered(t: HistoryBuilder) -> None:
+def producer_that_is_not_idempotent_is_reordered(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(1, "b")
     t.ack(two, 0)
     t.ack(one, 1)
@@ -406,67 +406,67 @@ def two_partitions_in_any_order(t: HistoryBuilder) -> None:
 
 
 @violates(values.UPWARDS)
-def a_client_writes_before_what_it_has_written(t: HistoryBuilder) -> None:
+def record_is_before_an_acknowledged_one_of_its_client(t: HistoryBuilder) -> None:
     t.write(1, "a", 1)
     t.write(1, "b", 0)
 
 
 @violates(values.IN_TIME)
-def a_value_stands_before_one_that_another_had_written(t: HistoryBuilder) -> None:
+def record_is_before_one_that_another_client_had_written(t: HistoryBuilder) -> None:
     t.write(1, "a", 1)
     t.write(2, "b", 0)
 
 
 @violates(values.IN_TIME)
-def a_value_stands_before_one_that_had_been_read(t: HistoryBuilder) -> None:
+def record_is_before_one_that_had_been_read(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(3, 1, "a")
     t.write(2, "b", 0)
 
 
 @legal_case
-def two_who_write_at_the_same_time(t: HistoryBuilder) -> None:
+def two_concurrent_writes(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(2, "b")
     t.ack(one, 1)
     t.ack(two, 0)
 
 
-# -- positions of groups -------------------------------------------------------------------------------
+# -- offsets of groups ---------------------------------------------------------------------------------
 
 
 @violates(groups.REMEMBERED)
-def a_committed_position_is_gone(t: HistoryBuilder) -> None:
+def committed_offset_is_lost(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.look(2, NOWHERE)
 
 
 @violates(groups.REMEMBERED)
-def an_older_position_is_back(t: HistoryBuilder) -> None:
+def older_offset_is_returned(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.commit(1, 7)
     t.look(2, 5)
 
 
 @violates(groups.INVENTED)
-def a_position_that_nobody_committed(t: HistoryBuilder) -> None:
+def offset_was_never_committed(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.look(2, 6)
 
 
 @violates(groups.INVENTED)
-def a_position_of_another_group(t: HistoryBuilder) -> None:
+def offset_of_another_group(t: HistoryBuilder) -> None:
     t.commit(1, 5, group="other")
     t.look(2, 5)
 
 
 @violates(groups.INVENTED)
-def a_position_that_was_refused(t: HistoryBuilder) -> None:
+def refused_offset_is_returned(t: HistoryBuilder) -> None:
     t.fail(t.commits(1, 5))
     t.look(2, 5)
 
 
 @violates(groups.INVENTED)
-def a_position_that_is_committed_later(t: HistoryBuilder) -> None:
+def offset_is_returned_before_its_commit(t: HistoryBuilder) -> None:
     t.look(2, 5)
     t.commit(1, 5)
 
@@ -479,7 +479,7 @@ def nothing_was_committed(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_commit_of_unknown_fate_counts_late(t: HistoryBuilder) -> None:
+def commit_with_an_unknown_outcome_takes_effect_late(t: HistoryBuilder) -> None:
     t.lose(t.commits(1, 5))
     t.commit(1, 7)
     t.look(2, 7)
@@ -487,14 +487,14 @@ def a_commit_of_unknown_fate_counts_late(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_commit_of_unknown_fate_never_counts(t: HistoryBuilder) -> None:
+def commit_with_an_unknown_outcome_never_takes_effect(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.lose(t.commits(1, 7))
     t.look(2, 5)
 
 
 @legal_case
-def who_looks_while_it_is_committed_may_find_either(t: HistoryBuilder) -> None:
+def concurrent_fetch_may_return_either_offset(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     looks = t.looks(2)
     commit = t.commits(1, 7)
@@ -507,7 +507,7 @@ def who_looks_while_it_is_committed_may_find_either(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_position_goes_back_because_somebody_wants_it(t: HistoryBuilder) -> None:
+def client_commits_a_lower_offset(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.commit(1, 7)
     t.commit(1, 5)
@@ -522,11 +522,11 @@ def two_commits_at_the_same_time(t: HistoryBuilder) -> None:
     t.look(3, 5)
 
 
-# -- at the same moment --------------------------------------------------------------------------------
+# -- events of the same instant ------------------------------------------------------------------------
 
 
 @legal_case
-def what_is_seen_at_one_moment_by_several_has_no_order(t: HistoryBuilder) -> None:
+def events_of_clients_at_one_instant_have_no_order(t: HistoryBuilder) -> None:
     t.step = 0
     t.write(1, "a", 1)
     t.write(2, "b", 0)
@@ -536,28 +536,28 @@ def what_is_seen_at_one_moment_by_several_has_no_order(t: HistoryBuilder) -> Non
 
 
 @legal_case
-def a_value_is_read_at_the_moment_in_which_it_is_sent(t: HistoryBuilder) -> None:
+def value_is_read_at_the_instant_of_its_send(t: HistoryBuilder) -> None:
     t.step = 0
     t.read(2, 0, "a")
     t.lose(t.send(1, "a"))
 
 
 @violates(values.UPWARDS)
-def for_one_client_its_order_is_the_truth(t: HistoryBuilder) -> None:
+def events_of_one_client_are_ordered(t: HistoryBuilder) -> None:
     t.step = 0
     t.write(1, "a", 1)
     t.write(1, "b", 0)
 
 
 @violates(groups.REMEMBERED)
-def one_client_looks_right_behind_its_commit(t: HistoryBuilder) -> None:
+def client_fetches_right_after_its_commit(t: HistoryBuilder) -> None:
     t.step = 0
     t.commit(1, 5)
     t.look(1, NOWHERE)
 
 
 @legal_case
-def the_newest_of_several_marks_is_of_this_moment(t: HistoryBuilder) -> None:
+def newest_watermark_is_of_the_same_instant(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)
     t.later()
@@ -570,7 +570,7 @@ def the_newest_of_several_marks_is_of_this_moment(t: HistoryBuilder) -> None:
 
 
 @violates(values.IN_TIME)
-def it_stands_before_the_newest_mark_but_one(t: HistoryBuilder) -> None:
+def record_is_before_the_last_watermark_but_one(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)
     t.later()
@@ -580,7 +580,7 @@ def it_stands_before_the_newest_mark_but_one(t: HistoryBuilder) -> None:
 
 
 @violates(lost.SEEN)
-def a_value_that_all_have_acknowledged_at_no_offset_and_another_that_one_has(t: HistoryBuilder) -> None:
+def acknowledgements_without_offset_and_by_one_replica(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a"))
     t.ack(t.send(1, "b", acks=1))
@@ -589,7 +589,7 @@ def a_value_that_all_have_acknowledged_at_no_offset_and_another_that_one_has(t: 
 
 
 @legal_case
-def who_is_given_other_partitions_forgets_where_it_was(t: HistoryBuilder) -> None:
+def new_assignment_resets_positions(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -598,7 +598,7 @@ def who_is_given_other_partitions_forgets_where_it_was(t: HistoryBuilder) -> Non
 
 
 @legal_case
-def clients_do_not_share_their_places(t: HistoryBuilder) -> None:
+def clients_have_separate_positions(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.assign(2, (HERE, 0))
@@ -609,7 +609,7 @@ def clients_do_not_share_their_places(t: HistoryBuilder) -> None:
 
 
 @violates(polls.FORWARD)
-def what_one_is_given_does_not_move_another(t: HistoryBuilder) -> None:
+def assignment_does_not_move_other_clients(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.read(2, 0, "a")
     t.assign(3, (HERE, 0))
@@ -617,7 +617,7 @@ def what_one_is_given_does_not_move_another(t: HistoryBuilder) -> None:
 
 
 @violates(groups.REMEMBERED)
-def of_two_that_were_committed_at_one_offset_the_newer_is_overwritten_too(t: HistoryBuilder) -> None:
+def newer_of_two_equal_commits_is_overwritten(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.commit(1, 5)
     t.commit(1, 7)

@@ -1,4 +1,4 @@
-"""Stories of records that may be gone: what somebody let go, and what was lost with a disk or an election."""
+"""Examples of allowed losses: DeleteRecords requests, lost disks, and unclean elections."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def _written(t: HistoryBuilder, values: str = "abcd", first: int = 0) -> None:
         t.write(1, value, offset)
 
 
-# -- somebody lets them go -----------------------------------------------------------------------------
+# -- DeleteRecords requests ----------------------------------------------------------------------------
 
 
 @legal_case
-def what_was_let_go_is_not_found(t: HistoryBuilder) -> None:
+def deleted_record_is_not_found(t: HistoryBuilder) -> None:
     t.complete = True
     _written(t)
     t.trim(2)
@@ -28,7 +28,7 @@ def what_was_let_go_is_not_found(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def what_was_let_go_is_there_for_a_while(t: HistoryBuilder) -> None:
+def deleted_record_remains_for_a_while(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(2)
     t.read(2, 0, "a", "b", "c", "d")
@@ -37,7 +37,7 @@ def what_was_let_go_is_there_for_a_while(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def what_is_of_unknown_place_and_sent_before_may_have_gone(t: HistoryBuilder) -> None:
+def record_at_an_unknown_offset_may_be_deleted(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a"))
     t.trim(1)
@@ -45,14 +45,14 @@ def what_is_of_unknown_place_and_sent_before_may_have_gone(t: HistoryBuilder) ->
 
 
 @violates(lost.KEPT)
-def more_is_gone_than_was_let_go(t: HistoryBuilder) -> None:
+def more_than_the_deleted_records_is_lost(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(2)
     t.poll(2, (3, "d"), span=(0, 4))
 
 
 @violates(lost.KEPT)
-def of_two_wishes_the_higher_one_counts_and_no_more(t: HistoryBuilder) -> None:
+def larger_of_two_deletions_counts(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(2)
     t.trim(1)
@@ -60,7 +60,7 @@ def of_two_wishes_the_higher_one_counts_and_no_more(t: HistoryBuilder) -> None:
 
 
 @violates(lost.SEEN)
-def what_is_sent_later_does_not_go_with_it(t: HistoryBuilder) -> None:
+def later_record_is_not_deleted(t: HistoryBuilder) -> None:
     t.complete = True
     t.write(1, "a", 0)
     t.trim(1)
@@ -68,14 +68,14 @@ def what_is_sent_later_does_not_go_with_it(t: HistoryBuilder) -> None:
 
 
 @violates(lost.KEPT)
-def it_goes_from_another_partition(t: HistoryBuilder) -> None:
+def deletion_in_another_partition(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(4, THERE)
     t.poll(2, (3, "d"), span=(0, 4))
 
 
 @violates(polls.NOTHING_MISSED)
-def a_reader_misses_what_is_let_go_later(t: HistoryBuilder) -> None:
+def consumer_skips_a_record_that_is_deleted_later(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
     t.poll(3, (1, "b"), (2, "c"), span=(0, 3))
@@ -83,7 +83,7 @@ def a_reader_misses_what_is_let_go_later(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def a_reader_misses_what_stands_where_the_log_begins(t: HistoryBuilder) -> None:
+def consumer_skips_the_first_remaining_record(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
     t.trim(2)
@@ -91,7 +91,7 @@ def a_reader_misses_what_stands_where_the_log_begins(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_reader_goes_on_where_the_log_begins(t: HistoryBuilder) -> None:
+def consumer_continues_at_the_log_start(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
     t.read(3, 0, "a")
@@ -100,7 +100,7 @@ def a_reader_goes_on_where_the_log_begins(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_group_passes_over_what_was_let_go(t: HistoryBuilder) -> None:
+def group_skips_deleted_records(t: HistoryBuilder) -> None:
     _written(t)
     t.read(9, 0, "a", "b", "c", "d")
     t.share(2, 1, (HERE, 0))
@@ -110,7 +110,7 @@ def a_group_passes_over_what_was_let_go(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def a_group_passes_over_more_than_was_let_go(t: HistoryBuilder) -> None:
+def group_skips_more_than_the_deleted_records(t: HistoryBuilder) -> None:
     _written(t)
     t.read(9, 0, "a", "b", "c", "d")
     t.share(2, 1, (HERE, 0))
@@ -120,7 +120,7 @@ def a_group_passes_over_more_than_was_let_go(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def a_group_passes_over_what_is_let_go_later(t: HistoryBuilder) -> None:
+def group_skips_records_that_are_deleted_later(t: HistoryBuilder) -> None:
     _written(t)
     t.read(9, 0, "a", "b", "c", "d")
     t.share(2, 1, (HERE, 0))
@@ -129,11 +129,11 @@ def a_group_passes_over_what_is_let_go_later(t: HistoryBuilder) -> None:
     t.trim(2)
 
 
-# -- they are lost, and that is known ------------------------------------------------------------------
+# -- recorded losses -----------------------------------------------------------------------------------
 
 
 @legal_case
-def what_is_undone_is_gone_and_others_stand_there(t: HistoryBuilder) -> None:
+def undone_records_are_replaced(t: HistoryBuilder) -> None:
     t.complete = True
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
@@ -143,7 +143,7 @@ def what_is_undone_is_gone_and_others_stand_there(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_had_read_what_is_undone_stands_nowhere(t: HistoryBuilder) -> None:
+def consumer_of_undone_records_has_no_position(t: HistoryBuilder) -> None:
     _written(t)
     t.assign(2, (HERE, 0))
     t.read(2, 0, "a", "b", "c", "d")
@@ -154,7 +154,7 @@ def who_had_read_what_is_undone_stands_nowhere(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def what_is_undone_may_be_sent_again_and_stand_twice(t: HistoryBuilder) -> None:
+def undone_record_may_be_written_twice(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "b", producer=1))
     call = t.send(1, "a", producer=1)
     t.read(2, 0, "b", "a")
@@ -172,14 +172,14 @@ def two_values_at_one_offset_after_it_was_undone(t: HistoryBuilder) -> None:
 
 
 @violates(values.ONCE)
-def what_is_sent_after_it_was_undone_stands_twice(t: HistoryBuilder) -> None:
+def record_sent_after_undone_is_written_twice(t: HistoryBuilder) -> None:
     t.undo()
     t.write(1, "a", 0, producer=1)
     t.read(2, 0, "a", "a")
 
 
 @violates(lost.KEPT)
-def what_is_acknowledged_after_it_was_undone_is_lost(t: HistoryBuilder) -> None:
+def record_acknowledged_after_undone_is_lost(t: HistoryBuilder) -> None:
     _written(t)
     t.undo()
     t.write(1, "e", 2)
@@ -187,7 +187,7 @@ def what_is_acknowledged_after_it_was_undone_is_lost(t: HistoryBuilder) -> None:
 
 
 @violates(lost.KEPT)
-def what_was_sent_before_and_acknowledged_after_it_was_undone_is_lost(t: HistoryBuilder) -> None:
+def record_sent_before_and_acknowledged_after_undone_is_lost(t: HistoryBuilder) -> None:
     call = t.send(1, "a")
     t.undo()
     t.ack(call, 0)
@@ -195,14 +195,14 @@ def what_was_sent_before_and_acknowledged_after_it_was_undone_is_lost(t: History
 
 
 @violates(lost.KEPT)
-def it_was_undone_in_another_partition(t: HistoryBuilder) -> None:
+def undone_in_another_partition(t: HistoryBuilder) -> None:
     _written(t)
     t.undo(THERE)
     t.read(2, 0, "a", "b", end=4)
 
 
 @violates(values.IN_TIME)
-def it_was_undone_in_another_partition_and_stands_before_what_was_there(t: HistoryBuilder) -> None:
+def undone_in_another_partition_does_not_excuse_the_order(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(2, "c", 5)
     t.undo(THERE)
@@ -212,7 +212,7 @@ def it_was_undone_in_another_partition_and_stands_before_what_was_there(t: Histo
 
 
 @violates(polls.FORWARD)
-def who_reads_after_it_was_undone_goes_back(t: HistoryBuilder) -> None:
+def consumer_goes_back_after_undone(t: HistoryBuilder) -> None:
     _written(t)
     t.undo()
     t.read(2, 0, "a", "b")
@@ -220,7 +220,7 @@ def who_reads_after_it_was_undone_goes_back(t: HistoryBuilder) -> None:
 
 
 @violates(polls.FORWARD)
-def who_is_elsewhere_goes_back(t: HistoryBuilder) -> None:
+def consumer_of_another_partition_goes_back(t: HistoryBuilder) -> None:
     _written(t)
     t.assign(2, (HERE, 0), (THERE, 0))
     t.read(2, 0, "a", "b")
@@ -230,7 +230,7 @@ def who_is_elsewhere_goes_back(t: HistoryBuilder) -> None:
 
 
 @violates(groups.REMEMBERED)
-def that_records_are_undone_excuses_no_forgotten_position(t: HistoryBuilder) -> None:
+def undone_records_do_not_excuse_a_lost_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.commit(2, 3)
     t.undo()
@@ -238,7 +238,7 @@ def that_records_are_undone_excuses_no_forgotten_position(t: HistoryBuilder) -> 
 
 
 @legal_case
-def that_positions_are_undone_excuses_it(t: HistoryBuilder) -> None:
+def undone_offsets_excuse_a_lost_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.commit(2, 2)
     t.commit(2, 3)
@@ -248,7 +248,7 @@ def that_positions_are_undone_excuses_it(t: HistoryBuilder) -> None:
 
 
 @violates(groups.REMEMBERED)
-def a_position_is_committed_after_they_were_undone_and_forgotten(t: HistoryBuilder) -> None:
+def offset_committed_after_undone_is_lost(t: HistoryBuilder) -> None:
     t.commit(2, 2)
     t.undo(f"{POSITIONS}1")
     t.commit(2, 3)
@@ -257,7 +257,7 @@ def a_position_is_committed_after_they_were_undone_and_forgotten(t: HistoryBuild
 
 
 @violates(lost.KEPT)
-def that_positions_are_undone_excuses_no_lost_record(t: HistoryBuilder) -> None:
+def undone_offsets_do_not_excuse_a_lost_record(t: HistoryBuilder) -> None:
     _written(t)
     t.undo(f"{POSITIONS}0")
     t.read(2, 0, "a", "b", end=4)

@@ -1,7 +1,6 @@
-"""Histories by blind chance: well formed, short, and most of them illegal in a way that nobody has thought of.
+"""Random histories: well-formed, short, and mostly illegal.
 
-Who tells of brokers' clients need not tell all, and need not be right. Whatever is told, checkers and verifier must
-say the same of it.
+A history may be incomplete or wrong in any way. The checkers and the verifier must agree on it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from harness.checkers.records.history import (
 PARTITIONS: Final = ("t-0", "t-1")
 EVENTS_MAX: Final = 10
 OFFSETS: Final = 4
-"""So few that things meet."""
+"""The number of offsets, which is small so that events collide."""
 
 
 def random_history(seed: int) -> History:
@@ -62,7 +61,7 @@ class _Generator:
         return self.chance.randint(1, 2)
 
     def where(self) -> str:
-        """Mostly the same one."""
+        """Return a partition, mostly the first one."""
         return PARTITIONS[self.chance.random() < 0.25]
 
     def place(self) -> int:

@@ -1,4 +1,4 @@
-"""Stories of groups whose members share what there is to read, and take over from each other."""
+"""Examples of groups whose members share partitions and take over from each other."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def _read(t: HistoryBuilder, client: int, start: int, values: str, where: str = 
     t.read(client, start, *(value + where[2:] for value in values), where=where)
 
 
-# -- who owns what -------------------------------------------------------------------------------------
+# -- ownership -----------------------------------------------------------------------------------------
 
 
 @violates(members.OWNED)
-def two_members_are_given_one_partition(t: HistoryBuilder) -> None:
+def partition_is_assigned_to_two_members(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0), (THERE, 0))
     t.share(3, 7, (HERE, NOWHERE))
 
 
 @violates(members.OWNED)
-def what_one_keeps_is_given_to_another(t: HistoryBuilder) -> None:
+def kept_partition_is_assigned_to_another_member(t: HistoryBuilder) -> None:
     t.share(2, 6, (HERE, 0))
     t.share(2, 7, goes_on=(HERE,))
     t.share(3, 7, (HERE, 0))
 
 
 @violates(members.OWNED)
-def what_one_had_in_a_generation_another_has_later_in_the_same(t: HistoryBuilder) -> None:
+def partition_changes_its_owner_within_a_generation(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0))
     t.end(2)
     t.share(3, 7, (HERE, 0))
@@ -51,13 +51,13 @@ def members_of_one_generation_share(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def one_member_is_told_the_same_twice(t: HistoryBuilder) -> None:
+def assignment_is_reported_twice(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0))
     t.share(2, 7, (HERE, 0))
 
 
 @legal_case
-def nobody_says_in_which_generation(t: HistoryBuilder) -> None:
+def unknown_generations_are_not_compared(t: HistoryBuilder) -> None:
     t.share(2, NO_GENERATION, (HERE, 0))
     t.share(3, NO_GENERATION, (HERE, 0))
 
@@ -68,11 +68,11 @@ def two_readers_of_no_group(t: HistoryBuilder) -> None:
     t.assign(3, (HERE, 0))
 
 
-# -- what is left out ----------------------------------------------------------------------------------
+# -- skipped records -----------------------------------------------------------------------------------
 
 
 @violates(members.PASSED)
-def between_two_members_a_record_is_left_out(t: HistoryBuilder) -> None:
+def record_is_skipped_between_two_members(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "ab")
@@ -93,7 +93,7 @@ def more_is_committed_than_was_read(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def what_somebody_of_no_group_has_read_is_left_out(t: HistoryBuilder) -> None:
+def record_read_outside_the_group_is_skipped(t: HistoryBuilder) -> None:
     _written(t)
     _read(t, 9, 0, "abcd")
     t.share(2, 1, (HERE, 1))
@@ -101,7 +101,7 @@ def what_somebody_of_no_group_has_read_is_left_out(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def the_first_record_of_all_is_left_out(t: HistoryBuilder) -> None:
+def first_record_is_skipped(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.commit(2, 1)
@@ -109,7 +109,7 @@ def the_first_record_of_all_is_left_out(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def what_is_left_out_is_left_out_once(t: HistoryBuilder) -> None:
+def skipped_record_is_reported_once(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.commit(2, 2)
@@ -118,7 +118,7 @@ def what_is_left_out_is_left_out_once(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def who_takes_over_leaves_out_where_it_begins(t: HistoryBuilder) -> None:
+def new_owner_skips_its_first_record(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "ab")
@@ -128,7 +128,7 @@ def who_takes_over_leaves_out_where_it_begins(t: HistoryBuilder) -> None:
 
 
 @violates(members.PASSED)
-def what_lay_where_another_began_is_left_out(t: HistoryBuilder) -> None:
+def record_at_the_start_of_another_member_is_skipped(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 2))
     t.share(3, 2, (HERE, 3))
@@ -137,7 +137,7 @@ def what_lay_where_another_began_is_left_out(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def somebody_begins_further_back_later(t: HistoryBuilder) -> None:
+def later_member_begins_further_back(t: HistoryBuilder) -> None:
     _written(t)
     _read(t, 9, 0, "abcd")
     t.share(2, 1, (HERE, 2))
@@ -147,7 +147,7 @@ def somebody_begins_further_back_later(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_has_ended_commits_for_nobody(t: HistoryBuilder) -> None:
+def ended_member_commits_for_no_group(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.end(2)
@@ -156,7 +156,7 @@ def who_has_ended_commits_for_nobody(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def every_record_is_some_members(t: HistoryBuilder) -> None:
+def every_record_is_read_by_a_member(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "abc")
@@ -169,7 +169,7 @@ def every_record_is_some_members(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def the_first_of_a_group_begins_further_on(t: HistoryBuilder) -> None:
+def first_of_a_group_begins_further_on(t: HistoryBuilder) -> None:
     _written(t)
     _read(t, 9, 0, "abcd")
     t.share(2, 1, (HERE, 2))
@@ -178,7 +178,7 @@ def the_first_of_a_group_begins_further_on(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_refused_position_passes_over_nothing(t: HistoryBuilder) -> None:
+def refused_commit_skips_nothing(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.fail(t.commits(2, 3))
@@ -186,7 +186,7 @@ def a_refused_position_passes_over_nothing(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def what_is_none_of_its_is_nobodys_position(t: HistoryBuilder) -> None:
+def commit_of_an_unassigned_partition_does_not_count(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (THERE, 0))
     t.share(3, 1, (HERE, 0))
@@ -196,7 +196,7 @@ def what_is_none_of_its_is_nobodys_position(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_member_moves_on_purpose(t: HistoryBuilder) -> None:
+def member_moves_on_purpose(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.seek(2, 2)
@@ -208,18 +208,18 @@ def a_member_moves_on_purpose(t: HistoryBuilder) -> None:
 
 
 @violates(polls.NOTHING_MISSED)
-def a_member_leaves_out_what_lies_between(t: HistoryBuilder) -> None:
+def member_skips_records_before_its_commit(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 9, 0, "abcd")
     _read(t, 2, 2, "cd")
 
 
-# -- who goes back -------------------------------------------------------------------------------------
+# -- decreasing offsets --------------------------------------------------------------------------------
 
 
 @violates(members.ONWARDS)
-def who_takes_over_begins_before_what_was_committed(t: HistoryBuilder) -> None:
+def new_owner_begins_below_the_committed_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "abc")
@@ -230,7 +230,7 @@ def who_takes_over_begins_before_what_was_committed(t: HistoryBuilder) -> None:
 
 
 @violates(members.ONWARDS)
-def one_partition_of_two_goes_back(t: HistoryBuilder) -> None:
+def offset_of_one_of_two_partitions_decreases(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE), (THERE, NOWHERE))
     t.commit(2, 3)
     t.commit(2, 3, where=THERE)
@@ -240,7 +240,7 @@ def one_partition_of_two_goes_back(t: HistoryBuilder) -> None:
 
 
 @violates(members.ONWARDS)
-def nothing_of_what_else_was_committed_explains_it(t: HistoryBuilder) -> None:
+def no_other_commit_explains_the_decrease(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(8, 1)
     t.commit(2, 3)
@@ -255,7 +255,7 @@ def nothing_of_what_else_was_committed_explains_it(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_takes_over_goes_on(t: HistoryBuilder) -> None:
+def new_owner_continues(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(2, 3)
     t.share(3, 2, (HERE, NOWHERE))
@@ -264,7 +264,7 @@ def who_takes_over_goes_on(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def somebody_who_is_no_member_puts_it_back(t: HistoryBuilder) -> None:
+def client_outside_the_group_resets_the_offset(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(2, 3)
     t.share(2, 2)
@@ -274,7 +274,7 @@ def somebody_who_is_no_member_puts_it_back(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_commit_of_unknown_fate_puts_it_back(t: HistoryBuilder) -> None:
+def commit_with_an_unknown_outcome_resets_the_offset(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.lose(t.commits(2, 1))
     t.commit(2, 3)
@@ -283,7 +283,7 @@ def a_commit_of_unknown_fate_puts_it_back(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_is_none_any_more_is_refused(t: HistoryBuilder) -> None:
+def former_member_is_refused(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.share(3, 2, (HERE, NOWHERE))
     t.commit(3, 3)

@@ -1,6 +1,6 @@
-"""For every promise of the store, histories that keep it and histories that break it, each to be read by a person.
+"""Examples for every invariant of the store: legal histories, and histories that violate it.
 
-A story is a function that tells a `HistoryBuilder`; `violated` names the promise that it breaks, or nothing.
+An example is a function that fills a `HistoryBuilder`; `violated` is the name of the violated invariant, or empty.
 """
 
 from __future__ import annotations

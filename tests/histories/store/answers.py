@@ -1,4 +1,4 @@
-"""What a read shows, what a write is answered, and why something is refused."""
+"""Replies: the state that a read shows, the effect that a write shows, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.histories.store.example import BOTH, both, legal_case, stat, violates
 
 
 @legal_case
-def a_read_sees_what_its_own_session_wrote(t: HistoryBuilder) -> None:
+def read_shows_the_write_of_its_session(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
@@ -24,14 +24,14 @@ def a_read_sees_what_its_own_session_wrote(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def a_read_sees_what_nobody_wrote(t: HistoryBuilder) -> None:
+def read_shows_unwritten_data(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.get(ann, "/x", b"2")
 
 
 @violates(image.INVARIANT)
-def a_read_sees_what_was_overwritten(t: HistoryBuilder) -> None:
+def read_shows_overwritten_data(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
@@ -39,7 +39,7 @@ def a_read_sees_what_was_overwritten(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def a_read_sees_what_is_gone(t: HistoryBuilder) -> None:
+def read_shows_a_deleted_node(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.delete(ann, "/x")
@@ -47,26 +47,26 @@ def a_read_sees_what_is_gone(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def a_read_does_not_see_what_is_there(t: HistoryBuilder) -> None:
+def read_misses_an_existing_node(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.exists(ann, "/x", there=False)
 
 
 @violates(image.INVARIANT)
-def a_child_is_not_seen(t: HistoryBuilder) -> None:
+def list_of_children_lacks_a_child(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.children(ann, "/", "zookeeper")
 
 
 @violates(image.INVARIANT)
-def a_state_that_nobody_committed_is_seen(t: HistoryBuilder) -> None:
+def read_shows_an_uncommitted_zxid(t: HistoryBuilder) -> None:
     t.exists(t.client(1), "/x", there=False, zxid=9)
 
 
 @legal_case
-def a_stat_of_a_node(t: HistoryBuilder) -> None:
+def stat_of_a_node(t: HistoryBuilder) -> None:
     ann = t.client(1)
     czxid = t.create(ann, "/x", b"1")
     mzxid = t.zxid + 1
@@ -76,14 +76,14 @@ def a_stat_of_a_node(t: HistoryBuilder) -> None:
 
 
 @violates(writes.SHOWN)
-def a_write_is_told_a_wrongstat(t: HistoryBuilder) -> None:
+def write_reply_has_a_wrong_stat(t: HistoryBuilder) -> None:
     ann = t.client(1)
     czxid = t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"22", 1, stat=stat(czxid, t.zxid + 1, 2, 2))
 
 
 @violates(image.INVARIANT)
-def a_read_is_told_a_wrongstat(t: HistoryBuilder) -> None:
+def read_reply_has_a_wrong_stat(t: HistoryBuilder) -> None:
     ann = t.client(1)
     czxid = t.create(ann, "/x", b"1")
     call = t.invoke(ann, Request("exists", "/x"))
@@ -91,8 +91,8 @@ def a_read_is_told_a_wrongstat(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def reads_whose_zxid_is_not_known(t: HistoryBuilder) -> None:
-    """Bob may see any state that is no older than what he has seen."""
+def reads_without_zxid(t: HistoryBuilder) -> None:
+    """Bob may see any state that is not older than what he has seen."""
     ann, bob = t.client(1), t.client(2, server=2)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
@@ -101,7 +101,7 @@ def reads_whose_zxid_is_not_known(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def a_read_whose_zxid_is_not_known_is_older_than_what_was_seen(t: HistoryBuilder) -> None:
+def read_without_zxid_is_older_than_seen_state(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2, server=2)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
@@ -110,7 +110,7 @@ def a_read_whose_zxid_is_not_known_is_older_than_what_was_seen(t: HistoryBuilder
 
 
 @violates(image.INVARIANT)
-def a_read_whose_zxid_is_not_known_sees_what_never_was(t: HistoryBuilder) -> None:
+def read_without_zxid_shows_unwritten_data(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.get(ann, "/x", b"7", zxid=0)
@@ -120,13 +120,13 @@ def a_read_whose_zxid_is_not_known_sees_what_never_was(t: HistoryBuilder) -> Non
 
 
 @legal_case
-def a_multi_is_done(t: HistoryBuilder) -> None:
+def multi_is_carried_out(t: HistoryBuilder) -> None:
     call, zxid = both(t)
     t.respond(call, Reply(zxid=zxid, parts=(Reply(path="/x"), Reply(stat=stat(zxid, zxid, 1, 1)))))
 
 
 @legal_case
-def a_multi_is_refused(t: HistoryBuilder) -> None:
+def multi_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.refuse(ann, BOTH, "NODE_EXISTS", "RUNTIME_INCONSISTENCY")
@@ -134,7 +134,7 @@ def a_multi_is_refused(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_multi_that_only_checks(t: HistoryBuilder) -> None:
+def multi_that_only_checks(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     call = t.invoke(ann, Request("multi", parts=(Request("check", "/x", version=0),)))
@@ -158,7 +158,7 @@ def one_of_several_reads_is_wrong(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def one_of_several_reads_is_not_answered(t: HistoryBuilder) -> None:
+def one_of_several_reads_has_no_reply(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     call = t.invoke(ann, Request("multi", parts=(Request("get", "/x"), Request("get", "/x"))))
@@ -166,21 +166,21 @@ def one_of_several_reads_is_not_answered(t: HistoryBuilder) -> None:
 
 
 @violates(image.ATOMIC)
-def half_of_a_multi_is_seen(t: HistoryBuilder) -> None:
+def read_shows_half_of_a_multi(t: HistoryBuilder) -> None:
     call, zxid = both(t)
     t.respond(call, Reply(zxid=zxid, parts=(Reply(path="/x"), Reply())))
     t.get(t.client(2), "/x", b"1")
 
 
 @violates(writes.ATOMIC)
-def half_of_a_multi_is_done(t: HistoryBuilder) -> None:
+def half_of_a_multi_is_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, BOTH)
     t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"1")), parts=(Reply(path="/x"), Reply())))
 
 
 @violates(writes.ATOMIC)
-def a_multi_was_refused_and_half_of_it_done(t: HistoryBuilder) -> None:
+def half_of_a_refused_multi_is_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     call = t.invoke(ann, Request("multi", parts=(Request("create", "/y", b""), Request("create", "/x", b""))))
@@ -189,13 +189,13 @@ def a_multi_was_refused_and_half_of_it_done(t: HistoryBuilder) -> None:
 
 
 @violates(writes.ATOMIC)
-def a_part_of_a_multi_is_not_answered(t: HistoryBuilder) -> None:
+def part_of_a_multi_has_no_reply(t: HistoryBuilder) -> None:
     call, zxid = both(t)
     t.respond(call, Reply(zxid=zxid, parts=(Reply(path="/x"),)))
 
 
 @violates(writes.REFUSED)
-def a_multi_blames_the_wrong_part(t: HistoryBuilder) -> None:
+def multi_reports_the_wrong_part_as_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.refuse(ann, BOTH, "", "BAD_VERSION")
@@ -205,7 +205,7 @@ def a_multi_blames_the_wrong_part(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def every_error_has_its_reason(t: HistoryBuilder) -> None:
+def every_error_is_correct(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/x/y", mode="ephemeral")
@@ -221,21 +221,21 @@ def every_error_has_its_reason(t: HistoryBuilder) -> None:
 
 
 @violates(writes.REFUSED)
-def a_version_is_refused_that_is_right(t: HistoryBuilder) -> None:
+def correct_version_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.refuse(ann, Request("set", "/x", b"", version=0), "BAD_VERSION")
 
 
 @violates(writes.REFUSED)
-def a_version_is_accepted_that_is_wrong(t: HistoryBuilder) -> None:
+def wrong_version_is_accepted(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.delete(ann, "/x", expected=3)
 
 
 @violates(writes.REFUSED)
-def the_second_reason_is_given(t: HistoryBuilder) -> None:
+def second_error_is_reported_instead_of_the_first(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/x/y")
@@ -243,28 +243,28 @@ def the_second_reason_is_given(t: HistoryBuilder) -> None:
 
 
 @violates(writes.SHOWN)
-def a_write_is_told_another_path(t: HistoryBuilder) -> None:
+def create_reply_has_another_path(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b""))
     t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"")), path="/y"))
 
 
 @violates(writes.SHOWN)
-def something_else_was_written(t: HistoryBuilder) -> None:
+def transaction_contains_another_change(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b"1"))
     t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"2")), path="/x"))
 
 
 @violates(writes.SHOWN)
-def a_refusal_is_told_as_done(t: HistoryBuilder) -> None:
+def refusal_is_reported_as_success(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("delete", "/x"))
     t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
 @violates(writes.SHOWN)
-def what_was_done_is_told_as_refused(t: HistoryBuilder) -> None:
+def success_is_reported_as_refusal(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b"1"))
     t.respond(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "create", "/x", b"1"))))
@@ -274,22 +274,22 @@ TWO_PARTS: Final = Request("multi", parts=(Request("create", "/x", b""), Request
 
 
 @legal_case
-def a_multi_that_is_refused_says_so_in_its_header_only(t: HistoryBuilder) -> None:
-    """Its first part could have been done; which one was wrong is not said."""
+def refused_multi_has_the_error_in_its_header_only(t: HistoryBuilder) -> None:
+    """Its first part was possible; the header does not say which part is wrong."""
     ann = t.client(1)
     call = t.invoke(ann, TWO_PARTS)
     t.respond(call, Reply("NO_NODE", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
 @violates(writes.REFUSED)
-def a_multi_that_had_to_be_done_is_refused_in_its_header(t: HistoryBuilder) -> None:
+def possible_multi_is_refused_in_its_header(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, BOTH)
     t.respond(call, Reply("NO_NODE", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
 @violates(writes.ATOMIC)
-def a_multi_that_had_to_be_refused_is_done_without_answers(t: HistoryBuilder) -> None:
+def impossible_multi_is_carried_out_without_replies(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, TWO_PARTS)
     made = Change(0, 0, "create", "/x", b""), Change(0, 0, "delete", "/nothing")
@@ -297,14 +297,14 @@ def a_multi_that_had_to_be_refused_is_done_without_answers(t: HistoryBuilder) ->
 
 
 @violates(writes.REFUSED)
-def a_lost_multi_that_had_to_be_refused_is_done(t: HistoryBuilder) -> None:
+def impossible_lost_multi_is_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, TWO_PARTS))
     t.commit(ann, Change(0, 0, "create", "/x", b""), Change(0, 0, "delete", "/nothing"))
 
 
 @legal_case
-def a_child_is_made_in_the_same_multi_as_its_parent(t: HistoryBuilder) -> None:
+def child_is_made_in_the_same_multi_as_its_parent(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("multi", parts=(Request("create", "/x", b""), Request("create", "/x/y", b""))))
     zxid = t.commit(ann, *(Change(0, 0, "create", path, b"") for path in ("/x", "/x/y")))

@@ -1,4 +1,4 @@
-"""What is seen only by who looks closely: lists that nobody can say, parts of multis, and calls that are lost."""
+"""Special cases: unknown ACLs, parts of multis, and lost calls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.histories.store.example import legal_case, stat, violates
 
 PRIVATE = "u1:rwcda"
 
-# -- lists that cannot be said in words ----------------------------------------------------------------
+# -- unknown ACLs --------------------------------------------------------------------------------------
 
 
 @legal_case
-def of_a_list_that_nobody_can_say_nobody_is_told_and_all_are_refused(t: HistoryBuilder) -> None:
+def unknown_acl_allows_any_events_and_refusals(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="?")
     t.respond(t.invoke(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="u7:r"))
@@ -27,21 +27,21 @@ def of_a_list_that_nobody_can_say_nobody_is_told_and_all_are_refused(t: HistoryB
 
 
 @legal_case
-def a_list_is_told_that_nobody_can_say(t: HistoryBuilder) -> None:
+def getacl_shows_an_unknown_acl(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.respond(t.invoke(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="?"))
 
 
 @violates(writes.REFUSED)
-def a_list_that_nobody_can_say_has_no_say_in_it(t: HistoryBuilder) -> None:
+def unknown_acl_does_not_explain_another_error(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="?")
     t.refuse(ann, Request("set", "/x", b"2"), "NO_NODE")
 
 
 @legal_case
-def what_was_lost_had_a_list_that_nobody_can_say(t: HistoryBuilder) -> None:
+def lost_write_has_an_unknown_acl(t: HistoryBuilder) -> None:
     ann = t.client(1)
     for path, asked, made in (("/x", "?", "u1:r"), ("/y", "u1:r", "?")):
         call = t.invoke(ann, Request("create", path, b"", acl=asked))
@@ -50,7 +50,7 @@ def what_was_lost_had_a_list_that_nobody_can_say(t: HistoryBuilder) -> None:
 
 
 @violates(log.FOLLOWS)
-def the_version_of_a_list_leaps(t: HistoryBuilder) -> None:
+def acl_version_skips_a_number(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     call = t.invoke(ann, Request("setacl", "/x", acl="world:r"))
@@ -61,7 +61,7 @@ def the_version_of_a_list_leaps(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def one_list_after_the_other_in_a_multi(t: HistoryBuilder) -> None:
+def multi_sets_two_acls(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     parts = [Request("setacl", "/x", version=version, acl="world:rwcda") for version in (0, 1)]
@@ -72,7 +72,7 @@ def one_list_after_the_other_in_a_multi(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_multi_is_refused_for_what_no_tree_knows(t: HistoryBuilder) -> None:
+def multi_is_refused_with_an_error_outside_the_tree(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/x", b""), Request("create", "/y", b"")
     t.refuse(ann, Request("multi", parts=parts), "SESSION_MOVED", "RUNTIME_INCONSISTENCY")
@@ -80,24 +80,24 @@ def a_multi_is_refused_for_what_no_tree_knows(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_multi_with_a_part_that_belongs_into_none(t: HistoryBuilder) -> None:
+def multi_with_an_illegal_part(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/x", b""), Request("sync", "/x")
     t.refuse(ann, Request("multi", parts=parts), "", "NO_NODE")
 
 
 @legal_case
-def what_is_no_path_is_refused(t: HistoryBuilder) -> None:
+def invalid_path_is_refused(t: HistoryBuilder) -> None:
     t.refuse(t.client(1), Request("create", "nothing", b""), "BAD_ARGUMENTS")
 
 
 @violates(log.FOLLOWS)
-def what_is_not_there_is_set_and_shown(t: HistoryBuilder) -> None:
+def missing_node_is_set_and_shown(t: HistoryBuilder) -> None:
     t.set(t.client(1), "/none", b"1", 1, stat=stat(2, 2, 1, 1))
 
 
 @violates(image.INVARIANT)
-def a_read_sees_what_another_node_was_in_the_midst_of_a_multi(t: HistoryBuilder) -> None:
+def read_shows_the_state_of_another_node_within_a_multi(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/y")
@@ -109,7 +109,7 @@ def a_read_sees_what_another_node_was_in_the_midst_of_a_multi(t: HistoryBuilder)
 
 
 @violates(image.INVARIANT)
-def a_read_sees_what_a_multi_made_and_is_long_past(t: HistoryBuilder) -> None:
+def read_shows_an_old_result_of_a_multi(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     parts = tuple(Request("set", "/x", data) for data in (b"1", b"2"))
@@ -121,7 +121,7 @@ def a_read_sees_what_a_multi_made_and_is_long_past(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def a_read_sees_what_it_was_at_no_time_and_not_in_the_midst_of_a_multi(t: HistoryBuilder) -> None:
+def read_shows_a_state_that_never_existed(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     parts = tuple(Request("set", "/x", data) for data in (b"1", b"2"))
@@ -131,12 +131,12 @@ def a_read_sees_what_it_was_at_no_time_and_not_in_the_midst_of_a_multi(t: Histor
     t.get(ann, "/x", b"7")
 
 
-# -- calls that are lost -------------------------------------------------------------------------------
+# -- lost calls ----------------------------------------------------------------------------------------
 
 
 @legal_case
-def of_two_that_are_lost_the_first_was_carried_out(t: HistoryBuilder) -> None:
-    """It was asked before that which took effect behind it."""
+def first_of_two_lost_writes_was_carried_out(t: HistoryBuilder) -> None:
+    """The call was invoked before a call that took effect later."""
     ann = t.client(1)
     lost = [t.invoke(ann, Request("create", "/x", b""))]
     answered = t.invoke(ann, Request("create", "/y", b""))
@@ -148,8 +148,8 @@ def of_two_that_are_lost_the_first_was_carried_out(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def of_two_that_are_lost_one_could_be_done(t: HistoryBuilder) -> None:
-    """The other one checks what is not there, and so that it was refused."""
+def one_of_two_lost_writes_was_possible(t: HistoryBuilder) -> None:
+    """The other call checks a missing node, so it was refused."""
     ann = t.client(1)
     checked = Request("multi", parts=(Request("create", "/x", b""), Request("check", "/none")))
     lost = [t.invoke(ann, checked), t.invoke(ann, Request("create", "/x", b""))]
@@ -159,7 +159,7 @@ def of_two_that_are_lost_one_could_be_done(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def of_two_that_are_lost_one_asks_for_what_no_model_has(t: HistoryBuilder) -> None:
+def one_of_two_lost_writes_is_outside_the_model(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/x", b""), Request("check", "/zookeeper/config")
     lost = [t.invoke(ann, Request("multi", parts=parts)), t.invoke(ann, Request("create", "/x", b""))]
@@ -169,14 +169,14 @@ def of_two_that_are_lost_one_asks_for_what_no_model_has(t: HistoryBuilder) -> No
 
 
 @legal_case
-def servers_write_what_is_their_own(t: HistoryBuilder) -> None:
+def servers_write_their_own_nodes(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.commit(None, Change(0, 0, "create", "/zookeeper/quota/a/b", b""))
     t.create(ann, "/x")
 
 
 @legal_case
-def a_sync_that_was_refused_reached_nothing(t: HistoryBuilder) -> None:
+def refused_sync_guarantees_nothing(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     old = t.zxid
     t.create(ann, "/x")
@@ -187,7 +187,7 @@ def a_sync_that_was_refused_reached_nothing(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_may_hear_of_a_part_is_decided_by_the_parts_before_it(t: HistoryBuilder) -> None:
+def earlier_parts_of_a_multi_decide_the_readers_of_events(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/y", acl=PRIVATE, user="u1")
     t.create(ann, "/z")
@@ -214,7 +214,7 @@ def who_may_hear_of_a_part_is_decided_by_the_parts_before_it(t: HistoryBuilder) 
 
 
 @legal_case
-def two_are_gone_where_a_server_jumped(t: HistoryBuilder) -> None:
+def two_nodes_are_deleted_by_a_jump(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2, server=2)
     for path in ("/x", "/y", "/z"):
         t.create(ann, path)
@@ -229,7 +229,7 @@ def two_are_gone_where_a_server_jumped(t: HistoryBuilder) -> None:
 
 
 def _back_with(t: HistoryBuilder, *watched: tuple[str, str]) -> None:
-    """Bob watched two, is back, and names these."""
+    """Bob had two watches, reconnects, and sends these."""
     ann, bob = t.client(1), t.client(2)
     for path in ("/x", "/y"):
         t.create(ann, path)
@@ -245,23 +245,23 @@ def _back_with(t: HistoryBuilder, *watched: tuple[str, str]) -> None:
 
 
 @legal_case
-def who_is_back_watches_less(t: HistoryBuilder) -> None:
+def reconnected_client_has_fewer_watches(t: HistoryBuilder) -> None:
     _back_with(t, ("data", "/x"))
 
 
 @violates(watches.MISSED)
-def who_is_back_watches_both_and_is_told_of_one(t: HistoryBuilder) -> None:
+def reconnected_client_misses_one_of_two_events(t: HistoryBuilder) -> None:
     _back_with(t, ("data", "/x"), ("data", "/y"))
 
 
 @violates(watches.UNEXPECTED)
-def who_is_back_watches_nothing_any_more(t: HistoryBuilder) -> None:
+def reconnected_client_has_no_watches(t: HistoryBuilder) -> None:
     _back_with(t)
 
 
 @legal_case
-def an_event_shows_as_much_as_a_reply(t: HistoryBuilder) -> None:
-    """What it had seen of when it went counts: nothing is told again."""
+def event_shows_as_much_as_a_reply(t: HistoryBuilder) -> None:
+    """The zxid that it had seen at the disconnection counts: no event is repeated."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
@@ -278,7 +278,7 @@ def an_event_shows_as_much_as_a_reply(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def what_an_event_has_shown_is_not_told_after_a_return(t: HistoryBuilder) -> None:
+def change_shown_by_an_event_is_not_reported_after_reconnection(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.watch(bob, "/x", "persistent")

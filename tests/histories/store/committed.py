@@ -1,4 +1,4 @@
-"""What was committed, and in which order it was seen."""
+"""Committed changes, and the order in which clients see them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from tests.histories.store.example import legal_case, violates
 
 
 @violates(log.FOLLOWS)
-def a_node_is_created_twice(t: HistoryBuilder) -> None:
+def node_is_created_twice(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/x")
 
 
 @violates(log.FOLLOWS)
-def a_child_without_a_parent(t: HistoryBuilder) -> None:
+def child_without_a_parent(t: HistoryBuilder) -> None:
     t.create(t.client(1), "/x/y")
 
 
 @violates(log.FOLLOWS)
-def a_child_of_an_ephemeral(t: HistoryBuilder) -> None:
+def child_of_an_ephemeral(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", mode="ephemeral")
     t.create(ann, "/x/y")
 
 
 @violates(log.FOLLOWS)
-def what_is_gone_is_set(t: HistoryBuilder) -> None:
+def deleted_node_is_set(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.delete(ann, "/x")
@@ -38,7 +38,7 @@ def what_is_gone_is_set(t: HistoryBuilder) -> None:
 
 
 @violates(log.FOLLOWS)
-def a_parent_goes_before_its_children(t: HistoryBuilder) -> None:
+def parent_is_deleted_before_its_children(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/x/y")
@@ -46,7 +46,7 @@ def a_parent_goes_before_its_children(t: HistoryBuilder) -> None:
 
 
 @violates(log.FOLLOWS)
-def a_version_is_given_twice(t: HistoryBuilder) -> None:
+def version_is_given_twice(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.set(ann, "/x", b"1", 1)
@@ -54,7 +54,7 @@ def a_version_is_given_twice(t: HistoryBuilder) -> None:
 
 
 @violates(log.FOLLOWS)
-def what_is_not_there_is_deleted(t: HistoryBuilder) -> None:
+def missing_node_is_deleted(t: HistoryBuilder) -> None:
     t.delete(t.client(1), "/x")
 
 
@@ -80,7 +80,7 @@ def two_requests_in_flight(t: HistoryBuilder) -> None:
 
 
 @violates(order.REPLIES)
-def the_second_is_answered_first(t: HistoryBuilder) -> None:
+def second_is_answered_first(t: HistoryBuilder) -> None:
     ann = t.client(1)
     one = t.invoke(ann, Request("exists", "/x"))
     two = t.invoke(ann, Request("exists", "/y"))
@@ -89,7 +89,7 @@ def the_second_is_answered_first(t: HistoryBuilder) -> None:
 
 
 @violates(order.REPLIES)
-def a_call_is_answered_twice(t: HistoryBuilder) -> None:
+def call_is_answered_twice(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("exists", "/x"))
     t.respond(call, Reply("NO_NODE", zxid=t.zxid))
@@ -97,7 +97,7 @@ def a_call_is_answered_twice(t: HistoryBuilder) -> None:
 
 
 @violates(order.REPLIES)
-def a_lost_call_is_answered(t: HistoryBuilder) -> None:
+def lost_call_gets_a_reply(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("exists", "/x"))
     t.lose(call)
@@ -105,7 +105,7 @@ def a_lost_call_is_answered(t: HistoryBuilder) -> None:
 
 
 @violates(order.REPLIES)
-def a_call_is_lost_after_its_answer(t: HistoryBuilder) -> None:
+def call_is_lost_after_its_reply(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("exists", "/x"))
     t.respond(call, Reply("NO_NODE", zxid=t.zxid))
@@ -113,22 +113,22 @@ def a_call_is_lost_after_its_answer(t: HistoryBuilder) -> None:
 
 
 @violates(order.REPLIES)
-def a_call_is_answered_that_nobody_asked(t: HistoryBuilder) -> None:
+def reply_without_an_invocation(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.sync(ann)
     t.events.append(Response(t.tick(), 1, ann.session, 77, Reply(zxid=t.zxid)))
 
 
 @violates(order.REPLIES)
-def a_call_is_lost_that_nobody_asked(t: HistoryBuilder) -> None:
+def loss_without_an_invocation(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.sync(ann)
     t.events.append(Info(t.tick(), 1, ann.session, 77))
 
 
 @violates(order.WRITES)
-def writes_change_places(t: HistoryBuilder) -> None:
-    """Both were in flight. The second took effect first."""
+def writes_take_effect_in_reverse_order(t: HistoryBuilder) -> None:
+    """Both requests were in flight, and the second took effect first."""
     ann = t.client(1)
     one = t.invoke(ann, Request("create", "/x", b""))
     two = t.invoke(ann, Request("create", "/y", b""))
@@ -138,8 +138,8 @@ def writes_change_places(t: HistoryBuilder) -> None:
 
 
 @violates(order.WRITES)
-def a_lost_write_overtakes(t: HistoryBuilder) -> None:
-    """The reply to the first was lost, and it took effect behind the second."""
+def lost_write_takes_effect_after_a_later_one(t: HistoryBuilder) -> None:
+    """The reply to the first was lost, and it took effect after the second."""
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/x", b"")))
     t.back(ann)
@@ -150,7 +150,7 @@ def a_lost_write_overtakes(t: HistoryBuilder) -> None:
 
 @legal_case
 def another_server_lags(t: HistoryBuilder) -> None:
-    """Bob's server has not heard of it yet. It may."""
+    """Bob's server may lag."""
     ann, bob = t.client(1), t.client(2, server=2)
     t.create(ann, "/x")
     t.exists(bob, "/x", there=False, zxid=t.zxid - 1)
@@ -158,8 +158,8 @@ def another_server_lags(t: HistoryBuilder) -> None:
 
 
 @violates(order.NEVER_BACK)
-def another_server_lags_behind_what_was_seen(t: HistoryBuilder) -> None:
-    """The same, but Bob has seen it on another server before."""
+def another_server_lags_behind_the_seen_state(t: HistoryBuilder) -> None:
+    """Bob's server lags behind what Bob has seen at another server."""
     ann, bob = t.client(1), t.client(2, server=1)
     t.create(ann, "/x")
     t.exists(bob, "/x", there=True)
@@ -169,7 +169,7 @@ def another_server_lags_behind_what_was_seen(t: HistoryBuilder) -> None:
 
 
 @violates(order.NEVER_BACK)
-def an_event_shows_more_than_the_next_read(t: HistoryBuilder) -> None:
+def event_shows_more_than_the_next_read(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -178,7 +178,7 @@ def an_event_shows_more_than_the_next_read(t: HistoryBuilder) -> None:
 
 
 @violates(order.AFTER)
-def a_write_is_seen_before_it_is_asked_for(t: HistoryBuilder) -> None:
+def write_is_seen_before_its_invocation(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.zxid += 1
     t.sync(bob)
@@ -187,7 +187,7 @@ def a_write_is_seen_before_it_is_asked_for(t: HistoryBuilder) -> None:
 
 
 @violates(order.SYNCED)
-def a_sync_falls_short(t: HistoryBuilder) -> None:
+def sync_does_not_reach_the_seen_state(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
@@ -195,8 +195,8 @@ def a_sync_falls_short(t: HistoryBuilder) -> None:
 
 
 @violates(order.SYNCED)
-def a_session_is_over_before_it_was_ended(t: HistoryBuilder) -> None:
-    """Ann is told of its end, and Bob, who syncs afterwards, still is before it."""
+def sync_misses_the_reported_end_of_a_session(t: HistoryBuilder) -> None:
+    """Ann receives the end of her session; the later sync of Bob does not include that end."""
     ann, bob = t.client(1), t.client(2)
     t.session_event(ann, "expired")
     t.sync(bob)
@@ -204,7 +204,7 @@ def a_session_is_over_before_it_was_ended(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_sync_goes_further_than_was_seen(t: HistoryBuilder) -> None:
+def sync_reaches_more_than_the_seen_state(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     call = t.invoke(bob, Request("sync", "/"))
@@ -215,7 +215,7 @@ def a_sync_goes_further_than_was_seen(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_write_is_seen_before_it_is_answered(t: HistoryBuilder) -> None:
+def write_is_seen_before_its_reply(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     call = t.invoke(ann, Request("create", "/x", b""))
     zxid = t.commit(ann, Change(0, 0, "create", "/x", b""))

@@ -1,4 +1,4 @@
-"""What a story is, and what several of them have in common."""
+"""The class of an example, and helpers that several modules use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only all of it shows, and finer points."""
+"""Linearizability, and special cases."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from harness.history import Change, Reply, Request
 from tests.histories.history_builder import HistoryBuilder
 from tests.histories.store.example import legal_case, stat, violates
 
-# -- all at once ---------------------------------------------------------------------------------------
+# -- linearizability -----------------------------------------------------------------------------------
 
 
 @violates(LINEARIZABLE)
-def a_synced_read_is_stale(t: HistoryBuilder) -> None:
-    """No zxids are told him, so for all that Bob knows the state may be old. But he had synced."""
+def synced_read_is_stale(t: HistoryBuilder) -> None:
+    """Bob's replies have no zxid, so the state might be old. But he has synced before."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
@@ -22,7 +22,7 @@ def a_synced_read_is_stale(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def the_root_is_there_from_the_beginning(t: HistoryBuilder) -> None:
+def root_exists_from_the_beginning(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.get(ann, "/", b"")
     t.children(ann, "/", "zookeeper")
@@ -31,25 +31,25 @@ def the_root_is_there_from_the_beginning(t: HistoryBuilder) -> None:
     t.get(ann, "/", b"1")
 
 
-# -- finer points --------------------------------------------------------------------------------------
+# -- special cases -------------------------------------------------------------------------------------
 
 
 @legal_case
-def an_expired_session_is_told_so_at_the_very_zxid(t: HistoryBuilder) -> None:
+def expiry_is_reported_at_the_zxid_of_the_close(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("sync", "/"))
     t.respond(call, Reply("SESSION_EXPIRED", zxid=t.close(ann)))
 
 
 @legal_case
-def a_child_of_what_becomes_ephemeral_in_the_same_multi(t: HistoryBuilder) -> None:
+def child_of_an_ephemeral_in_the_same_multi(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/e", b"", mode="ephemeral"), Request("create", "/e/x", b"")
     t.refuse(ann, Request("multi", parts=parts), "", "NO_CHILDREN_FOR_EPHEMERALS")
 
 
 @violates(image.INVARIANT)
-def what_a_read_sees_was_there_twice(t: HistoryBuilder) -> None:
+def read_shows_a_value_that_was_set_twice(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
@@ -75,7 +75,7 @@ def null_is_read_as_empty(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_write_is_asked_for_in_the_instant_in_which_it_is_seen(t: HistoryBuilder) -> None:
+def write_is_seen_at_the_instant_of_its_invocation(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     call = t.invoke(bob, Request("sync", "/"))
     mine = t.invoke(ann, Request("create", "/x", b""))
@@ -86,13 +86,13 @@ def a_write_is_asked_for_in_the_instant_in_which_it_is_seen(t: HistoryBuilder) -
 
 
 @violates(writes.KEPT)
-def an_acknowledged_write_has_the_zxid_of_its_session(t: HistoryBuilder) -> None:
+def acknowledged_write_has_the_zxid_of_its_session(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply(zxid=t.zxid, path="/x"))
 
 
 @violates(watches.MISSED)
-def the_second_event_of_a_multi_bears_another_zxid(t: HistoryBuilder) -> None:
+def second_event_of_a_multi_has_another_zxid(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.children(bob, "/", "zookeeper", watch="once")
@@ -102,7 +102,7 @@ def the_second_event_of_a_multi_bears_another_zxid(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_watches_children_does_not_hear_of_data(t: HistoryBuilder) -> None:
+def watch_on_children_gets_no_data_events(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")
@@ -114,7 +114,7 @@ def who_watches_children_does_not_hear_of_data(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_watches_data_does_not_hear_of_children(t: HistoryBuilder) -> None:
+def watch_on_data_gets_no_children_events(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")

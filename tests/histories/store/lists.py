@@ -1,4 +1,4 @@
-"""ClientSession may do what, and what goes by itself."""
+"""ACLs, and deletions by the servers themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MINE = "auth:rwcda, world:r"
 
 
 @legal_case
-def what_is_ones_own_is_not_for_others(t: HistoryBuilder) -> None:
+def private_node_is_refused_to_other_users(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl=MINE, user="u1")
     t.refuse(bob, Request("set", "/x", b"1", user="u2"), "NO_AUTH")
@@ -21,7 +21,7 @@ def what_is_ones_own_is_not_for_others(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_deletion_is_a_matter_of_the_parent(t: HistoryBuilder) -> None:
+def deletion_is_decided_by_the_parents_acl(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda, world:rc", user="u1")
     t.create_for(ann, "/y", acl="auth:rwcda", user="u1")
@@ -31,33 +31,33 @@ def a_deletion_is_a_matter_of_the_parent(t: HistoryBuilder) -> None:
 
 
 @violates(writes.REFUSED)
-def a_deletion_by_the_nodes_own_list(t: HistoryBuilder) -> None:
+def deletion_is_decided_by_the_nodes_own_acl(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/y", acl="auth:rwcda", user="u1")
     t.refuse(bob, Request("delete", "/y", user="u2"), "NO_AUTH")
 
 
 @violates(writes.REFUSED)
-def it_was_written_by_whom_the_list_forbids_it(t: HistoryBuilder) -> None:
+def forbidden_write_is_carried_out(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl=MINE, user="u1")
     t.set(bob, "/x", b"1", 1)
 
 
 @violates(writes.REFUSED)
-def nobody_hands_in_a_list_of_its_own(t: HistoryBuilder) -> None:
+def acl_auth_without_a_user_is_invalid(t: HistoryBuilder) -> None:
     t.create_for(t.client(1), "/x", acl="auth:r")
 
 
 @violates(writes.SHOWN)
-def another_list_than_was_handed_in(t: HistoryBuilder) -> None:
+def acl_differs_from_the_request(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b"", acl="auth:r", user="u1"))
     t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"", acl="u2:r")), path="/x"))
 
 
 @legal_case
-def a_list_is_in_force_for_what_comes_behind_it(t: HistoryBuilder) -> None:
+def acl_applies_to_later_parts_of_a_multi(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     call = t.invoke(ann, Request("setacl", "/x", version=0, acl="auth:a", user="u1"))
@@ -70,35 +70,35 @@ def a_list_is_in_force_for_what_comes_behind_it(t: HistoryBuilder) -> None:
 
 
 @violates(image.INVARIANT)
-def it_was_read_by_whom_the_list_forbids_it(t: HistoryBuilder) -> None:
+def forbidden_read_is_answered(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.children(bob, "/x")
 
 
 @violates(image.INVARIANT)
-def it_was_not_shown_to_whom_the_list_allows_it(t: HistoryBuilder) -> None:
+def allowed_read_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.respond(t.invoke(ann, Request("get", "/x", user="u1")), Reply("NO_AUTH", t.zxid))
 
 
 @violates(image.INVARIANT)
-def another_list_is_shown_than_stands_there(t: HistoryBuilder) -> None:
+def getacl_shows_another_acl(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.respond(t.invoke(ann, Request("getacl", "/x", user="u1")), Reply(zxid=t.zxid, acl=""))
 
 
 @legal_case
-def of_an_unknown_list_nothing_is_said(t: HistoryBuilder) -> None:
+def unknown_acl_allows_any_reply(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="?")
     t.set(bob, "/x", b"1", 1)
 
 
 @legal_case
-def who_is_refused_by_an_unknown_list_may_well_be(t: HistoryBuilder) -> None:
+def unknown_acl_may_refuse(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="?")
     t.refuse(bob, Request("set", "/x", b"1"), "NO_AUTH")
@@ -106,16 +106,16 @@ def who_is_refused_by_an_unknown_list_may_well_be(t: HistoryBuilder) -> None:
     t.refuse(bob, Request("create", "/y", b"", acl="?"), "INVALID_ACL")
 
 
-# -- who watches what it may not read ------------------------------------------------------------------
+# -- watches without permission ------------------------------------------------------------------------
 
 
 def _opened(t: HistoryBuilder) -> None:
-    """By nobody in particular: /x is for all from here on."""
+    """The ACL names no user: /x is open to all from now on."""
     t.commit(None, Change(0, 0, "setacl", "/x", version=1))
 
 
 @legal_case
-def who_may_not_read_it_hears_nothing(t: HistoryBuilder) -> None:
+def client_without_read_permission_gets_no_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.watch(bob, "/x", "recursive")
@@ -128,7 +128,7 @@ def who_may_not_read_it_hears_nothing(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_watch_is_used_up_in_silence(t: HistoryBuilder) -> None:
+def watch_is_used_up_without_an_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
@@ -138,7 +138,7 @@ def a_watch_is_used_up_in_silence(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def whose_list_it_is_hears_of_it(t: HistoryBuilder) -> None:
+def permitted_user_gets_the_event(t: HistoryBuilder) -> None:
     ann, also = t.client(1, user="u1"), t.client(2, user="u1")
     t.exists(also, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
@@ -147,7 +147,7 @@ def whose_list_it_is_hears_of_it(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_is_back_is_told_of_what_it_may_read(t: HistoryBuilder) -> None:
+def reconnected_client_gets_events_of_readable_nodes(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.exists(bob, "/y", there=False, watch="once")
@@ -161,7 +161,7 @@ def who_is_back_is_told_of_what_it_may_read(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_deletion_is_told_by_the_list_that_the_node_had(t: HistoryBuilder) -> None:
+def deletion_event_follows_the_deleted_nodes_acl(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.create(ann, "/y")
@@ -173,7 +173,7 @@ def a_deletion_is_told_by_the_list_that_the_node_had(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def it_was_told_of_what_it_may_not_read(t: HistoryBuilder) -> None:
+def client_gets_an_event_without_permission(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
@@ -181,7 +181,7 @@ def it_was_told_of_what_it_may_not_read(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def it_was_not_told_of_what_it_may_read(t: HistoryBuilder) -> None:
+def permitted_event_is_missing(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda, world:r", user="u1")
@@ -189,18 +189,18 @@ def it_was_not_told_of_what_it_may_read(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def whose_list_it_is_heard_nothing_of_it(t: HistoryBuilder) -> None:
+def event_to_the_owner_of_the_acl_is_missing(t: HistoryBuilder) -> None:
     ann, also = t.client(1, user="u1"), t.client(2, user="u1")
     t.exists(also, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.sync(also)
 
 
-# -- what goes by itself -------------------------------------------------------------------------------
+# -- deletions by servers ------------------------------------------------------------------------------
 
 
 @violates(log.FOLLOWS)
-def a_container_goes_under_its_child(t: HistoryBuilder) -> None:
+def container_with_a_child_is_deleted(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/c", mode="container")
     t.create(ann, "/c/x")
@@ -208,13 +208,13 @@ def a_container_goes_under_its_child(t: HistoryBuilder) -> None:
 
 
 @violates(log.FOLLOWS)
-def servers_take_what_stays(t: HistoryBuilder) -> None:
+def servers_delete_a_persistent_node(t: HistoryBuilder) -> None:
     t.create(t.client(1), "/x")
     t.commit(None, Change(0, 0, "delete", "/x"))
 
 
 @legal_case
-def a_node_for_a_time_goes_unused(t: HistoryBuilder) -> None:
+def unused_ttl_node_is_deleted(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", mode="ttl")
     t.commit(None, Change(0, 0, "delete", "/x"))

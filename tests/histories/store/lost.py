@@ -1,4 +1,4 @@
-"""What was acknowledged, what was lost, and what is nobody's to judge."""
+"""Acknowledged and lost calls, and operations that are not checked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from harness.history import Change, Reply, Request
 from tests.histories.history_builder import HistoryBuilder
 from tests.histories.store.example import BOTH, both, legal_case, violates
 
-# -- what was acknowledged, and what was lost ----------------------------------------------------------
+# -- acknowledged and lost calls -----------------------------------------------------------------------
 
 
 @violates(writes.KEPT)
-def an_acknowledged_write_was_never_committed(t: HistoryBuilder) -> None:
+def acknowledged_write_was_never_committed(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b""))
     t.respond(call, Reply(zxid=t.zxid + 1, path="/x"))
@@ -20,7 +20,7 @@ def an_acknowledged_write_was_never_committed(t: HistoryBuilder) -> None:
 
 
 @violates(writes.KEPT)
-def an_acknowledged_write_is_anothers(t: HistoryBuilder) -> None:
+def acknowledged_write_has_the_zxid_of_another_session(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     mine = t.invoke(ann, Request("create", "/x", b""))
     zxid = t.create(bob, "/x")
@@ -38,7 +38,7 @@ def two_writes_share_one_transaction(t: HistoryBuilder) -> None:
 
 
 @violates(writes.KEPT)
-def a_refusal_has_the_zxid_of_another(t: HistoryBuilder) -> None:
+def refusal_has_the_zxid_of_another(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     call = t.invoke(bob, Request("create", "/x", b""))
@@ -46,7 +46,7 @@ def a_refusal_has_the_zxid_of_another(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_lost_write_was_carried_out(t: HistoryBuilder) -> None:
+def lost_write_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/x", b"")))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
@@ -55,7 +55,7 @@ def a_lost_write_was_carried_out(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_lost_write_was_not_carried_out(t: HistoryBuilder) -> None:
+def lost_write_was_not_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/x", b"")))
     t.back(ann)
@@ -64,8 +64,8 @@ def a_lost_write_was_not_carried_out(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def the_second_of_two_lost_writes_was_carried_out(t: HistoryBuilder) -> None:
-    """Both asked for the same but for the version, and only one of them was right."""
+def second_of_two_lost_writes_was_carried_out(t: HistoryBuilder) -> None:
+    """Both calls differ only in the version, and only one had the right version."""
     ann = t.client(1)
     t.create(ann, "/x")
     one = t.invoke(ann, Request("delete", "/x", version=3))
@@ -78,7 +78,7 @@ def the_second_of_two_lost_writes_was_carried_out(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_lost_sequential_write_was_carried_out(t: HistoryBuilder) -> None:
+def lost_sequential_write_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/q")
     t.lose(t.invoke(ann, Request("create", "/q/n-", b"", mode="ephemeral sequential")))
@@ -88,7 +88,7 @@ def a_lost_sequential_write_was_carried_out(t: HistoryBuilder) -> None:
 
 
 @violates(writes.ONCE)
-def a_lost_write_was_carried_out_twice(t: HistoryBuilder) -> None:
+def lost_write_was_carried_out_twice(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.lose(t.invoke(ann, Request("set", "/x", b"1")))
@@ -97,7 +97,7 @@ def a_lost_write_was_carried_out_twice(t: HistoryBuilder) -> None:
 
 
 @violates(writes.ONCE)
-def a_refused_write_was_carried_out_after_all(t: HistoryBuilder) -> None:
+def refused_write_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "/x/y", b""), "NO_NODE")
     t.create(ann, "/x")
@@ -105,28 +105,28 @@ def a_refused_write_was_carried_out_after_all(t: HistoryBuilder) -> None:
 
 
 @violates(writes.ONCE)
-def a_write_was_carried_out_that_nobody_asked_for(t: HistoryBuilder) -> None:
+def write_without_a_request_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.sync(ann)
     t.commit(ann, Change(0, 0, "create", "/x", b""))
 
 
 @violates(writes.ONCE)
-def a_lost_sequential_write_got_a_strange_name(t: HistoryBuilder) -> None:
+def lost_sequential_write_got_a_wrong_name(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/n-0", b""))
 
 
 @violates(writes.ONCE)
-def a_lost_ephemeral_write_became_persistent(t: HistoryBuilder) -> None:
+def lost_ephemeral_write_became_persistent(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/x", b"", mode="ephemeral")))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
 
 
 @violates(writes.ONCE)
-def a_lost_write_left_another_version(t: HistoryBuilder) -> None:
+def lost_write_left_another_version(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.lose(t.invoke(ann, Request("set", "/x", b"1", version=4)))
@@ -134,7 +134,7 @@ def a_lost_write_left_another_version(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_container_is_removed_by_servers(t: HistoryBuilder) -> None:
+def container_is_removed_by_servers(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/c", mode="container")
     t.create(ann, "/c/x")
@@ -143,12 +143,12 @@ def a_container_is_removed_by_servers(t: HistoryBuilder) -> None:
     t.exists(ann, "/c", there=False)
 
 
-# -- which lost call it was ----------------------------------------------------------------------------
+# -- matching of lost calls ----------------------------------------------------------------------------
 
 
 @legal_case
-def the_lost_write_behind_another_was_carried_out(t: HistoryBuilder) -> None:
-    """Two lost writes ask for the same. What took effect behind the one between them was the second."""
+def lost_write_after_another_was_carried_out(t: HistoryBuilder) -> None:
+    """Two lost writes request the same change. The change after another one belongs to the second."""
     ann = t.client(1)
     t.create(ann, "/x")
     t.lose(t.invoke(ann, Request("set", "/x", b"1")))
@@ -160,7 +160,7 @@ def the_lost_write_behind_another_was_carried_out(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def an_acknowledged_write_whose_zxid_is_not_known(t: HistoryBuilder) -> None:
+def acknowledged_write_without_zxid(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b""))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
@@ -169,7 +169,7 @@ def an_acknowledged_write_whose_zxid_is_not_known(t: HistoryBuilder) -> None:
 
 
 @violates(writes.ONCE)
-def a_refused_write_whose_zxid_is_not_known_was_carried_out(t: HistoryBuilder) -> None:
+def refused_write_without_zxid_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b""))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
@@ -177,7 +177,7 @@ def a_refused_write_whose_zxid_is_not_known_was_carried_out(t: HistoryBuilder) -
 
 
 @violates(writes.ONCE)
-def a_lost_delete_became_a_set(t: HistoryBuilder) -> None:
+def lost_delete_became_a_set(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.lose(t.invoke(ann, Request("delete", "/x")))
@@ -185,39 +185,39 @@ def a_lost_delete_became_a_set(t: HistoryBuilder) -> None:
 
 
 @violates(writes.ONCE)
-def a_lost_sequential_write_got_anothers_name(t: HistoryBuilder) -> None:
+def lost_sequential_write_got_another_name(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/m-0000000000", b""))
 
 
 @violates(writes.ONCE)
-def a_lost_sequential_write_got_no_number(t: HistoryBuilder) -> None:
+def lost_sequential_write_got_no_number(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, Request("create", "/n-", b"", mode="sequential")))
     t.commit(ann, Change(0, 0, "create", "/n-000000000x", b""))
 
 
 @violates(writes.ONCE)
-def a_lost_multi_was_carried_out_by_half(t: HistoryBuilder) -> None:
+def half_of_a_lost_multi_was_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.lose(t.invoke(ann, BOTH))
     t.commit(ann, Change(0, 0, "create", "/x", b"1"))
 
 
 @legal_case
-def a_lost_multi_was_carried_out(t: HistoryBuilder) -> None:
+def lost_multi_was_carried_out(t: HistoryBuilder) -> None:
     call, _ = both(t)
     t.lose(call)
     t.get(t.client(2), "/x", b"2")
 
 
-# -- what is not judged --------------------------------------------------------------------------------
+# -- operations that are not checked -------------------------------------------------------------------
 
 
 @legal_case
-def what_is_below_zookeeper_is_no_clients_data(t: HistoryBuilder) -> None:
-    """Quotas and the configuration are the servers' own, and follow rules of their own."""
+def nodes_below_zookeeper_are_not_checked(t: HistoryBuilder) -> None:
+    """The servers manage quotas and the configuration by other rules."""
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/", "recursive")
     t.create(ann, "/zookeeper/quota/x", b"1")
@@ -237,7 +237,7 @@ def what_is_below_zookeeper_is_no_clients_data(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_path_that_is_none_is_refused(t: HistoryBuilder) -> None:
+def request_with_an_invalid_path_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "x", b""), "BAD_ARGUMENTS")
     t.refuse(ann, Request("create", "/x//y", b""), "BAD_ARGUMENTS")
@@ -245,19 +245,19 @@ def a_path_that_is_none_is_refused(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_check_alone_is_refused(t: HistoryBuilder) -> None:
+def check_alone_is_refused(t: HistoryBuilder) -> None:
     t.refuse(t.client(1), Request("check", "/"), "UNIMPLEMENTED")
 
 
 @legal_case
-def a_multi_of_reads_and_writes_is_refused(t: HistoryBuilder) -> None:
+def multi_of_reads_and_writes_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("multi", parts=(Request("get", "/"), Request("create", "/x", b""))))
     t.respond(call, Reply("MARSHALLING_ERROR", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
 @legal_case
-def a_multi_of_which_only_the_first_error_is_add(t: HistoryBuilder) -> None:
+def multi_reports_only_the_first_error(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     call = t.invoke(ann, BOTH)
@@ -265,14 +265,14 @@ def a_multi_of_which_only_the_first_error_is_add(t: HistoryBuilder) -> None:
 
 
 @violates(writes.REFUSED)
-def a_multi_is_refused_in_one_word_and_was_right(t: HistoryBuilder) -> None:
+def possible_multi_is_refused_with_one_error(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, BOTH)
     t.respond(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "error"))))
 
 
 @legal_case
-def a_multi_of_nothing(t: HistoryBuilder) -> None:
+def empty_multi(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.respond(t.invoke(ann, Request("multi")), Reply(zxid=t.zxid))
 
@@ -286,7 +286,7 @@ def reads_that_failed_for_another_reason(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_session_that_was_moved_is_told_so(t: HistoryBuilder) -> None:
+def moved_session_gets_the_error(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     call = t.invoke(ann, Request("multi", parts=(Request("set", "/x", b""), Request("delete", "/x"))))
@@ -296,7 +296,7 @@ def a_session_that_was_moved_is_told_so(t: HistoryBuilder) -> None:
 
 @legal_case
 def three_clients_write_the_same_node(t: HistoryBuilder) -> None:
-    """Versions are expected, refused, and right."""
+    """The expected version is refused, but right."""
     ann, bob, cyd = t.client(1), t.client(2), t.client(3)
     t.create(ann, "/x", b"0")
     t.set(ann, "/x", b"1", 1, expected=0)
@@ -307,8 +307,8 @@ def three_clients_write_the_same_node(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_takes_back_a_watch_that_is_for_once(t: HistoryBuilder) -> None:
-    """Which of the two tables was meant is not said, so that both are believed."""
+def one_shot_watch_is_removed(t: HistoryBuilder) -> None:
+    """The request does not say which table it means, so both are possible."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -322,7 +322,7 @@ def who_takes_back_a_watch_that_is_for_once(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def nobody_watches_the_children_any_more(t: HistoryBuilder) -> None:
+def watch_on_children_is_removed(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")
@@ -332,7 +332,7 @@ def nobody_watches_the_children_any_more(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_watch_is_answered_with_an_error(t: HistoryBuilder) -> None:
+def watch_request_is_refused(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent", error="NO_AUTH")
     t.watch(bob, "/x", "persistent", op="unwatch", error="NO_AUTH")
@@ -341,7 +341,7 @@ def a_watch_is_answered_with_an_error(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def an_end_takes_watched_nodes_along(t: HistoryBuilder) -> None:
+def end_of_a_session_deletes_watched_nodes(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/e", mode="ephemeral")
     t.create(ann, "/f", mode="ephemeral")
@@ -356,8 +356,8 @@ def an_end_takes_watched_nodes_along(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def events_that_bear_no_zxid(t: HistoryBuilder) -> None:
-    """Old servers do not say it."""
+def events_without_zxid(t: HistoryBuilder) -> None:
+    """Old servers do not send the zxid."""
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -368,7 +368,7 @@ def events_that_bear_no_zxid(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def events_that_bear_no_zxid_change_places(t: HistoryBuilder) -> None:
+def events_without_zxid_in_another_order(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -377,14 +377,14 @@ def events_that_bear_no_zxid_change_places(t: HistoryBuilder) -> None:
 
 
 @violates(writes.KEPT)
-def an_acknowledged_write_is_that_of_an_earlier_call(t: HistoryBuilder) -> None:
+def acknowledged_write_has_the_zxid_of_an_earlier_call(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     zxid = t.create(bob, "/x")
     t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply(zxid=zxid, path="/x"))
 
 
 @violates(writes.ONCE)
-def two_sessions_change_what_they_never_asked_for(t: HistoryBuilder) -> None:
+def two_sessions_have_unrequested_changes(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     for client, path in ((ann, "/a"), (bob, "/b"), (ann, "/c")):
         t.commit(client, Change(0, 0, "create", path, b""))

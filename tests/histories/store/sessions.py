@@ -1,4 +1,4 @@
-"""Sessions, what goes with them, and numbers."""
+"""Sessions, ephemeral nodes, and sequence numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.histories.store.example import legal_case, violates
 
 
 @legal_case
-def an_ephemeral_goes_with_its_session(t: HistoryBuilder) -> None:
+def ephemeral_is_deleted_with_its_session(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/e", mode="ephemeral")
     t.exists(bob, "/e", there=True)
@@ -23,7 +23,7 @@ def an_ephemeral_goes_with_its_session(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def an_ephemeral_is_deleted_before(t: HistoryBuilder) -> None:
+def ephemeral_is_deleted_before_the_close(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/e", mode="ephemeral")
     t.delete(ann, "/e")
@@ -32,21 +32,21 @@ def an_ephemeral_is_deleted_before(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.EPHEMERAL)
-def an_ephemeral_stays(t: HistoryBuilder) -> None:
+def ephemeral_outlives_its_session(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/e", mode="ephemeral")
     t.close(ann)
 
 
 @violates(sessions.EPHEMERAL)
-def a_session_takes_what_is_not_its_own(t: HistoryBuilder) -> None:
+def close_deletes_a_node_of_another_session(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/e", mode="ephemeral")
     t.close(bob, "/e")
 
 
 @violates(sessions.EPHEMERAL)
-def an_ephemeral_comes_after_its_session(t: HistoryBuilder) -> None:
+def ephemeral_is_created_after_the_close(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/e", b"", mode="ephemeral"))
     t.close(ann)
@@ -55,7 +55,7 @@ def an_ephemeral_comes_after_its_session(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.EPHEMERAL)
-def an_ephemeral_of_another_session(t: HistoryBuilder) -> None:
+def ephemeral_of_another_session(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     call = t.invoke(ann, Request("create", "/e", b"", mode="ephemeral"))
     zxid = t.commit(ann, Change(0, 0, "create", "/e", b"", owner=bob.session))
@@ -63,7 +63,7 @@ def an_ephemeral_of_another_session(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.LIVES)
-def a_closed_session_writes(t: HistoryBuilder) -> None:
+def closed_session_writes(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.lose(t.invoke(ann, Request("create", "/x", b"")))
@@ -71,28 +71,28 @@ def a_closed_session_writes(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.LIVES)
-def a_closed_session_comes_back(t: HistoryBuilder) -> None:
+def closed_session_comes_back(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.commit(ann, Change(0, 0, "attach"))
 
 
 @violates(sessions.LIVES)
-def a_closed_session_reads(t: HistoryBuilder) -> None:
+def closed_session_reads(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.sync(ann)
 
 
 @legal_case
-def a_closed_session_reads_where_nobody_knows_it_yet(t: HistoryBuilder) -> None:
+def closed_session_reads_at_a_lagging_server(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.sync(ann, zxid=t.zxid - 1)
 
 
 @violates(sessions.LIVES)
-def an_expired_session_reads(t: HistoryBuilder) -> None:
+def expired_session_reads(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.session_event(ann, "expired")
@@ -100,7 +100,7 @@ def an_expired_session_reads(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.LIVES)
-def an_expired_session_is_connected_again(t: HistoryBuilder) -> None:
+def expired_session_is_connected_again(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.session_event(ann, "expired")
@@ -108,18 +108,18 @@ def an_expired_session_is_connected_again(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.LIVES)
-def a_session_expires_and_nobody_closed_it(t: HistoryBuilder) -> None:
+def session_expires_without_a_close(t: HistoryBuilder) -> None:
     t.session_event(t.client(1), "expired")
 
 
 @violates(sessions.LIVES)
-def a_session_is_over_and_nobody_closed_it(t: HistoryBuilder) -> None:
+def session_ends_without_a_close(t: HistoryBuilder) -> None:
     t.session_event(t.client(1), "closed")
 
 
 @violates(sessions.LIVES)
-def a_session_is_told_of_its_end_before_anybody_ended_it(t: HistoryBuilder) -> None:
-    """What Bob asks for afterwards takes effect before that; that he syncs then is no more than that."""
+def end_of_a_session_is_reported_before_the_close(t: HistoryBuilder) -> None:
+    """Bob's later request takes effect before the end; his sync then adds nothing."""
     ann, bob, cyd = t.client(1), t.client(2), t.client(3)
     t.create(bob, "/early")
     t.session_event(ann, "expired")
@@ -134,7 +134,7 @@ def a_session_is_told_of_its_end_before_anybody_ended_it(t: HistoryBuilder) -> N
 
 
 @legal_case
-def what_was_asked_for_before_a_session_was_told_of_its_end_may_come_before_it(t: HistoryBuilder) -> None:
+def write_requested_before_the_reported_end_may_precede_the_close(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     call = t.invoke(bob, Request("create", "/x", b""))
     zxid = t.commit(bob, Change(0, 0, "create", "/x", b""))
@@ -146,8 +146,8 @@ def what_was_asked_for_before_a_session_was_told_of_its_end_may_come_before_it(t
 
 
 @legal_case
-def a_write_is_asked_for_in_the_moment_in_which_a_session_is_told_of_its_end(t: HistoryBuilder) -> None:
-    """Nobody can say which was first."""
+def write_is_requested_at_the_instant_of_the_reported_end(t: HistoryBuilder) -> None:
+    """The order of the two events is unknown."""
     ann, bob = t.client(1), t.client(2)
     t.session_event(ann, "expired")
     t.now -= 10
@@ -156,21 +156,21 @@ def a_write_is_asked_for_in_the_moment_in_which_a_session_is_told_of_its_end(t: 
 
 
 @violates(sessions.LIVES)
-def a_session_that_nobody_opened(t: HistoryBuilder) -> None:
+def session_without_an_opening(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.session_event(evolve(ann, session=0x999), "connected")
 
 
 @violates(sessions.LIVES)
-def a_session_is_opened_twice(t: HistoryBuilder) -> None:
+def session_is_opened_twice(t: HistoryBuilder) -> None:
     t.commit(t.client(1), Change(0, 0, "open"))
 
 
-# -- sessions of one server, and servers that only read ------------------------------------------------
+# -- local sessions and read-only servers --------------------------------------------------------------
 
 
 @legal_case
-def a_local_session_writes_and_is_closed(t: HistoryBuilder) -> None:
+def local_session_writes_and_is_closed(t: HistoryBuilder) -> None:
     ann = t.at_one_server(1, "local")
     t.create(ann, "/x")
     t.session_event(ann, "disconnected")
@@ -179,7 +179,7 @@ def a_local_session_writes_and_is_closed(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_local_session_is_upgraded_and_moves(t: HistoryBuilder) -> None:
+def local_session_is_upgraded_and_moves(t: HistoryBuilder) -> None:
     ann = t.at_one_server(1, "local")
     t.commit(ann, Change(0, 0, "open"))
     t.create(ann, "/e", mode="ephemeral")
@@ -191,14 +191,14 @@ def a_local_session_is_upgraded_and_moves(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def another_server_knows_nothing_of_a_local_session(t: HistoryBuilder) -> None:
+def another_server_does_not_know_a_local_session(t: HistoryBuilder) -> None:
     ann, bob = t.at_one_server(1, "local"), t.client(2)
     t.session_event(ann, "expired", 2)
     t.create(bob, "/x")
 
 
 @legal_case
-def another_server_has_not_heard_of_an_upgrade(t: HistoryBuilder) -> None:
+def another_server_has_not_applied_an_upgrade(t: HistoryBuilder) -> None:
     ann, bob = t.at_one_server(1, "local"), t.client(2)
     t.session_event(ann, "expired", 2)
     t.create(bob, "/x")
@@ -207,31 +207,31 @@ def another_server_has_not_heard_of_an_upgrade(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.LOCAL)
-def a_local_session_is_welcome_at_another_server(t: HistoryBuilder) -> None:
+def local_session_is_accepted_by_another_server(t: HistoryBuilder) -> None:
     ann = t.at_one_server(1, "local")
     t.session_event(ann, "disconnected")
     t.session_event(ann, "connected", 2, "local")
 
 
 @violates(sessions.EPHEMERAL)
-def a_local_session_owns_a_node(t: HistoryBuilder) -> None:
+def local_session_owns_a_node(t: HistoryBuilder) -> None:
     t.create(t.at_one_server(1, "local"), "/e", mode="ephemeral")
 
 
 @violates(sessions.LIVES)
-def a_local_session_is_attached_by_a_transaction(t: HistoryBuilder) -> None:
+def local_session_is_attached_by_a_transaction(t: HistoryBuilder) -> None:
     t.commit(t.at_one_server(1, "local"), Change(0, 0, "attach"))
 
 
 @violates(sessions.LIVES)
-def an_upgraded_session_is_over_and_nobody_closed_it(t: HistoryBuilder) -> None:
+def upgraded_session_ends_without_a_close(t: HistoryBuilder) -> None:
     ann = t.at_one_server(1, "local")
     t.commit(ann, Change(0, 0, "open"))
     t.session_event(ann, "closed")
 
 
 @legal_case
-def a_read_only_server_reads_and_refuses_the_rest(t: HistoryBuilder) -> None:
+def read_only_server_reads_and_refuses_the_rest(t: HistoryBuilder) -> None:
     bob, ann = t.client(2), t.at_one_server(1, "read-only")
     t.exists(ann, "/x", there=False)
     t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply("NOT_READ_ONLY", zxid=t.zxid))
@@ -241,7 +241,7 @@ def a_read_only_server_reads_and_refuses_the_rest(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_refusal_of_a_read_only_server_bears_the_zxid_of_a_lost_write(t: HistoryBuilder) -> None:
+def refusal_of_a_read_only_server_has_the_zxid_of_a_lost_write(t: HistoryBuilder) -> None:
     ann = t.client(1)
     call = t.invoke(ann, Request("create", "/x", b""))
     zxid = t.commit(ann, Change(0, 0, "create", "/x", b""))
@@ -252,17 +252,17 @@ def a_refusal_of_a_read_only_server_bears_the_zxid_of_a_lost_write(t: HistoryBui
 
 
 @violates(refusals.READ_ONLY)
-def a_read_only_server_writes(t: HistoryBuilder) -> None:
+def read_only_server_writes(t: HistoryBuilder) -> None:
     t.create(t.at_one_server(1, "read-only"), "/x")
 
 
 @violates(refusals.READ_ONLY)
-def a_read_only_server_syncs(t: HistoryBuilder) -> None:
+def read_only_server_syncs(t: HistoryBuilder) -> None:
     t.sync(t.at_one_server(1, "read-only"))
 
 
 @violates(refusals.READ_ONLY)
-def a_read_only_server_does_what_it_has_refused(t: HistoryBuilder) -> None:
+def read_only_server_refuses_a_write_that_is_carried_out(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.session_event(ann, "disconnected")
     t.session_event(ann, "connected", served="read-only")
@@ -272,22 +272,22 @@ def a_read_only_server_does_what_it_has_refused(t: HistoryBuilder) -> None:
 
 
 @violates(refusals.READ_ONLY)
-def a_read_only_server_refuses_a_read(t: HistoryBuilder) -> None:
+def read_only_server_refuses_a_read(t: HistoryBuilder) -> None:
     ann = t.at_one_server(1, "read-only")
     t.respond(t.invoke(ann, Request("exists", "/x")), Reply("NOT_READ_ONLY", zxid=t.zxid))
 
 
 @violates(refusals.READ_ONLY)
-def a_server_with_a_leader_refuses_a_write_as_a_reader(t: HistoryBuilder) -> None:
+def server_with_a_leader_refuses_a_write_as_a_reader(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply("NOT_READ_ONLY", zxid=t.zxid))
 
 
-# -- what is told of an end ----------------------------------------------------------------------------
+# -- reported ends of sessions -------------------------------------------------------------------------
 
 
 @legal_case
-def an_expired_session_is_told_so(t: HistoryBuilder) -> None:
+def expired_session_gets_the_error(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.close(ann)
     t.refuse(ann, Request("create", "/x", b""), "SESSION_EXPIRED")
@@ -295,20 +295,20 @@ def an_expired_session_is_told_so(t: HistoryBuilder) -> None:
 
 
 @violates(sessions.LIVES)
-def a_living_session_is_told_that_it_has_expired(t: HistoryBuilder) -> None:
+def open_session_is_reported_as_expired(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "/x", b""), "SESSION_EXPIRED")
 
 
 @violates(sessions.LIVES)
-def a_session_is_told_too_early_that_it_has_expired(t: HistoryBuilder) -> None:
+def session_is_reported_as_expired_too_early(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.refuse(ann, Request("create", "/x", b""), "SESSION_EXPIRED")
     t.close(ann)
 
 
 @violates(sessions.LIVES)
-def a_session_writes_that_was_never_opened(t: HistoryBuilder) -> None:
+def unopened_session_writes(t: HistoryBuilder) -> None:
     t.commit(evolve(t.client(1), session=0x999), Change(0, 0, "create", "/x", b""))
 
 
@@ -338,7 +338,7 @@ def numbers_begin_again_with_their_parent(t: HistoryBuilder) -> None:
 
 
 @violates(log.NUMBERED)
-def a_number_is_given_again(t: HistoryBuilder) -> None:
+def number_is_given_again(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
     t.delete(ann, "/n-0000000000")
@@ -346,12 +346,12 @@ def a_number_is_given_again(t: HistoryBuilder) -> None:
 
 
 @violates(log.NUMBERED)
-def a_number_is_left_out(t: HistoryBuilder) -> None:
+def number_is_left_out(t: HistoryBuilder) -> None:
     t.create(t.client(1), "/n-", mode="sequential", named="/n-0000000001")
 
 
 @violates(log.NUMBERED)
-def the_second_part_of_a_multi_gets_a_wrong_number(t: HistoryBuilder) -> None:
+def second_part_of_a_multi_gets_a_wrong_number(t: HistoryBuilder) -> None:
     ann = t.client(1)
     one = Request("create", "/n-", b"", mode="sequential")
     call = t.invoke(ann, Request("multi", parts=(one, one)))
@@ -361,7 +361,7 @@ def the_second_part_of_a_multi_gets_a_wrong_number(t: HistoryBuilder) -> None:
 
 
 @violates(log.NUMBERED)
-def the_last_number_is_given_again(t: HistoryBuilder) -> None:
+def last_number_is_given_again(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
     t.create(ann, "/n-", mode="sequential", named="/n-0000000001")
@@ -370,15 +370,15 @@ def the_last_number_is_given_again(t: HistoryBuilder) -> None:
 
 
 @violates(log.NUMBERED)
-def a_number_is_none(t: HistoryBuilder) -> None:
+def sequence_number_is_no_number(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
     t.create(ann, "/n-", mode="sequential", named="/n-something")
 
 
 @violates(log.NUMBERED)
-def a_number_is_left_out_under_a_new_parent(t: HistoryBuilder) -> None:
-    """What was given under the one before says nothing."""
+def number_is_left_out_under_a_new_parent(t: HistoryBuilder) -> None:
+    """Numbers under the former parent do not count."""
     ann = t.client(1)
     t.create(ann, "/q")
     for number in (0, 1):

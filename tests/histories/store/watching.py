@@ -1,4 +1,4 @@
-"""Watches: of who stays, of who was away, and on a server that jumped."""
+"""Watches: of connected clients, of reconnected clients, and at servers that jumped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def every_one_shot_watch_fires_once(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_watch_for_ever_fires_for_everything(t: HistoryBuilder) -> None:
+def persistent_watch_fires_for_every_change(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -50,7 +50,7 @@ def a_watch_for_ever_fires_for_everything(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_watch_of_a_whole_tree(t: HistoryBuilder) -> None:
+def recursive_watch_fires_for_all_nodes_below(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/", "recursive")
     t.create(ann, "/x")
@@ -63,7 +63,7 @@ def a_watch_of_a_whole_tree(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def an_event_may_still_be_on_its_way(t: HistoryBuilder) -> None:
+def event_may_still_be_on_its_way(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     call = t.invoke(bob, Request("sync", "/"))
@@ -72,7 +72,7 @@ def an_event_may_still_be_on_its_way(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def a_watch_fires_twice(t: HistoryBuilder) -> None:
+def watch_fires_twice(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -82,7 +82,7 @@ def a_watch_fires_twice(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def an_event_comes_twice(t: HistoryBuilder) -> None:
+def event_comes_twice(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -91,7 +91,7 @@ def an_event_comes_twice(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def nobody_watched(t: HistoryBuilder) -> None:
+def event_without_a_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False)
     t.create(ann, "/x")
@@ -99,7 +99,7 @@ def nobody_watched(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def a_read_that_failed_leaves_no_watch(t: HistoryBuilder) -> None:
+def failed_read_sets_no_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     call = t.invoke(bob, Request("get", "/x", watch="once"))
     t.respond(call, Reply("NO_NODE", zxid=t.zxid))
@@ -108,7 +108,7 @@ def a_read_that_failed_leaves_no_watch(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def a_watch_of_a_tree_hears_of_no_children(t: HistoryBuilder) -> None:
+def recursive_watch_gets_no_children_events(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/", "recursive")
     t.create(ann, "/x")
@@ -117,7 +117,7 @@ def a_watch_of_a_tree_hears_of_no_children(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def a_watch_fires_after_it_was_taken_back(t: HistoryBuilder) -> None:
+def removed_watch_fires(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/x", "", op="unwatch")
@@ -126,7 +126,7 @@ def a_watch_fires_after_it_was_taken_back(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def a_watch_fires_without_a_connection(t: HistoryBuilder) -> None:
+def watch_fires_without_a_connection(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.session_event(bob, "disconnected")
@@ -135,7 +135,7 @@ def a_watch_fires_without_a_connection(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def an_event_is_missed(t: HistoryBuilder) -> None:
+def event_is_missed(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -143,7 +143,7 @@ def an_event_is_missed(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def the_data_comes_before_the_event(t: HistoryBuilder) -> None:
+def data_comes_before_the_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -174,7 +174,7 @@ def events_change_places(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def there_is_no_such_watch_they_say(t: HistoryBuilder) -> None:
+def existing_watch_is_reported_as_missing(t: HistoryBuilder) -> None:
     bob = t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/x", "persistent", op="unwatch", error="NO_WATCHER")
@@ -191,11 +191,11 @@ def there_is_no_such_watch(t: HistoryBuilder) -> None:
     t.sync(bob)
 
 
-# -- watches of who was away ---------------------------------------------------------------------------
+# -- watches of reconnected clients --------------------------------------------------------------------
 
 
 @legal_case
-def who_was_away_is_told_once_of_what_is_different(t: HistoryBuilder) -> None:
+def reconnected_client_gets_one_event_for_a_difference(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
@@ -214,7 +214,7 @@ def who_was_away_is_told_once_of_what_is_different(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_was_away_goes_on_watching_what_is_the_same(t: HistoryBuilder) -> None:
+def reconnected_client_keeps_watches_of_unchanged_nodes(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -232,7 +232,7 @@ def who_was_away_goes_on_watching_what_is_the_same(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def who_was_away_and_watches_for_ever_misses_what_happened_meanwhile(t: HistoryBuilder) -> None:
+def persistent_watch_misses_changes_while_disconnected(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/y", "recursive")
@@ -247,7 +247,7 @@ def who_was_away_and_watches_for_ever_misses_what_happened_meanwhile(t: HistoryB
 
 
 @violates(watches.MISSED)
-def who_was_away_is_not_add(t: HistoryBuilder) -> None:
+def reconnected_client_misses_an_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -258,8 +258,8 @@ def who_was_away_is_not_add(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def who_was_away_is_told_of_the_second_change_only(t: HistoryBuilder) -> None:
-    """What was missed is told without a zxid: an event with one is of something else."""
+def reconnected_client_gets_an_event_with_a_later_zxid(t: HistoryBuilder) -> None:
+    """Missed events have no zxid; an event with a zxid belongs to another change."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")
@@ -271,7 +271,7 @@ def who_was_away_is_told_of_the_second_change_only(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def who_is_back_for_long_misses_an_event(t: HistoryBuilder) -> None:
+def reconnected_client_misses_a_later_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.back(bob)
@@ -281,7 +281,7 @@ def who_is_back_for_long_misses_an_event(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def who_was_away_is_told_of_nothing(t: HistoryBuilder) -> None:
+def reconnected_client_gets_an_event_without_a_change(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -290,8 +290,8 @@ def who_was_away_is_told_of_nothing(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def who_was_away_is_told_twice_of_the_same(t: HistoryBuilder) -> None:
-    """There is more to be told, but that is not what is wrong."""
+def reconnected_client_gets_an_event_twice(t: HistoryBuilder) -> None:
+    """Another event is due, but the received one is wrong."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
@@ -306,7 +306,7 @@ def who_was_away_is_told_twice_of_the_same(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def a_watch_that_fired_is_not_named_again(t: HistoryBuilder) -> None:
+def fired_watch_is_not_sent_again(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -317,7 +317,7 @@ def a_watch_that_fired_is_not_named_again(t: HistoryBuilder) -> None:
     t.sync(bob)
 
 
-# -- watches on a server that jumped -------------------------------------------------------------------
+# -- watches at jumped servers -------------------------------------------------------------------------
 
 
 def _jump(t: HistoryBuilder, server: int) -> None:
@@ -335,7 +335,7 @@ def _jump(t: HistoryBuilder, server: int) -> None:
 
 
 @legal_case
-def a_server_that_jumped_tells_the_difference(t: HistoryBuilder) -> None:
+def jumped_server_sends_the_difference(t: HistoryBuilder) -> None:
     _jump(t, server=2)
     bob = evolve(t.client(3), client=2, session=0x102)
     for event, path in (("deleted", "/gone"), ("created", "/y"), ("data", "/x")):
@@ -344,7 +344,7 @@ def a_server_that_jumped_tells_the_difference(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def a_server_that_jumped_forgets_a_difference(t: HistoryBuilder) -> None:
+def jumped_server_omits_a_difference(t: HistoryBuilder) -> None:
     _jump(t, server=2)
     bob = evolve(t.client(3), client=2, session=0x102)
     for event, path in (("deleted", "/gone"), ("created", "/y")):
@@ -353,7 +353,7 @@ def a_server_that_jumped_forgets_a_difference(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def a_server_that_did_not_jump_tells_the_difference_only(t: HistoryBuilder) -> None:
+def server_without_a_jump_sends_only_the_difference(t: HistoryBuilder) -> None:
     _jump(t, server=1)
     bob = evolve(t.client(3), client=2, session=0x102)
     for event, path in (("deleted", "/gone"), ("created", "/y"), ("data", "/x")):
@@ -362,22 +362,22 @@ def a_server_that_did_not_jump_tells_the_difference_only(t: HistoryBuilder) -> N
 
 
 @legal_case
-def nobody_knows_whether_the_server_jumped(t: HistoryBuilder) -> None:
-    a_server_that_jumped_tells_the_difference(t)
+def unknown_jumps_may_explain_a_difference(t: HistoryBuilder) -> None:
+    jumped_server_sends_the_difference(t)
     t.jumps = None
 
 
 @violates(watches.MISSED)
-def no_jump_explains_what_was_missed(t: HistoryBuilder) -> None:
-    an_event_is_missed(t)
+def no_jump_explains_a_missing_event(t: HistoryBuilder) -> None:
+    event_is_missed(t)
     t.jumps = None
 
 
-# -- events that do not say their zxid, and watches that are taken back ----------------------------------
+# -- events without zxid, and removed watches ------------------------------------------------------------
 
 
 @legal_case
-def an_event_need_not_say_its_zxid(t: HistoryBuilder) -> None:
+def event_may_have_no_zxid(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -390,7 +390,7 @@ def an_event_need_not_say_its_zxid(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def an_event_that_does_not_say_its_zxid_tells_of_nothing(t: HistoryBuilder) -> None:
+def event_without_zxid_has_no_change(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/y")
@@ -398,7 +398,7 @@ def an_event_that_does_not_say_its_zxid_tells_of_nothing(t: HistoryBuilder) -> N
 
 
 @legal_case
-def what_a_jump_has_changed_is_told_without_a_zxid(t: HistoryBuilder) -> None:
+def events_after_a_jump_have_no_zxid(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2, server=2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -422,8 +422,8 @@ def two_events_of_one_multi_change_places(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def one_of_two_watches_may_have_been_meant(t: HistoryBuilder) -> None:
-    """That of the children was not there; that of the data stays."""
+def unwatch_may_mean_either_of_two_watches(t: HistoryBuilder) -> None:
+    """The watch on the children did not exist; that on the data remains."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -434,7 +434,7 @@ def one_of_two_watches_may_have_been_meant(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def what_cannot_be_taken_back_stays(t: HistoryBuilder) -> None:
+def failed_unwatch_keeps_the_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -445,7 +445,7 @@ def what_cannot_be_taken_back_stays(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def what_cannot_be_taken_back_does_not_fire(t: HistoryBuilder) -> None:
+def watch_after_a_failed_unwatch_does_not_fire(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -455,7 +455,7 @@ def what_cannot_be_taken_back_does_not_fire(t: HistoryBuilder) -> None:
 
 
 @legal_case
-def of_two_watches_the_one_on_the_children_is_taken_back(t: HistoryBuilder) -> None:
+def unwatch_removes_only_the_children_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -470,8 +470,8 @@ def of_two_watches_the_one_on_the_children_is_taken_back(t: HistoryBuilder) -> N
 
 
 @legal_case
-def of_two_watches_the_one_on_the_data_is_taken_back(t: HistoryBuilder) -> None:
-    """Also where there was nothing yet to watch."""
+def unwatch_removes_only_the_data_watch(t: HistoryBuilder) -> None:
+    """Also if the node did not exist yet."""
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/y", there=False, watch="once")
     t.watch(bob, "/y", "data", op="unwatch")
@@ -487,7 +487,7 @@ def of_two_watches_the_one_on_the_data_is_taken_back(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def the_watch_on_the_data_goes_with_that_on_the_children(t: HistoryBuilder) -> None:
+def data_watch_is_lost_with_the_children_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -498,7 +498,7 @@ def the_watch_on_the_data_goes_with_that_on_the_children(t: HistoryBuilder) -> N
 
 
 @violates(watches.MISSED)
-def the_watch_on_the_children_goes_with_that_on_the_data(t: HistoryBuilder) -> None:
+def children_watch_is_lost_with_the_data_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -509,7 +509,7 @@ def the_watch_on_the_children_goes_with_that_on_the_data(t: HistoryBuilder) -> N
 
 
 @violates(watches.UNEXPECTED)
-def a_watch_on_children_that_was_taken_back_fires(t: HistoryBuilder) -> None:
+def removed_children_watch_fires(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -520,7 +520,7 @@ def a_watch_on_children_that_was_taken_back_fires(t: HistoryBuilder) -> None:
 
 
 @violates(watches.UNEXPECTED)
-def a_watch_on_data_that_was_taken_back_fires(t: HistoryBuilder) -> None:
+def removed_data_watch_fires(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -531,7 +531,7 @@ def a_watch_on_data_that_was_taken_back_fires(t: HistoryBuilder) -> None:
 
 
 @violates(watches.MISSED)
-def there_is_said_to_be_no_watch_on_children_and_it_stands(t: HistoryBuilder) -> None:
+def existing_children_watch_is_reported_as_missing(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")

@@ -1,4 +1,4 @@
-"""For every promise of ZAB, stories in which it is kept and in which it is broken, each to be read by a person."""
+"""Examples for every invariant of ZAB: legal runs, and runs that violate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machines are fed."""
+"""Delivery of transactions to state machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def two_orders(s: Scenario, bad: bool) -> None:
 
 
 @breaks(Agreement)
-def each_delivers_what_the_other_lacks(s: Scenario, bad: bool) -> None:
+def each_delivers_a_transaction_that_the_other_lacks(s: Scenario, bad: bool) -> None:
     a, b = pack(z(1, 1), [b"a"]), pack(z(1, 2), [b"b"])
     s.applies(a, ONE)
     if not bad:
@@ -111,7 +111,7 @@ def applied_with_a_gap(s: Scenario, bad: bool) -> None:
 
 
 @breaks(CommittedAndDurable)
-def believed_but_never_committed(s: Scenario, bad: bool) -> None:
+def reported_as_committed_but_never_committed(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, ONE, TWO, THREE)
     if not bad:
@@ -120,7 +120,7 @@ def believed_but_never_committed(s: Scenario, bad: bool) -> None:
 
 
 @breaks(PrefixConsistency)
-def a_batch_that_is_committed_in_part(s: Scenario, bad: bool) -> None:
+def batch_that_is_committed_in_part(s: Scenario, bad: bool) -> None:
     s.begins()
     both = s.proposes(THREE, 1, 2, b"a", b"b")
     s.logs(both, ONE, TWO, THREE)
@@ -129,7 +129,7 @@ def a_batch_that_is_committed_in_part(s: Scenario, bad: bool) -> None:
 
 
 @breaks(TotalOrder)
-def a_batch_is_delivered_in_its_order(s: Scenario, bad: bool) -> None:
+def batch_is_delivered_in_its_order(s: Scenario, bad: bool) -> None:
     s.applies(batch(1, 1, b"a", b"b"), ONE)
     s.applies(batch(1, 1, b"a"), TWO)
     if bad:
@@ -138,7 +138,7 @@ def a_batch_is_delivered_in_its_order(s: Scenario, bad: bool) -> None:
 
 
 @breaks(Agreement)
-def who_delivers_again_is_not_ahead(s: Scenario, bad: bool) -> None:
+def repeated_delivery_does_not_advance(s: Scenario, bad: bool) -> None:
     s.applies(batch(1, 1), ONE)
     s.applies(batch(1, 1), ONE)
     if not bad:
@@ -148,14 +148,14 @@ def who_delivers_again_is_not_ahead(s: Scenario, bad: bool) -> None:
 
 
 def _one_is_skipped(s: Scenario) -> None:
-    """Server 2 delivers less than server 1, and not a beginning of it; that is no disagreement yet."""
+    """Server 2 delivers less than server 1, and not a prefix of it; that is no disagreement yet."""
     for number in (1, 2):
         s.applies(batch(1, number), ONE)
     s.applies(batch(1, 2), TWO)
 
 
 @breaks(Agreement)
-def what_was_skipped_is_not_delivered_by_saying_the_next_twice(s: Scenario, bad: bool) -> None:
+def repeated_delivery_does_not_replace_a_skipped_one(s: Scenario, bad: bool) -> None:
     _one_is_skipped(s)
     s.applies(batch(1, 2), TWO)
     if not bad:
@@ -164,7 +164,7 @@ def what_was_skipped_is_not_delivered_by_saying_the_next_twice(s: Scenario, bad:
 
 
 @breaks(Agreement)
-def what_was_skipped_is_brought_by_a_snapshot(s: Scenario, bad: bool) -> None:
+def snapshot_delivers_skipped_transactions(s: Scenario, bad: bool) -> None:
     _one_is_skipped(s)
     s.applies(batch(1, 3), ONE)
     if not bad:
@@ -174,7 +174,7 @@ def what_was_skipped_is_brought_by_a_snapshot(s: Scenario, bad: bool) -> None:
 
 
 @breaks(Agreement)
-def what_one_lacks_the_other_may_have_for_a_while(s: Scenario, bad: bool) -> None:
+def one_server_may_be_ahead_of_another(s: Scenario, bad: bool) -> None:
     _one_is_skipped(s)
     s.applies(batch(1, 1), TWO)
     s.applies(batch(1, 3), TWO)
@@ -185,13 +185,13 @@ def what_one_lacks_the_other_may_have_for_a_while(s: Scenario, bad: bool) -> Non
 
 
 @breaks(Integrity)
-def a_batch_of_which_the_second_was_never_proposed(s: Scenario, bad: bool) -> None:
+def batch_with_an_unproposed_second_transaction(s: Scenario, bad: bool) -> None:
     s.proposes(THREE, 1, 1, *((b"a",) if bad else (b"a", b"b")))
     s.applies(batch(1, 1, b"a", b"b"), ONE)
 
 
 @breaks(CommittedAndDurable)
-def a_batch_applied_before_all_of_it_is_committed(s: Scenario, bad: bool) -> None:
+def batch_applied_before_all_of_it_is_committed(s: Scenario, bad: bool) -> None:
     both = s.proposes(THREE, 1, 1, b"a", b"b")
     s.logs(both, ONE, TWO, THREE)
     s.commits(THREE, both.first if bad else both.last)

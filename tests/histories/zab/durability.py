@@ -1,4 +1,4 @@
-"""What is on disks before something is result_of or done."""
+"""Writes that must be durable before a message or a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid
 
 
 @breaks(DurableBeforeAck)
-def durable_in_a_history_that_is_gone(s: Scenario, bad: bool) -> None:
+def durable_in_a_replaced_history(s: Scenario, bad: bool) -> None:
     first = s.begins()
     old = s.proposes(THREE, 1, 2)
     s.logs(old, THREE, durably=False)
@@ -94,7 +94,7 @@ def restarted_in_an_epoch_without_its_history(s: Scenario, bad: bool) -> None:
 
 
 @breaks(HistoryBeforeEpoch)
-def restarted_without_a_history_that_nobody_cut(s: Scenario, bad: bool) -> None:
+def restarted_without_a_history_that_was_not_truncated(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, THREE, ONE)
     s.leads(THREE, 2)
@@ -106,7 +106,7 @@ def restarted_without_a_history_that_nobody_cut(s: Scenario, bad: bool) -> None:
 
 
 @breaks(EpochsAscend)
-def an_epoch_goes_back(s: Scenario, bad: bool) -> None:
+def epoch_goes_back(s: Scenario, bad: bool) -> None:
     s.epochs(2, ONE)
     s.judge.durable_epochs(ONE, Epoch(2), Epoch(1 if bad else 2))
 
@@ -123,7 +123,7 @@ def logged_more_than_promised(s: Scenario, bad: bool) -> None:
 
 
 @breaks(EpochsAscend)
-def a_promise_is_forgotten(s: Scenario, bad: bool) -> None:
+def promise_is_lost_on_restart(s: Scenario, bad: bool) -> None:
     s.epochs(2, ONE)
     s.judge.crashed(ONE)
     s.judge.started(ONE, Recovered(Epoch(1 if bad else 2), Epoch(1 if bad else 2)), NOTHING)
@@ -144,7 +144,7 @@ def acknowledged_by_one(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def a_change_without_the_new_members(s: Scenario, bad: bool) -> None:
+def change_without_the_new_members(s: Scenario, bad: bool) -> None:
     changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
     batch = pack(z(1, 1), [changed.text().encode()], config=True)
     s.logs(batch, ONE, TWO, THREE, *(() if bad else (FOUR,)))
@@ -152,7 +152,7 @@ def a_change_without_the_new_members(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def a_lost_disk_uncommits_nothing(s: Scenario, bad: bool) -> None:
+def lost_disk_keeps_commits_valid(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, THREE, *(() if bad else (ONE,)))
     s.judge.disk_lost(ONE)
@@ -169,14 +169,14 @@ def up_to_date_too_early(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableBeforeAck)
-def an_epoch_that_nobody_has_begun(s: Scenario, bad: bool) -> None:
+def epoch_without_an_established_leader(s: Scenario, bad: bool) -> None:
     s.epochs(0 if bad else 1, ONE)
     s.judge.said[AckNewLeader](ONE, THREE, AckNewLeader(Epoch(1)))
 
 
 @breaks(HistoryBeforeEpoch)
-def who_promises_adopts_nothing(s: Scenario, bad: bool) -> None:
-    """Its disk may lack what the epoch that it has adopted began with; others see to that."""
+def promise_is_no_adoption(s: Scenario, bad: bool) -> None:
+    """Its disk may lack the initial history of its epoch, because it does not vote."""
     first = s.proposes(THREE, 1, 1)
     s.logs(first, THREE, ONE)
     s.leads(THREE, 2)
@@ -186,7 +186,7 @@ def who_promises_adopts_nothing(s: Scenario, bad: bool) -> None:
 
 
 @breaks(HistoryBeforeEpoch)
-def who_does_not_vote_may_lack_its_history(s: Scenario, bad: bool) -> None:
+def non_voting_server_may_lack_its_history(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, THREE)
     s.leads(THREE, 2)
@@ -194,19 +194,19 @@ def who_does_not_vote_may_lack_its_history(s: Scenario, bad: bool) -> None:
 
 
 @breaks(EpochsAscend)
-def only_a_promise_is_forgotten(s: Scenario, bad: bool) -> None:
+def only_a_promise_is_lost(s: Scenario, bad: bool) -> None:
     s.judge.durable_epochs(ONE, Epoch(2), Epoch(1))
     s.judge.started(ONE, Recovered(Epoch(1 if bad else 2), Epoch(1)), NOTHING)
 
 
 @breaks(EpochsAscend)
-def only_an_adoption_is_forgotten(s: Scenario, bad: bool) -> None:
+def only_an_adoption_is_lost(s: Scenario, bad: bool) -> None:
     s.judge.durable_epochs(ONE, Epoch(2), Epoch(2))
     s.judge.started(ONE, Recovered(Epoch(2), Epoch(1 if bad else 2)), NOTHING)
 
 
 @breaks(EpochsAscend)
-def a_disk_that_went_back_forgets(s: Scenario, bad: bool) -> None:
+def restored_disk_loses_epochs(s: Scenario, bad: bool) -> None:
     s.epochs(2, ONE)
     if not bad:
         s.judge.disk_went_back(ONE)
@@ -214,14 +214,14 @@ def a_disk_that_went_back_forgets(s: Scenario, bad: bool) -> None:
 
 
 @breaks(EpochsAscend)
-def who_forgets_and_knows_it_does_not_vote(s: Scenario, bad: bool) -> None:
+def server_that_lost_its_promises_does_not_vote(s: Scenario, bad: bool) -> None:
     s.epochs(2, ONE)
     s.restarts(ONE, 1, voting=bad)
 
 
 @breaks(DurableOnQuorum)
-def a_change_that_the_old_members_have_not(s: Scenario, bad: bool) -> None:
-    """Behind it something else, in the same breath."""
+def change_without_a_quorum_of_the_old_members(s: Scenario, bad: bool) -> None:
+    """Another transaction follows the change in the same step."""
     changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
     change = pack(z(1, 1), [changed.text().encode()], config=True)
     more = s.proposes(THREE, 1, 2)
@@ -231,7 +231,7 @@ def a_change_that_the_old_members_have_not(s: Scenario, bad: bool) -> None:
 
 
 def _changes(s: Scenario) -> Batch:
-    """Server 3 leads epoch 1, in which 4 is to take the place of 1 and 2; servers 1, 3 and 4 have that."""
+    """Server 3 leads epoch 1, in which 4 replaces 1 and 2; servers 1, 3 and 4 have the change."""
     s.leads(THREE, 1)
     changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
     change = pack(z(1, 1), [changed.text().encode()], config=True)
@@ -240,7 +240,7 @@ def _changes(s: Scenario) -> Batch:
 
 
 @breaks(DurableOnQuorum)
-def behind_a_change_in_the_same_breath(s: Scenario, bad: bool) -> None:
+def committed_after_a_change_in_the_same_step(s: Scenario, bad: bool) -> None:
     _changes(s)
     more = s.proposes(THREE, 1, 2)
     s.logs(more, THREE, FOUR, *(() if bad else (ONE,)))
@@ -249,7 +249,7 @@ def behind_a_change_in_the_same_breath(s: Scenario, bad: bool) -> None:
 
 @breaks(DurableOnQuorum)
 def sent_before_a_change_was_in_force(s: Scenario, bad: bool) -> None:
-    """And committed a while after: who left is needed for it, and not for what was sent when all could know."""
+    """The commit comes later: removed servers are needed for it, but not for later proposals."""
     change = _changes(s)
     more = s.proposes(THREE, 1, 2)
     s.logs(more, THREE, FOUR, *(() if bad else (ONE,)))
@@ -272,7 +272,7 @@ def sent_when_a_change_was_in_force(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def the_next_epoch_needs_only_those_who_stayed(s: Scenario, bad: bool) -> None:
+def next_epoch_needs_only_the_remaining_members(s: Scenario, bad: bool) -> None:
     change = _changes(s)
     more = s.proposes(THREE, 1, 2)
     s.logs(more, THREE, FOUR)
@@ -283,8 +283,8 @@ def the_next_epoch_needs_only_those_who_stayed(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def a_change_from_the_epoch_before(s: Scenario, bad: bool) -> None:
-    """Server 4 leads now, and decides in one breath what 3 had sent; of 3 that would be too early."""
+def change_from_the_epoch_before(s: Scenario, bad: bool) -> None:
+    """Server 4 leads, and commits the proposals of 3 in one step; for 3 that would be too early."""
     _changes(s)
     more = s.proposes(THREE, 1, 2)
     s.logs(more, THREE, FOUR)
@@ -294,8 +294,8 @@ def a_change_from_the_epoch_before(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def of_all_that_was_lost_anything_may_be_it(s: Scenario, bad: bool) -> None:
-    """Server 1 loses its disk twice, and had it once."""
+def lost_disk_may_have_had_the_transaction(s: Scenario, bad: bool) -> None:
+    """Server 1 loses its disk twice; it had the transaction before."""
     first = s.proposes(THREE, 1, 1)
     s.judge.disk_lost(ONE)
     s.logs(first, THREE, *(() if bad else (ONE,)))
@@ -305,7 +305,7 @@ def of_all_that_was_lost_anything_may_be_it(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def a_disk_that_went_back_uncommits_nothing(s: Scenario, bad: bool) -> None:
+def restored_disk_keeps_commits_valid(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, THREE, *(() if bad else (ONE,)))
     s.judge.disk_went_back(ONE)
@@ -315,7 +315,7 @@ def a_disk_that_went_back_uncommits_nothing(s: Scenario, bad: bool) -> None:
 
 
 @breaks(AdoptedByQuorum)
-def an_adoption_that_a_restart_finds(s: Scenario, bad: bool) -> None:
+def adoption_that_a_restart_finds(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     s.epochs(1, THREE)
     s.restarts(ONE, 1, voting=not bad)
@@ -323,7 +323,7 @@ def an_adoption_that_a_restart_finds(s: Scenario, bad: bool) -> None:
 
 
 @breaks(AdoptedByQuorum)
-def up_to_date_in_an_epoch_that_nobody_has_begun(s: Scenario, bad: bool) -> None:
+def up_to_date_in_an_epoch_without_a_leader(s: Scenario, bad: bool) -> None:
     if not bad:
         s.leads(THREE, 1)
     s.judge.role(THREE, State.LEADING, Epoch(1), THREE, True)
@@ -333,7 +333,7 @@ def up_to_date_in_an_epoch_that_nobody_has_begun(s: Scenario, bad: bool) -> None
 
 @breaks(DurableOnQuorum)
 def committed_by_one_group(s: Scenario, bad: bool) -> None:
-    """Servers 1 and 2 are a majority, and not one of each group, where 3 alone is one; 1 counts for nothing."""
+    """Servers 1 and 2 are a majority, but not one of each group; 3 alone is one, and 1 has no weight."""
     changed = Ensemble(
         tuple(member(sid) for sid in (ONE, TWO, THREE)),
         z(1, 1),
@@ -349,7 +349,7 @@ def committed_by_one_group(s: Scenario, bad: bool) -> None:
 
 
 @breaks(MembersBeforeSnapshot)
-def a_snapshot_and_the_members_of_yesterday(s: Scenario, bad: bool) -> None:
+def snapshot_with_the_former_membership(s: Scenario, bad: bool) -> None:
     change = _changes(s)
     s.commits(THREE, change.last)
     s.judge.goes_by(TWO, NOTHING if bad else change.last)
@@ -357,7 +357,7 @@ def a_snapshot_and_the_members_of_yesterday(s: Scenario, bad: bool) -> None:
 
 
 @breaks(MembersBeforeSnapshot)
-def what_a_restart_finds_of_the_members(s: Scenario, bad: bool) -> None:
+def restart_finds_the_membership(s: Scenario, bad: bool) -> None:
     change = _changes(s)
     s.commits(THREE, change.last)
     s.judge.goes_by(TWO, change.last)
@@ -368,8 +368,8 @@ def what_a_restart_finds_of_the_members(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DurableOnQuorum)
-def what_only_its_leader_had_when_a_change_was_in_force(s: Scenario, bad: bool) -> None:
-    """Nobody had been sent it who did not know of the change: who left is not needed."""
+def transaction_that_only_its_leader_had_when_a_change_was_activated(s: Scenario, bad: bool) -> None:
+    """Only servers that know the change received it, so the removed servers are not needed."""
     change = _changes(s)
     more = s.proposes(THREE, 1, 2)
     s.logs(more, THREE, *((FOUR,) if bad else ()))
@@ -380,7 +380,7 @@ def what_only_its_leader_had_when_a_change_was_in_force(s: Scenario, bad: bool) 
 
 
 @breaks(DurableOnQuorum)
-def who_left_is_not_needed_any_more_in_the_next_epoch(s: Scenario, bad: bool) -> None:
+def removed_server_is_not_needed_in_the_next_epoch(s: Scenario, bad: bool) -> None:
     change = _changes(s)
     more = s.proposes(THREE, 1, 2)
     last = s.proposes(THREE, 1, 3)
@@ -394,8 +394,8 @@ def who_left_is_not_needed_any_more_in_the_next_epoch(s: Scenario, bad: bool) ->
 
 
 @breaks(DurableOnQuorum)
-def who_left_has_nothing_to_say_of_another_epoch(s: Scenario, bad: bool) -> None:
-    """What server 2 was sent of a newer epoch, this leader has not proposed before its change was in force."""
+def removed_server_does_not_count_in_another_epoch(s: Scenario, bad: bool) -> None:
+    """Server 2 received it in a newer epoch; this leader had not proposed it before its change was active."""
     change = _changes(s)
     s.logs(batch(2, 1), TWO)
     s.commits(THREE, change.last)
@@ -405,7 +405,7 @@ def who_left_has_nothing_to_say_of_another_epoch(s: Scenario, bad: bool) -> None
 
 
 def _decides(s: Scenario) -> Batch:
-    """Server 4 votes, too, from 1/2 on, which server 1 is case when it has been brought up to date as far as that."""
+    """Server 4 votes from 1/2 on, which server 1 receives during its synchronization."""
     first = s.begins()
     members = ENSEMBLE.changed([member(FOUR)], version=z(1, 2))
     change = pack(z(1, 2), [members.text().encode()], config=True)
@@ -418,7 +418,7 @@ def _decides(s: Scenario) -> Batch:
 
 
 @breaks(DecidedIsInForce)
-def acknowledged_by_the_members_of_yesterday(s: Scenario, bad: bool) -> None:
+def acknowledged_with_the_former_membership(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     s.judge.heard_commit(ONE, change.last)
     s.judge.goes_by(ONE, z(1, 1) if bad else change.last)
@@ -426,7 +426,7 @@ def acknowledged_by_the_members_of_yesterday(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DecidedIsInForce)
-def acknowledged_without_going_by_anything(s: Scenario, bad: bool) -> None:
+def acknowledged_without_any_membership(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     if bad:
         s.judge.heard_commit(ONE, change.last)
@@ -434,7 +434,7 @@ def acknowledged_without_going_by_anything(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DecidedIsInForce)
-def an_older_commit_is_heard_behind_a_newer(s: Scenario, bad: bool) -> None:
+def older_commit_is_received_after_a_newer_one(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     s.judge.heard_commit(ONE, change.last)
     s.judge.heard_commit(ONE, z(1, 1))
@@ -443,7 +443,7 @@ def an_older_commit_is_heard_behind_a_newer(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DecidedIsInForce)
-def heard_by_who_follows_no_more(s: Scenario, bad: bool) -> None:
+def commit_received_by_a_former_follower(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     if not bad:
         s.judge.role(ONE, State.LOOKING, Epoch(1), None, False)
@@ -454,7 +454,7 @@ def heard_by_who_follows_no_more(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DecidedIsInForce)
-def heard_from_a_leader_that_is_left(s: Scenario, bad: bool) -> None:
+def commit_received_from_a_former_leader(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     s.judge.heard_commit(ONE, change.last)
     if not bad:
@@ -463,7 +463,7 @@ def heard_from_a_leader_that_is_left(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DecidedIsInForce)
-def what_is_found_on_the_disk_is_known(s: Scenario, bad: bool) -> None:
+def membership_on_the_disk_is_known(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     s.judge.crashed(ONE)
     found = ENSEMBLE if bad else ENSEMBLE.changed([member(FOUR)], version=change.last)
@@ -474,7 +474,7 @@ def what_is_found_on_the_disk_is_known(s: Scenario, bad: bool) -> None:
 
 
 @breaks(DecidedIsInForce)
-def what_another_life_heard_is_forgotten(s: Scenario, bad: bool) -> None:
+def commit_received_before_a_restart_does_not_count(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     s.judge.heard_commit(ONE, change.last)
     if not bad:
@@ -483,7 +483,7 @@ def what_another_life_heard_is_forgotten(s: Scenario, bad: bool) -> None:
 
 
 def _forgets(s: Scenario, members: int) -> None:
-    """Server 1 has lost its disk, and server 3 brings it up to date by the members of then."""
+    """Server 1 has lost its disk, and server 3 synchronizes it with the former membership."""
     s.begins()
     s.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False, forgotten=True), NOTHING)
     s.judge.role(ONE, State.FOLLOWING, Epoch(0), THREE, False)
@@ -491,13 +491,13 @@ def _forgets(s: Scenario, members: int) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def let_in_by_what_it_was_told_first(s: Scenario, bad: bool) -> None:
+def readmitted_by_the_membership_of_its_synchronization(s: Scenario, bad: bool) -> None:
     _forgets(s, 2)
     s.judge.remembers(ONE, z(1, 2 if bad else 3))
 
 
 @breaks(ReadmittedBySomethingNewer)
-def let_in_by_nobody(s: Scenario, bad: bool) -> None:
+def readmitted_without_a_leader(s: Scenario, bad: bool) -> None:
     _forgets(s, 2)
     if bad:
         s.judge.role(ONE, State.LOOKING, Epoch(0), None, False)
@@ -505,7 +505,7 @@ def let_in_by_nobody(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def let_in_by_what_another_leader_add(s: Scenario, bad: bool) -> None:
+def readmitted_by_the_membership_of_another_leader(s: Scenario, bad: bool) -> None:
     _forgets(s, 2)
     s.judge.role(ONE, State.FOLLOWING, Epoch(0), TWO, False)
     s.judge.said[NewLeader](TWO, ONE, NewLeader(Epoch(2), evolve(ENSEMBLE, version=z(1, 3))))
@@ -513,7 +513,7 @@ def let_in_by_what_another_leader_add(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def who_has_forgotten_nothing_is_let_in_by_nothing(s: Scenario, bad: bool) -> None:
+def server_with_its_promises_needs_no_readmission(s: Scenario, bad: bool) -> None:
     _forgets(s, 2)
     if not bad:
         s.judge.started(ONE, Recovered(Epoch(1), Epoch(1)), NOTHING)
@@ -521,14 +521,14 @@ def who_has_forgotten_nothing_is_let_in_by_nothing(s: Scenario, bad: bool) -> No
 
 
 @breaks(ReadmittedBySomethingNewer)
-def who_was_let_in_stays(s: Scenario, bad: bool) -> None:
+def readmitted_server_stays(s: Scenario, bad: bool) -> None:
     _forgets(s, 2)
     s.judge.remembers(ONE, z(1, 2 if bad else 3))
     s.judge.remembers(ONE, z(1, 2))
 
 
 def _under_way(s: Scenario, *having: ServerId) -> Batch:
-    """Server 3 has proposed the same members anew when server 1, which forgot, is brought up to date."""
+    """Server 3 has proposed the same members again before it synchronizes server 1, which lost its promises."""
     s.begins()
     s.judge.disk_lost(ONE)
     s.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False, forgotten=True), NOTHING)
@@ -551,7 +551,7 @@ def _healed(s: Scenario) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def let_in_by_what_was_under_way(s: Scenario, bad: bool) -> None:
+def readmitted_by_an_outstanding_change(s: Scenario, bad: bool) -> None:
     change = _under_way(s)
     if not bad:
         change = _proposed(s, 3, THREE)
@@ -559,8 +559,8 @@ def let_in_by_what_was_under_way(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def let_in_by_what_was_proposed_in_the_same_step(s: Scenario, bad: bool) -> None:
-    """Nobody knows whether that was before or after it was brought up to date."""
+def readmitted_by_a_change_of_the_same_step(s: Scenario, bad: bool) -> None:
+    """The proposal may have been before or after the synchronization."""
     s.begins()
     s.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False, forgotten=True), NOTHING)
     change = pack(z(1, 2), [evolve(ENSEMBLE, version=z(1, 2)).text().encode()], config=True)
@@ -573,7 +573,7 @@ def let_in_by_what_was_proposed_in_the_same_step(s: Scenario, bad: bool) -> None
 
 
 @breaks(ReadmittedBySomethingNewer)
-def proposed_in_the_same_step_behind_one_that_was_not(s: Scenario, bad: bool) -> None:
+def change_of_the_same_step_after_an_earlier_one(s: Scenario, bad: bool) -> None:
     _under_way(s)
     change = pack(z(1, 3), [evolve(ENSEMBLE, version=z(1, 3)).text().encode()], config=True)
     s.logs(change, THREE)
@@ -582,7 +582,7 @@ def proposed_in_the_same_step_behind_one_that_was_not(s: Scenario, bad: bool) ->
 
 
 @breaks(ReadmittedBySomethingNewer)
-def counted_by_what_was_under_way(s: Scenario, bad: bool) -> None:
+def counted_by_an_outstanding_change(s: Scenario, bad: bool) -> None:
     change = _under_way(s, ONE, TWO)
     s.commits(THREE, change.last)
     more = s.proposes(THREE, 1, 3)
@@ -591,8 +591,8 @@ def counted_by_what_was_under_way(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def counted_for_what_lets_it_in(s: Scenario, bad: bool) -> None:
-    """What is decided with it is counted by the members that are in force there, and so is it."""
+def counted_for_its_own_readmission(s: Scenario, bad: bool) -> None:
+    """Transactions that are committed with the change are counted by the membership in force there."""
     _under_way(s, ONE, TWO)
     again = _proposed(s, 3, THREE, ONE, *(() if bad else (TWO,)))
     more = s.proposes(THREE, 1, 4)
@@ -602,7 +602,7 @@ def counted_for_what_lets_it_in(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def counted_by_who_has_not_brought_it_up_to_date(s: Scenario, bad: bool) -> None:
+def counted_by_a_leader_that_did_not_synchronize_it(s: Scenario, bad: bool) -> None:
     _under_way(s, ONE, TWO)
     again = _proposed(s, 3, THREE, TWO)
     s.commits(THREE, again.last)
@@ -614,7 +614,7 @@ def counted_by_who_has_not_brought_it_up_to_date(s: Scenario, bad: bool) -> None
 
 
 @breaks(ReadmittedBySomethingNewer)
-def acknowledged_before_it_forgot(s: Scenario, bad: bool) -> None:
+def acknowledged_before_it_lost_its_promises(s: Scenario, bad: bool) -> None:
     s.begins()
     more = s.proposes(THREE, 1, 2)
     s.logs(more, THREE, ONE)
@@ -625,8 +625,8 @@ def acknowledged_before_it_forgot(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def nobody_has_forgotten_anything(s: Scenario, bad: bool) -> None:
-    """Then it is not for this promise to say that too few have it."""
+def no_server_has_lost_its_promises(s: Scenario, bad: bool) -> None:
+    """Another invariant checks that too few servers have it."""
     s.begins()
     if bad:
         s.judge.started(ONE, Recovered(Epoch(0), Epoch(0), forgotten=True), NOTHING)
@@ -636,7 +636,7 @@ def nobody_has_forgotten_anything(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def who_was_let_in_counts(s: Scenario, bad: bool) -> None:
+def readmitted_server_counts(s: Scenario, bad: bool) -> None:
     _under_way(s, ONE, TWO)
     again = _proposed(s, 3, THREE, TWO)
     s.commits(THREE, again.last)
@@ -649,8 +649,8 @@ def who_was_let_in_counts(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ReadmittedBySomethingNewer)
-def what_is_committed_already_needs_nobody(s: Scenario, bad: bool) -> None:
-    """A leader of the next epoch says it again, when two have forgotten what they promised."""
+def committed_transaction_needs_no_quorum_again(s: Scenario, bad: bool) -> None:
+    """A leader of the next epoch sends it again, after two servers have lost their promises."""
     first = s.begins()
     for sid in (ONE, TWO):
         s.judge.started(sid, Recovered(Epoch(0), Epoch(0), forgotten=True), NOTHING)
@@ -660,12 +660,12 @@ def what_is_committed_already_needs_nobody(s: Scenario, bad: bool) -> None:
 
 
 def _members(version: Zxid) -> Ensemble:
-    """Server 4 votes, too."""
+    """Server 4 votes as well."""
     return ENSEMBLE.changed([member(FOUR)], version=version)
 
 
 @breaks(ActivatedIsDecided)
-def a_change_that_was_cut_off_goes_into_force(s: Scenario, bad: bool) -> None:
+def truncated_change_is_activated(s: Scenario, bad: bool) -> None:
     first = s.begins()
     members = _members(z(1, 2))
     change = pack(z(1, 2), [members.text().encode()], config=True)
@@ -685,23 +685,23 @@ def a_change_that_was_cut_off_goes_into_force(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ActivatedIsDecided)
-def a_decided_change_goes_into_force_with_other_members(s: Scenario, bad: bool) -> None:
+def committed_change_is_activated_with_other_members(s: Scenario, bad: bool) -> None:
     change = _decides(s)
     members = _members(change.last)
     s.judge.activated(ONE, members.changed(leaving=(TWO,), version=change.last) if bad else members)
 
 
 @breaks(ActivatedIsDecided)
-def a_server_that_serves_has_not_logged_what_it_puts_in_force(s: Scenario, bad: bool) -> None:
-    """A server that checks_of_serving for a leader may learn it from others."""
+def serving_server_activates_a_change_that_it_has_not_logged(s: Scenario, bad: bool) -> None:
+    """A looking server may learn the membership from others."""
     change = _decides(s)
     s.judge.role(FOUR, State.OBSERVING, Epoch(1), THREE, bad)
     s.judge.activated(FOUR, _members(change.last))
 
 
 @breaks(ActivatedIsDecided)
-def a_history_without_the_change_that_is_older_than_its_end(s: Scenario, bad: bool) -> None:
-    """The disk of a server that lost something says nothing of the server."""
+def history_lacks_an_activated_change_before_its_end(s: Scenario, bad: bool) -> None:
+    """The disk of a server that lost data proves nothing."""
     change = _decides(s)
     s.logs(batch(2, 1), FOUR)
     if not bad:
@@ -710,8 +710,8 @@ def a_history_without_the_change_that_is_older_than_its_end(s: Scenario, bad: bo
 
 
 @breaks(ActivatedIsDecided)
-def the_first_members_again_behind_a_change(s: Scenario, bad: bool) -> None:
-    """The members are the same as before the change, but a version of theirs was decided."""
+def first_membership_is_activated_after_a_change(s: Scenario, bad: bool) -> None:
+    """The members equal those before the change, but the version was committed."""
     same = evolve(ENSEMBLE, version=z(1, 2))
     change = pack(z(1, 2), [same.text().encode()], config=True)
     s.begins()
@@ -724,6 +724,6 @@ def the_first_members_again_behind_a_change(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ActivatedIsDecided)
-def the_first_members_are_others(s: Scenario, bad: bool) -> None:
+def first_membership_has_other_members(s: Scenario, bad: bool) -> None:
     s.begins()
     s.judge.activated(ONE, evolve(_members(z(1, 0)) if bad else ENSEMBLE, version=z(1, 0)))

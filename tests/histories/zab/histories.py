@@ -1,4 +1,4 @@
-"""What logs contain, and what must never be cut out of them."""
+"""Contents of logs, and transactions that must never be truncated."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def one_transaction_two_pasts(s: Scenario, bad: bool) -> None:
 
 
 @breaks(Contiguity)
-def a_hole(s: Scenario, bad: bool) -> None:
+def hole(s: Scenario, bad: bool) -> None:
     s.logs(pack(z(1, 1), [b"a"]), ONE)
     s.logs(pack(z(1, 3 if bad else 2), [b"b"]), ONE)
 
 
 @breaks(Contiguity)
-def a_step_back(s: Scenario, bad: bool) -> None:
+def step_back(s: Scenario, bad: bool) -> None:
     s.logs(pack(z(2, 1), [b"a"]), ONE)
     s.logs(pack(z(1 if bad else 3, 1), [b"b"]), ONE)
 
 
 @breaks(Contiguity)
-def a_hole_on_the_disk(s: Scenario, bad: bool) -> None:
+def hole_on_the_disk(s: Scenario, bad: bool) -> None:
     found = (pack(z(1, 1), [b"a"]), pack(z(1, 3 if bad else 2), [b"b"]))
     s.judge.started(ONE, Recovered(Epoch(1), Epoch(1), batches=found), found[-1].last)
 
@@ -65,7 +65,7 @@ def committed_is_cut_away(s: Scenario, bad: bool) -> None:
 
 
 @breaks(CommittedStays)
-def a_snapshot_older_than_the_log(s: Scenario, bad: bool) -> None:
+def snapshot_older_than_the_log(s: Scenario, bad: bool) -> None:
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     s.logs(second, ONE, TWO, THREE)
@@ -80,22 +80,22 @@ def cut_at_nowhere(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ProcessConsistency)
-def a_phantom(s: Scenario, bad: bool) -> None:
-    """The learner keeps a transaction that only it has, and is synchronized behind it."""
+def phantom(s: Scenario, bad: bool) -> None:
+    """The learner keeps a transaction that only it has, and is synchronized after it."""
     s.logs(pack(z(1, 1), [b"phantom"]), *((ONE,) if bad else (ONE, THREE)))
     s.leads(THREE, 2)
     s.judge.said[AckNewLeader](ONE, THREE, AckNewLeader(Epoch(2)))
 
 
 @breaks(ProcessConsistency)
-def a_phantom_while_serving(s: Scenario, bad: bool) -> None:
+def phantom_while_serving(s: Scenario, bad: bool) -> None:
     s.logs(pack(z(1, 1), [b"phantom"]), *((ONE,) if bad else (ONE, THREE)))
     s.leads(THREE, 2)
     s.follows(ONE, THREE, 2)
 
 
 @breaks(CommittedStays)
-def what_was_damaged_may_be_cut_away(s: Scenario, bad: bool) -> None:
+def damaged_log_may_be_truncated(s: Scenario, bad: bool) -> None:
     s.begins()
     if not bad:
         s.judge.disk_lost(ONE)
@@ -103,8 +103,8 @@ def what_was_damaged_may_be_cut_away(s: Scenario, bad: bool) -> None:
 
 
 @breaks(CommittedStays)
-def a_server_is_healed_by_a_leader_only(s: Scenario, bad: bool) -> None:
-    """By whom it adopts an epoch; what it writes by itself heals nothing."""
+def server_is_healed_by_a_leader_only(s: Scenario, bad: bool) -> None:
+    """Only the adoption of a leader's epoch heals a disk; a server's own writes do not."""
     s.begins()
     s.judge.disk_lost(ONE)
     s.judge.durable_epochs(ONE, Epoch(1), Epoch(1), trusted=bad)
@@ -112,12 +112,12 @@ def a_server_is_healed_by_a_leader_only(s: Scenario, bad: bool) -> None:
 
 
 def _a_phantom(s: Scenario) -> None:
-    """Server 1 has what nobody else has."""
+    """Server 1 has a transaction that no other server has."""
     s.logs(pack(z(1, 1), [b"phantom"]), ONE)
 
 
 @breaks(ProcessConsistency)
-def a_leader_that_is_gone_has_nothing_to_compare(s: Scenario, bad: bool) -> None:
+def leader_that_is_gone_has_nothing_to_compare(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.leads(THREE, 2)
     if not bad:
@@ -126,7 +126,7 @@ def a_leader_that_is_gone_has_nothing_to_compare(s: Scenario, bad: bool) -> None
 
 
 @breaks(ProcessConsistency)
-def a_leader_of_a_later_epoch_has_nothing_to_compare(s: Scenario, bad: bool) -> None:
+def leader_of_a_later_epoch_has_nothing_to_compare(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.leads(THREE, 2)
     if not bad:
@@ -135,7 +135,7 @@ def a_leader_of_a_later_epoch_has_nothing_to_compare(s: Scenario, bad: bool) -> 
 
 
 @breaks(ProcessConsistency)
-def a_leader_that_is_not_established_has_nothing_to_compare(s: Scenario, bad: bool) -> None:
+def leader_that_is_not_established_has_nothing_to_compare(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     if bad:
         s.leads(THREE, 2)
@@ -145,7 +145,7 @@ def a_leader_that_is_not_established_has_nothing_to_compare(s: Scenario, bad: bo
 
 
 @breaks(ProcessConsistency)
-def compared_is_who_begins_to_serve(s: Scenario, bad: bool) -> None:
+def comparison_at_the_begin_of_serving(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 2)
     if not bad:
         s.follows(ONE, THREE, 2)
@@ -154,7 +154,7 @@ def compared_is_who_begins_to_serve(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ProcessConsistency)
-def who_serves_under_nobody_is_compared_with_nobody(s: Scenario, bad: bool) -> None:
+def server_without_a_leader_is_not_compared(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.leads(THREE, 2)
     s.judge.role(ONE, State.LOOKING, Epoch(2), THREE if bad else None, True)

@@ -1,4 +1,4 @@
-"""Who leads, who may, and whom others follow."""
+"""Leaders, candidates and followers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def two_leaders(s: Scenario, bad: bool) -> None:
 
 
 @breaks(OneLeaderPerEpoch)
-def a_leader_returns_to_its_epoch(s: Scenario, bad: bool) -> None:
+def leader_returns_to_its_epoch(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     s.judge.crashed(THREE)
-    s.judge.role(THREE, State.LOOKING, Epoch(0), None, False)  # as far as it remembers
+    s.judge.role(THREE, State.LOOKING, Epoch(0), None, False)  # according to its own record
     s.leads(THREE, 1 if bad else 2)
 
 
@@ -40,7 +40,7 @@ def two_say_new_leader(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LeaderCompleteness)
-def a_leader_without_what_was_committed(s: Scenario, bad: bool) -> None:
+def leader_without_a_committed_transaction(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, TWO, THREE)
     s.judge.committed(THREE, first.last, True)
@@ -48,7 +48,7 @@ def a_leader_without_what_was_committed(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LeaderCompleteness)
-def a_deposed_leader_commits_more(s: Scenario, bad: bool) -> None:
+def deposed_leader_commits_more(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     first = s.proposes(THREE, 1, 1)
     s.logs(first, *((ONE, THREE) if bad else (ONE, TWO, THREE)))
@@ -57,7 +57,7 @@ def a_deposed_leader_commits_more(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RemovedLeaderEnds)
-def a_leader_that_has_left_proposes(s: Scenario, bad: bool) -> None:
+def leader_that_has_left_proposes(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     changed = ENSEMBLE.changed(leaving=(THREE if bad else TWO,), version=z(1, 1))
     batch = pack(z(1, 1), [changed.text().encode()], config=True)
@@ -67,12 +67,12 @@ def a_leader_that_has_left_proposes(s: Scenario, bad: bool) -> None:
 
 
 def says(s: Scenario, source: ServerId, state: State, leader: ServerId) -> None:
-    """To server 1."""
+    """Send a notification to server 1."""
     s.judge.heard_notification(ONE, source, Notification(state, leader, z(1, 1), Epoch(1), 1, ENSEMBLE))
 
 
 @breaks(FollowsALeader)
-def a_leader_that_others_speak_of(s: Scenario, bad: bool) -> None:
+def leader_known_from_other_followers(s: Scenario, bad: bool) -> None:
     s.begins()
     says(s, TWO, State.FOLLOWING, THREE)
     says(s, FOUR, State.OBSERVING, THREE)
@@ -82,7 +82,7 @@ def a_leader_that_others_speak_of(s: Scenario, bad: bool) -> None:
 
 
 @breaks(FollowsALeader)
-def a_leader_of_an_earlier_search(s: Scenario, bad: bool) -> None:
+def leader_of_an_earlier_election(s: Scenario, bad: bool) -> None:
     s.begins()
     says(s, THREE, State.LEADING, THREE)
     s.follows(ONE, THREE, 1)
@@ -94,14 +94,14 @@ def a_leader_of_an_earlier_search(s: Scenario, bad: bool) -> None:
 
 
 @breaks(FollowsALeader)
-def a_vote_that_is_not_a_quorum(s: Scenario, bad: bool) -> None:
+def vote_that_is_not_a_quorum(s: Scenario, bad: bool) -> None:
     s.begins()
     says(s, FOUR if bad else TWO, State.LOOKING, THREE)
     s.follows(ONE, THREE, 1)
 
 
 @breaks(StepDown)
-def a_leader_that_hears_nobody(s: Scenario, bad: bool) -> None:
+def leader_that_receives_nothing(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     s.judge.observed(THREE, [ONE, TWO] if bad else [ONE])
 
@@ -114,7 +114,7 @@ def two_serve_as_leaders(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LeaderCompleteness)
-def a_leader_without_what_a_client_was_add(s: Scenario, bad: bool) -> None:
+def leader_without_an_acknowledged_transaction(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.logs(first, TWO, THREE)
     s.commits(THREE, first.last)
@@ -123,8 +123,8 @@ def a_leader_without_what_a_client_was_add(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LeaderCompleteness)
-def a_leader_without_the_last_that_was_committed(s: Scenario, bad: bool) -> None:
-    """Of two in one batch a client was case the first, by somebody."""
+def leader_without_the_last_that_was_committed(s: Scenario, bad: bool) -> None:
+    """A client received the acknowledgement of the first transaction of a batch of two."""
     both = s.proposes(THREE, 1, 1, b"a", b"b")
     s.logs(both, TWO, THREE)
     s.commits(THREE, both.last)
@@ -134,7 +134,7 @@ def a_leader_without_the_last_that_was_committed(s: Scenario, bad: bool) -> None
 
 
 @breaks(LeaderCompleteness)
-def a_leader_without_the_newer_of_what_two_epochs_committed(s: Scenario, bad: bool) -> None:
+def leader_without_the_newer_commit_of_two_epochs(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     first = s.proposes(THREE, 1, 1)
     s.logs(first, ONE, TWO, THREE)
@@ -147,7 +147,7 @@ def a_leader_without_the_newer_of_what_two_epochs_committed(s: Scenario, bad: bo
 
 
 @breaks(LeaderCompleteness)
-def a_candidate_that_slept_while_a_later_epoch_committed_what_is_older(s: Scenario, bad: bool) -> None:
+def candidate_that_missed_a_later_epoch(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     first = s.proposes(THREE, 1, 1)
     s.logs(first, ONE, THREE)
@@ -157,7 +157,7 @@ def a_candidate_that_slept_while_a_later_epoch_committed_what_is_older(s: Scenar
 
 
 @breaks(RemovedLeaderEnds)
-def a_leader_that_commits_its_leave_behind_something_else(s: Scenario, bad: bool) -> None:
+def leader_that_commits_its_removal_after_another_transaction(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     changed = ENSEMBLE.changed(leaving=(THREE if bad else TWO,), version=z(1, 2))
     change = pack(z(1, 2), [changed.text().encode()], config=True)
@@ -168,7 +168,7 @@ def a_leader_that_commits_its_leave_behind_something_else(s: Scenario, bad: bool
 
 
 @breaks(RemovedLeaderEnds)
-def a_leader_that_comes_back_may_propose(s: Scenario, bad: bool) -> None:
+def leader_that_comes_back_may_propose(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     changed = ENSEMBLE.changed(leaving=(THREE,), version=z(1, 1))
     batch = pack(z(1, 1), [changed.text().encode()], config=True)
@@ -180,30 +180,30 @@ def a_leader_that_comes_back_may_propose(s: Scenario, bad: bool) -> None:
 
 
 def _voted_for_by_the_observer(s: Scenario, *, ensemble: Ensemble = ENSEMBLE, pending: Ensemble | None = None) -> None:
-    """Server 4 votes for 3, and says of which membership it knows, and which one may be next."""
+    """Server 4 votes for 3, with its present and pending memberships."""
     vote = Notification(State.LOOKING, THREE, z(1, 1), Epoch(1), 1, ensemble, pending)
     s.judge.heard_notification(ONE, FOUR, vote)
     s.follows(ONE, THREE, 1)
 
 
 GROWN: Final = ENSEMBLE.changed(leaving=(TWO,), joining=(member(FOUR),), version=z(1, 2))
-"""1, 3 and 4 are the voters."""
+"""Servers 1, 3 and 4 are the voters."""
 
 
 @breaks(FollowsALeader)
-def a_vote_of_who_votes_by_now(s: Scenario, bad: bool) -> None:
+def vote_of_a_present_voter(s: Scenario, bad: bool) -> None:
     s.begins()
     _voted_for_by_the_observer(s, ensemble=ENSEMBLE if bad else GROWN)
 
 
 @breaks(FollowsALeader)
-def a_vote_of_who_may_soon_vote(s: Scenario, bad: bool) -> None:
+def vote_of_a_pending_voter(s: Scenario, bad: bool) -> None:
     s.begins()
     _voted_for_by_the_observer(s, pending=None if bad else GROWN)
 
 
 @breaks(FollowsALeader)
-def a_vote_of_who_votes_by_its_own_history(s: Scenario, bad: bool) -> None:
+def vote_by_the_membership_in_its_history(s: Scenario, bad: bool) -> None:
     s.begins()
     change = pack(z(1, 2), [GROWN.text().encode()], config=True)
     s.logs(change, *((TWO,) if bad else (ONE,)))
@@ -211,7 +211,7 @@ def a_vote_of_who_votes_by_its_own_history(s: Scenario, bad: bool) -> None:
 
 
 @breaks(FollowsALeader)
-def a_vote_of_who_votes_by_what_is_committed(s: Scenario, bad: bool) -> None:
+def vote_by_the_committed_membership(s: Scenario, bad: bool) -> None:
     s.begins()
     change = pack(z(1, 2), [GROWN.text().encode()], config=True)
     s.logs(change, TWO, THREE)
@@ -221,7 +221,7 @@ def a_vote_of_who_votes_by_what_is_committed(s: Scenario, bad: bool) -> None:
 
 
 @breaks(FollowsALeader)
-def a_leader_heard_of_before_a_restart(s: Scenario, bad: bool) -> None:
+def leader_notified_before_a_restart(s: Scenario, bad: bool) -> None:
     first = s.begins()
     says(s, THREE, State.LEADING, THREE)
     s.judge.crashed(ONE)
@@ -232,21 +232,21 @@ def a_leader_heard_of_before_a_restart(s: Scenario, bad: bool) -> None:
 
 
 @breaks(FollowsALeader)
-def a_leader_that_nobody_votes_for_in_search(s: Scenario, bad: bool) -> None:
+def leader_without_votes_of_looking_servers(s: Scenario, bad: bool) -> None:
     s.begins()
     says(s, TWO, State.FOLLOWING if bad else State.LOOKING, THREE)
     s.follows(ONE, THREE, 1)
 
 
 @breaks(FollowsALeader)
-def an_observer_follows_as_everybody_does(s: Scenario, bad: bool) -> None:
+def observer_follows_by_the_same_rule(s: Scenario, bad: bool) -> None:
     s.begins()
     says(s, TWO if bad else THREE, State.FOLLOWING if bad else State.LEADING, THREE)
     s.judge.role(ONE, State.OBSERVING, Epoch(1), THREE, False)
 
 
 @breaks(StepDown)
-def a_server_that_does_not_lead_may_be_alone(s: Scenario, bad: bool) -> None:
+def server_that_does_not_lead_may_be_alone(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     if not bad:
         s.judge.role(THREE, State.FOLLOWING, Epoch(1), TWO, True)
@@ -254,7 +254,7 @@ def a_server_that_does_not_lead_may_be_alone(s: Scenario, bad: bool) -> None:
 
 
 @breaks(StepDown)
-def a_leader_that_does_not_serve_may_be_alone(s: Scenario, bad: bool) -> None:
+def leader_that_does_not_serve_may_be_alone(s: Scenario, bad: bool) -> None:
     s.leads(THREE, 1)
     if not bad:
         s.judge.role(THREE, State.LEADING, Epoch(1), THREE, False)
@@ -262,7 +262,7 @@ def a_leader_that_does_not_serve_may_be_alone(s: Scenario, bad: bool) -> None:
 
 
 @breaks(StepDown)
-def a_leader_counts_those_who_vote_by_now(s: Scenario, bad: bool) -> None:
+def leader_counts_the_present_voters(s: Scenario, bad: bool) -> None:
     s.begins()
     change = pack(z(1, 2), [GROWN.text().encode()], config=True)
     s.logs(change, ONE, THREE, FOUR)

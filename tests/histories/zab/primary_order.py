@@ -1,4 +1,4 @@
-"""In which order what primaries broadcast is delivered."""
+"""The order in which transactions of primaries are delivered."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def out_of_the_primarys_order(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LocalPrimaryOrder)
-def the_primarys_first_is_skipped(s: Scenario, bad: bool) -> None:
-    """The pair that a formula of the form "there are a, b" would not miss: a is never delivered at all."""
+def primarys_first_is_skipped(s: Scenario, bad: bool) -> None:
+    """A formula "there are a, b" would miss this pair: a is never delivered."""
     a, b = s.proposes(THREE, 1, 1), s.proposes(THREE, 1, 2)
     if not bad:
         s.applies(a, ONE)
@@ -27,8 +27,8 @@ def the_primarys_first_is_skipped(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LocalPrimaryOrder)
-def a_later_pair_is_out_of_order(s: Scenario, bad: bool) -> None:
-    """The first pairs are fine: whoever checks_of_serving at some pair only is satisfied."""
+def later_pair_is_out_of_order(s: Scenario, bad: bool) -> None:
+    """The first pairs are in order: a check of some pairs only would pass."""
     batches = [s.proposes(THREE, 1, number) for number in (1, 2, 3, 4)]
     if bad:
         batches[2], batches[3] = batches[3], batches[2]
@@ -57,7 +57,7 @@ def broadcasts_before_it_has_delivered(s: Scenario, bad: bool) -> None:
 
 
 @breaks(PrimaryIntegrity)
-def a_follower_delivers_more_than_its_primary(s: Scenario, bad: bool) -> None:
+def follower_delivers_more_than_its_primary(s: Scenario, bad: bool) -> None:
     first, second = s.proposes(THREE, 1, 1), s.proposes(THREE, 1, 2)
     s.applies(first, ONE, TWO)
     s.leads(TWO, 2)
@@ -76,8 +76,8 @@ def out_of_order_within_what_was_proposed_at_once(s: Scenario, bad: bool) -> Non
 
 
 @breaks(LocalPrimaryOrder)
-def what_was_proposed_in_disorder(s: Scenario, bad: bool) -> None:
-    """It is not yet wrong to deliver what was proposed first."""
+def proposed_out_of_order(s: Scenario, bad: bool) -> None:
+    """Delivering the first proposal is not wrong yet."""
     s.proposes(THREE, 1, 1)
     s.proposes(THREE, 1, 3)
     s.proposes(THREE, 1, 2)
@@ -87,7 +87,7 @@ def what_was_proposed_in_disorder(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LocalPrimaryOrder)
-def the_numbers_of_a_primary_begin_anew(s: Scenario, bad: bool) -> None:
+def numbers_of_a_primary_begin_anew(s: Scenario, bad: bool) -> None:
     a, b = s.proposes(THREE, 1, 1), s.proposes(TWO, 2, 1)
     c = s.proposes(TWO, 2, 2)
     s.applies(a, ONE)
@@ -97,8 +97,8 @@ def the_numbers_of_a_primary_begin_anew(s: Scenario, bad: bool) -> None:
 
 
 @breaks(LocalPrimaryOrder)
-def what_nobody_proposed_has_no_number(s: Scenario, bad: bool) -> None:
-    """Whoever delivers it breaks another promise. Behind it one begins anew, as behind a snapshot of it."""
+def unproposed_transaction_has_no_number(s: Scenario, bad: bool) -> None:
+    """Its delivery violates another invariant. The order begins again after it, as after a snapshot."""
     a = s.proposes(THREE, 1, 5)
     b = s.proposes(THREE, 1, 6)
     s.applies(batch(1, 4), ONE)
@@ -106,7 +106,7 @@ def what_nobody_proposed_has_no_number(s: Scenario, bad: bool) -> None:
 
 
 @breaks(PrimaryIntegrity)
-def a_primary_that_has_begun_is_asked_no_more(s: Scenario, bad: bool) -> None:
+def primary_that_broadcasts_is_not_checked_again(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     if not bad:
         s.proposes(TWO, 2, 1)
@@ -115,7 +115,7 @@ def a_primary_that_has_begun_is_asked_no_more(s: Scenario, bad: bool) -> None:
 
 
 @breaks(PrimaryIntegrity)
-def who_is_down_has_delivered_nothing(s: Scenario, bad: bool) -> None:
+def crashed_server_has_delivered_nothing(s: Scenario, bad: bool) -> None:
     first = s.proposes(THREE, 1, 1)
     s.applies(first, ONE)
     if not bad:
@@ -124,7 +124,7 @@ def who_is_down_has_delivered_nothing(s: Scenario, bad: bool) -> None:
 
 
 @breaks(PrimaryIntegrity)
-def what_is_of_its_own_epoch_need_not_be_delivered(s: Scenario, bad: bool) -> None:
+def transactions_of_its_own_epoch_need_not_be_delivered(s: Scenario, bad: bool) -> None:
     s.applies(batch(1 if bad else 2, 1), ONE)
     s.judge.broadcasts(TWO, Epoch(2))
 
@@ -138,7 +138,7 @@ def as_much_as_the_others_is_enough(s: Scenario, bad: bool) -> None:
 
 
 def _two_of_which_the_leader_has_one(s: Scenario, *, broadcasts: bool = True) -> Batch:
-    """Server 1 follows 2, which leads epoch 2 and has delivered the first."""
+    """Server 1 follows 2, which leads epoch 2 and has delivered the first transaction."""
     first, second = s.proposes(THREE, 1, 1), s.proposes(THREE, 1, 2)
     s.applies(first, ONE, TWO)
     s.leads(TWO, 2)
@@ -149,7 +149,7 @@ def _two_of_which_the_leader_has_one(s: Scenario, *, broadcasts: bool = True) ->
 
 
 @breaks(PrimaryIntegrity)
-def a_primary_that_is_gone_is_not_compared(s: Scenario, bad: bool) -> None:
+def primary_that_is_gone_is_not_compared(s: Scenario, bad: bool) -> None:
     second = _two_of_which_the_leader_has_one(s)
     if not bad:
         s.judge.crashed(TWO)
@@ -157,8 +157,8 @@ def a_primary_that_is_gone_is_not_compared(s: Scenario, bad: bool) -> None:
 
 
 @breaks(PrimaryIntegrity)
-def a_primary_that_was_started_again_is_not_compared(s: Scenario, bad: bool) -> None:
-    """It leads again, and has not come to a new epoch: whoever heard its last words may have delivered more."""
+def primary_that_was_started_again_is_not_compared(s: Scenario, bad: bool) -> None:
+    """It leads again, without a new epoch yet: a follower of its former epoch may have delivered more."""
     second = _two_of_which_the_leader_has_one(s)
     s.judge.crashed(THREE if bad else TWO)
     s.judge.started(THREE if bad else TWO, Recovered(Epoch(2), Epoch(2)), second.last)
@@ -167,19 +167,19 @@ def a_primary_that_was_started_again_is_not_compared(s: Scenario, bad: bool) -> 
 
 
 @breaks(PrimaryIntegrity)
-def a_leader_that_does_not_broadcast_yet_is_not_compared(s: Scenario, bad: bool) -> None:
+def leader_that_does_not_broadcast_yet_is_not_compared(s: Scenario, bad: bool) -> None:
     second = _two_of_which_the_leader_has_one(s, broadcasts=bad)
     s.applies(second, ONE)
 
 
 @breaks(PrimaryIntegrity)
-def what_is_of_this_epoch_may_be_delivered_first(s: Scenario, bad: bool) -> None:
+def transactions_of_this_epoch_may_be_delivered_first(s: Scenario, bad: bool) -> None:
     second = _two_of_which_the_leader_has_one(s)
     s.applies(second if bad else s.proposes(TWO, 2, 1), ONE)
 
 
 @breaks(PrimaryIntegrity)
-def a_follower_of_an_earlier_epoch_is_not_compared(s: Scenario, bad: bool) -> None:
+def follower_of_an_earlier_epoch_is_not_compared(s: Scenario, bad: bool) -> None:
     second = _two_of_which_the_leader_has_one(s)
     if not bad:
         s.judge.role(ONE, State.FOLLOWING, Epoch(1), TWO, True)

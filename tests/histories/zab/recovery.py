@@ -1,4 +1,4 @@
-"""What a restart finds, and what machines hold."""
+"""Recovered state after a restart, and states of machines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zab.core.zxid import NOTHING, Epoch
 
 
 @breaks(RestartIsTheDisk)
-def a_restart_finds_less(s: Scenario, bad: bool) -> None:
+def restart_finds_less(s: Scenario, bad: bool) -> None:
     first = s.begins()
     s.judge.crashed(ONE)
     s.judge.started(ONE, Recovered(Epoch(1), Epoch(1), batches=() if bad else (first,)), NOTHING if bad else first.last)
 
 
 @breaks(RestartIsTheDisk)
-def a_restart_finds_more(s: Scenario, bad: bool) -> None:
+def restart_finds_more(s: Scenario, bad: bool) -> None:
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     s.logs(second, ONE, durably=False)
@@ -27,7 +27,7 @@ def a_restart_finds_more(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_later_write_without_an_earlier(s: Scenario, bad: bool) -> None:
+def later_write_without_an_earlier(s: Scenario, bad: bool) -> None:
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     writes: list[Write] = [Append(1, second), SaveEpochs(2, Epoch(3), Epoch(1), ENSEMBLE)]
@@ -37,7 +37,7 @@ def a_later_write_without_an_earlier(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_lost_disk_that_votes(s: Scenario, bad: bool) -> None:
+def lost_disk_that_votes(s: Scenario, bad: bool) -> None:
     s.begins()
     s.judge.disk_lost(ONE)
     s.judge.crashed(ONE)
@@ -45,14 +45,14 @@ def a_lost_disk_that_votes(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_sound_disk_that_does_not_vote(s: Scenario, bad: bool) -> None:
+def sound_disk_that_does_not_vote(s: Scenario, bad: bool) -> None:
     first = s.begins()
     s.judge.crashed(ONE)
     s.judge.started(ONE, Recovered(Epoch(1), Epoch(1), batches=(first,), voting=not bad), first.last)
 
 
 @breaks(RestartIsTheDisk)
-def a_log_that_could_not_be_read_for_once(s: Scenario, bad: bool) -> None:
+def log_that_could_not_be_read_for_once(s: Scenario, bad: bool) -> None:
     first = s.begins()
     s.judge.disk_lost(ONE)
     s.judge.crashed(ONE)
@@ -62,8 +62,8 @@ def a_log_that_could_not_be_read_for_once(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_log_that_was_read_and_was_empty(s: Scenario, bad: bool) -> None:
-    """It could not be read before: what may have been there then does not come back any more."""
+def log_that_was_read_and_was_empty(s: Scenario, bad: bool) -> None:
+    """The log was unreadable before: its former contents do not return."""
     first = s.begins()
     s.judge.disk_lost(ONE)
     s.judge.crashed(ONE)
@@ -75,7 +75,7 @@ def a_log_that_was_read_and_was_empty(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def what_was_under_way_does_not_come_later(s: Scenario, bad: bool) -> None:
+def outstanding_write_does_not_appear_later(s: Scenario, bad: bool) -> None:
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     s.judge.crashed(ONE, [Append(1, second)])
@@ -85,33 +85,33 @@ def what_was_under_way_does_not_come_later(s: Scenario, bad: bool) -> None:
 
 
 @breaks(KeptSnapshotsServe)
-def a_kept_snapshot_without_its_log(s: Scenario, bad: bool) -> None:
+def kept_snapshot_without_its_log(s: Scenario, bad: bool) -> None:
     s.judge.purged(ONE, z(1, 4), z(1, 5 if bad else 4))
 
 
 @breaks(KeptSnapshotsServe)
-def a_kept_snapshot_beside_a_damaged_log(s: Scenario, bad: bool) -> None:
+def kept_snapshot_beside_a_damaged_log(s: Scenario, bad: bool) -> None:
     if not bad:
         s.judge.disk_lost(ONE)
     s.judge.purged(ONE, z(1, 4), z(1, 5))
 
 
 @breaks(NothingNeedlessStays)
-def a_file_that_nobody_needs_stays(s: Scenario, bad: bool) -> None:
-    """Behind two snapshots it may, for one of those that are kept could not be read."""
+def needless_file_remains(s: Scenario, bad: bool) -> None:
+    """It may remain behind two snapshots, because one of the kept ones was unreadable."""
     for counter in (4, 6, 8) if bad else (4, 6):
         s.judge.stays(ONE, z(1, counter), ["log.1", "log.2"])
 
 
 @breaks(NothingNeedlessStays)
-def a_file_stays_and_the_others_go(s: Scenario, bad: bool) -> None:
+def file_stays_and_the_others_go(s: Scenario, bad: bool) -> None:
     s.judge.stays(ONE, z(1, 4), ["log.1", "log.2"])
     s.judge.stays(ONE, z(1, 6), ["log.2" if bad else "log.1"])
     s.judge.stays(ONE, z(1, 8), ["log.2"])
 
 
 @breaks(NothingNeedlessStays)
-def the_same_snapshot_again(s: Scenario, bad: bool) -> None:
+def same_snapshot_again(s: Scenario, bad: bool) -> None:
     for counter in (4, 6, 8 if bad else 6):
         s.judge.stays(ONE, z(1, counter), ["log.1"])
 
@@ -128,7 +128,7 @@ def needless_in_another_life(s: Scenario, bad: bool) -> None:
 
 @breaks(NothingNeedlessStays)
 def needless_beside_what_is_damaged(s: Scenario, bad: bool) -> None:
-    """And what stood there before it was is not counted on."""
+    """Earlier contents are not counted on."""
     s.judge.stays(ONE, z(1, 4), ["log.1"])
     if not bad:
         s.judge.disk_lost(ONE)
@@ -139,7 +139,7 @@ def needless_beside_what_is_damaged(s: Scenario, bad: bool) -> None:
 
 
 @breaks(MachineIsHistory)
-def a_state_that_no_history_makes(s: Scenario, bad: bool) -> None:
+def state_that_no_history_makes(s: Scenario, bad: bool) -> None:
     first = s.begins()
     machine = Machine()
     machine.apply(pack(first.first, [b"x"]) if bad else first)
@@ -147,7 +147,7 @@ def a_state_that_no_history_makes(s: Scenario, bad: bool) -> None:
 
 
 @breaks(MachineIsHistory)
-def a_digest_that_no_history_has(s: Scenario, bad: bool) -> None:
+def digest_that_no_history_has(s: Scenario, bad: bool) -> None:
     first = s.begins()
     machine = Machine()
     machine.apply(first)
@@ -155,7 +155,7 @@ def a_digest_that_no_history_has(s: Scenario, bad: bool) -> None:
 
 
 @breaks(MachineIsHistory)
-def a_state_from_nowhere(s: Scenario, bad: bool) -> None:
+def state_from_nowhere(s: Scenario, bad: bool) -> None:
     first = s.begins()
     machine = Machine()
     machine.apply(first)
@@ -163,7 +163,7 @@ def a_state_from_nowhere(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_cut_that_was_under_way(s: Scenario, bad: bool) -> None:
+def cut_that_was_under_way(s: Scenario, bad: bool) -> None:
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     s.logs(second, ONE)
@@ -172,8 +172,8 @@ def a_cut_that_was_under_way(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def what_no_write_did_was_not_under_way(s: Scenario, bad: bool) -> None:
-    """Two writes, of which the one says nothing of history; the words name each state once."""
+def unwritten_state_was_not_outstanding(s: Scenario, bad: bool) -> None:
+    """Two writes, one of which has no history; the message names each state once."""
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     s.judge.crashed(ONE, [BeginSnapshot(1, first.last), Append(2, second)])
@@ -181,7 +181,7 @@ def what_no_write_did_was_not_under_way(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_whole_disk_that_does_not_vote(s: Scenario, bad: bool) -> None:
+def whole_disk_that_does_not_vote(s: Scenario, bad: bool) -> None:
     s.begins()
     if not bad:
         s.judge.disk_lost(ONE)
@@ -190,8 +190,8 @@ def a_whole_disk_that_does_not_vote(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def who_holds_a_transaction_has_adopted_its_epoch(s: Scenario, bad: bool) -> None:
-    """It may say so, even if its disk does not yet."""
+def server_with_a_transaction_has_adopted_its_epoch(s: Scenario, bad: bool) -> None:
+    """It may report the epoch, even if its disk does not have it yet."""
     first = batch(1, 1)
     s.judge.durable_epochs(ONE, Epoch(1), Epoch(0))
     s.logs(first, ONE)
@@ -201,7 +201,7 @@ def who_holds_a_transaction_has_adopted_its_epoch(s: Scenario, bad: bool) -> Non
 
 
 @breaks(RestartIsTheDisk)
-def an_epoch_that_is_not_adopted_need_not_be(s: Scenario, bad: bool) -> None:
+def epoch_that_is_not_adopted_need_not_be(s: Scenario, bad: bool) -> None:
     first = batch(1, 1)
     s.judge.durable_epochs(ONE, Epoch(1), Epoch(0))
     s.logs(first, ONE)
@@ -210,7 +210,8 @@ def an_epoch_that_is_not_adopted_need_not_be(s: Scenario, bad: bool) -> None:
 
 
 def _newer(s: Scenario) -> tuple[Batch, Batch]:
-    """Server 1 has promised and adopted epoch 3, and has two transactions; then its disk is put back."""
+    """Server 1 has promised and adopted epoch 3, and has two transactions; then its disk is restored to an old
+    state."""
     first = s.begins()
     second = s.proposes(THREE, 1, 2)
     s.logs(second, ONE)
@@ -221,7 +222,7 @@ def _newer(s: Scenario) -> tuple[Batch, Batch]:
 
 
 @breaks(RestartIsTheDisk)
-def a_disk_that_went_back_finds_what_was(s: Scenario, bad: bool) -> None:
+def restored_disk_has_a_former_state(s: Scenario, bad: bool) -> None:
     first, second = _newer(s)
     s.restarts(ONE, 1, first, second)
     s.judge.crashed(ONE)
@@ -229,25 +230,25 @@ def a_disk_that_went_back_finds_what_was(s: Scenario, bad: bool) -> None:
 
 
 @breaks(RestartIsTheDisk)
-def a_disk_went_back_to_a_promise_that_was_never_made(s: Scenario, bad: bool) -> None:
+def disk_went_back_to_a_promise_that_was_never_made(s: Scenario, bad: bool) -> None:
     first, _ = _newer(s)
     s.judge.started(ONE, Recovered(Epoch(4 if bad else 3), Epoch(1), batches=(first,)), first.last)
 
 
 @breaks(RestartIsTheDisk)
-def a_disk_went_back_to_an_epoch_that_was_never_adopted(s: Scenario, bad: bool) -> None:
+def disk_went_back_to_an_epoch_that_was_never_adopted(s: Scenario, bad: bool) -> None:
     first, _ = _newer(s)
     s.judge.started(ONE, Recovered(Epoch(3), Epoch(4 if bad else 3), batches=(first,)), first.last)
 
 
 @breaks(RestartIsTheDisk)
-def a_disk_went_back_to_a_history_that_never_was(s: Scenario, bad: bool) -> None:
+def disk_went_back_to_a_history_that_never_was(s: Scenario, bad: bool) -> None:
     first, second = _newer(s)
     s.restarts(ONE, 1, first, *((second, batch(1, 3)) if bad else (second,)))
 
 
 @breaks(RestartIsTheDisk)
-def a_disk_that_went_back_and_does_not_vote(s: Scenario, bad: bool) -> None:
+def disk_that_went_back_and_does_not_vote(s: Scenario, bad: bool) -> None:
     _newer(s)
     s.restarts(ONE, 9, voting=bad)
 
@@ -263,7 +264,7 @@ def of_two_copies_the_newer_is_put_back_later(s: Scenario, bad: bool) -> None:
 
 @breaks(MachineIsHistory)
 def states_of_several(s: Scenario, bad: bool) -> None:
-    """Asked of the second before the first."""
+    """The second is checked before the first."""
     first = s.begins()
     second = s.proposes(THREE, 1, 2, b"a", b"b")
     s.logs(second, ONE, TWO, THREE)

@@ -1,11 +1,11 @@
-"""What a story about servers is, the words in which it is case, and what every checker says to it.
+"""Scenarios of servers, their vocabulary, and the verdicts of all checkers.
 
     @breaks(OneLeaderPerEpoch)
     def two_leaders(s: Scenario, bad: bool) -> None:
         s.leads(THREE, 1)
         s.leads(TWO, 1 if bad else 2)
 
-Each is case twice: as it should be, and with the one thing wrong that breaks the promise.
+Each example exists twice: as a legal run, and with `bad` as a run with one violation of the invariant.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def batch(epoch: int, counter: int, *payloads: bytes) -> Batch:
 
 
 class Scenario:
-    """A judge, with short words for what usually happens together."""
+    """A judge with methods for common sequences of events."""
 
     def __init__(self, *checkers: type[Checker], judged_by: type[Judge] = Judge) -> None:
         self.ghost = OracleState(ENSEMBLE, 4)
         self.checks_of_serving = 0
-        """How often somebody was case to look who serves."""
+        """The number of checks of the serving servers."""
         self.judge = judged_by(self.ghost, checkers, self._serving_checked)
         for sid in (ONE, TWO, THREE, FOUR):
             self.judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
@@ -50,14 +50,14 @@ class Scenario:
     def _serving_checked(self) -> None:
         self.checks_of_serving += 1
 
-    # -- as if nobody were in the way --------------------------------------------------------------
+    # -- common sequences --------------------------------------------------------------------------
 
     def epochs(self, epoch: int, *servers: ServerId) -> None:
         for sid in servers:
             self.judge.durable_epochs(sid, Epoch(epoch), Epoch(epoch))
 
     def leads(self, sid: ServerId, epoch: int) -> None:
-        """Elected, established, serving."""
+        """Elect a leader, which establishes its epoch and serves."""
         before = self.ghost.servers[sid].epoch
         self.judge.role(sid, State.LOOKING, before, None, False)
         self.judge.role(sid, State.LEADING, before, sid, False)
@@ -88,7 +88,7 @@ class Scenario:
             self.judge.applied(sid, made)
 
     def begins(self) -> Batch:
-        """Server 3 leads epoch 1, and everybody has applied 1/1."""
+        """Let server 3 lead epoch 1, in which all servers have applied 1/1."""
         self.epochs(1, ONE, TWO, THREE)
         self.leads(THREE, 1)
         first = self.proposes(THREE, 1, 1)
@@ -104,7 +104,7 @@ class Scenario:
     # -- step by step ------------------------------------------------------------------------------
 
     def seeks(self, leader: ServerId, epoch: int) -> None:
-        """It wants to lead, promises that to itself, and says so."""
+        """Become a candidate, and make the promise of the epoch durable."""
         self.judge.role(leader, State.LEADING, self.ghost.servers[leader].current, leader, False)
         self.judge.durable_epochs(leader, Epoch(epoch), self.ghost.servers[leader].current)
 
@@ -136,7 +136,7 @@ class Scenario:
         self.judge.said[Ack](sid, leader, Ack(zxid))
 
     def establishes_epoch(self, leader: ServerId = THREE, epoch: int = 1, *followers: ServerId) -> None:
-        """All of discovery and synchronization."""
+        """Run discovery and synchronization completely."""
         followers = followers or tuple(sid for sid in (ONE, TWO, THREE) if sid != leader)
         self.seeks(leader, epoch)
         for sid in followers:
@@ -152,7 +152,7 @@ class Scenario:
 
 
 Build = Callable[[Scenario, bool], None]
-"""With the second argument true, the story in which the promise is broken."""
+"""A function that builds a scenario. The second argument is true for the run with the violation."""
 
 
 @frozen
@@ -161,7 +161,7 @@ class Example:
     checker: type[Checker]
     build: Build
     step: Action | None = None
-    """Which is not allowed, where the specification is what is broken."""
+    """The forbidden step, if the example violates the specification."""
 
 
 EXAMPLES: Final[dict[str, Example]] = {}
@@ -181,14 +181,14 @@ def _add(case: Example) -> Build:
     return case.build
 
 
-# -- what all of them say ------------------------------------------------------------------------------
+# -- verdicts of all checkers --------------------------------------------------------------------------
 
 Violations: TypeAlias = dict[str, tuple[int, str]]
-"""By promise: at which question it was broken first, and the words."""
+"""The first violation of each invariant, as (number of the check, message)."""
 
 
 class EveryChecker(Judge):
-    """Hears everybody out: asks each checker by itself, and one that has objected no more."""
+    """A judge that runs each checker by itself, until it reports a violation."""
 
     def __init__(
         self,
@@ -212,14 +212,14 @@ class EveryChecker(Judge):
                 check(*arguments)
             except Violation as violation:
                 self.violations[violation.invariant] = self.questions, violation.what
-            except LookupError as error:  # the story makes no sense to this one
+            except LookupError as error:  # the events make no sense to this checker
                 self.violations[checker.invariant] = self.questions, repr(error)
 
         return ask
 
 
 def violation_of(case: Example, bad: bool) -> str:
-    """What the checker whose story it is says to it."""
+    """Return the violation that the example's checker reports, or ""."""
     try:
         case.build(Scenario(case.checker), bad)
     except Violation as violation:
@@ -228,29 +228,29 @@ def violation_of(case: Example, bad: bool) -> str:
 
 
 def result_of(case: Example, bad: bool) -> object:
-    """Everything that follows from a story: violations, the steps that were allowed, and what is known in the end."""
+    """Return all violations, the allowed steps, and the final state of the oracle."""
     s = Scenario(*ALL, judged_by=EveryChecker)
-    nonsense = ""
+    error_text = ""
     try:
         case.build(s, bad)
-    except LookupError as error:  # it goes on where a checker would have stopped it, and leads nowhere
-        nonsense = repr(error)
+    except LookupError as error:  # the scenario continues after a violation
+        error_text = repr(error)
     judge = s.judge
     assert isinstance(judge, EveryChecker)
     steps = [
         (each.steps, frozenset(each.pairs), each.actions()) for each in judge.checkers if isinstance(each, Refinement)
     ]
-    return judge.violations, nonsense, steps, s.checks_of_serving, _known(s.ghost)
+    return judge.violations, error_text, steps, s.checks_of_serving, _oracle_state(s.ghost)
 
 
-def _known(ghost: OracleState) -> object:
-    """What is written in the books, and every question about a history."""
+def _oracle_state(ghost: OracleState) -> object:
+    """Return the tables of the oracle, and the result of every query about a history."""
     zxids = [*ghost.depth, z(9, 9)]
     questions = [
         [ghost.view(one), one in ghost.depth and (ghost.shared(one), ghost.extension(one)), ghost.had(one)]
         + [ghost.holds(one, other) for other in zxids]
         for one in zxids
     ]
-    books = [tuple(each.items()) for each in (ghost.parent, ghost.depth, ghost.place, ghost.initial, ghost.ruler)]
+    tables = [tuple(each.items()) for each in (ghost.parent, ghost.depth, ghost.place, ghost.initial, ghost.ruler)]
     counts = ghost.newest, ghost.acknowledged, tuple(ghost.batches), tuple(ghost.canon)
-    return books, counts, repr(ghost.servers), repr(ghost.governing), questions
+    return tables, counts, repr(ghost.servers), repr(ghost.governing), questions

@@ -1,4 +1,4 @@
-"""Barriers, who serves, and who falls over."""
+"""Barriers, serving servers, and crashes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zab.core.zxid import NOTHING
 
 
 @breaks(BarrierIsLinearizable)
-def a_barrier_from_the_past(s: Scenario, bad: bool) -> None:
+def barrier_from_the_past(s: Scenario, bad: bool) -> None:
     first = s.begins()
     s.judge.acknowledged(THREE, first.last)
     s.judge.barrier_asked(ONE, 7)
@@ -17,7 +17,7 @@ def a_barrier_from_the_past(s: Scenario, bad: bool) -> None:
 
 
 @breaks(BarrierIsLinearizable)
-def a_barrier_that_is_not_reached(s: Scenario, bad: bool) -> None:
+def barrier_that_is_not_reached(s: Scenario, bad: bool) -> None:
     first = s.begins()
     if bad:
         s.judge.restored(ONE, NOTHING)
@@ -26,8 +26,8 @@ def a_barrier_that_is_not_reached(s: Scenario, bad: bool) -> None:
 
 
 @breaks(BarrierIsLinearizable)
-def a_barrier_from_before_what_could_be_read(s: Scenario, bad: bool) -> None:
-    """Who reads at server 1 has seen it, though nobody who led has case anybody of it."""
+def barrier_before_the_readable_state(s: Scenario, bad: bool) -> None:
+    """A client of server 1 has read it, although no leader has acknowledged it to a client."""
     first = s.begins()
     s.judge.acknowledged(THREE, first.last)
     second = s.proposes(THREE, 1, 2)
@@ -62,20 +62,20 @@ def serving_an_old_state(s: Scenario, bad: bool) -> None:
 
 
 @breaks(ServingIsCurrent)
-def up_to_date_with_what_is_not_committed(s: Scenario, bad: bool) -> None:
+def up_to_date_with_an_uncommitted_transaction(s: Scenario, bad: bool) -> None:
     first = s.begins()
     s.logs(s.proposes(THREE, 1, 2), THREE)
     s.judge.said[UpToDate](THREE, ONE, UpToDate(z(1, 2) if bad else first.last))
 
 
 @breaks(NoCrash)
-def it_falls_over(s: Scenario, bad: bool) -> None:
+def machine_raises_an_exception(s: Scenario, bad: bool) -> None:
     if bad:
         s.judge.failed(ONE, "ticks", ZeroDivisionError("oops"))
 
 
 @breaks(NoCrash)
-def what_was_not_durable_is_gone_with_the_process(s: Scenario, bad: bool) -> None:
+def undurable_state_is_lost_with_the_process(s: Scenario, bad: bool) -> None:
     first = s.begins()
     s.logs(s.proposes(THREE, 1, 2), ONE, durably=False)
     if bad:

@@ -1,4 +1,4 @@
-"""Steps that the specification does not allow, each beside one that it does."""
+"""Steps that the specification forbids, each next to an allowed one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId
 
 
 @breaks(Refinement)
-def a_leader_that_nobody_promised_anything(s: Scenario, bad: bool) -> None:
+def leader_without_promises(s: Scenario, bad: bool) -> None:
     s.judge.durable_epochs(THREE, Epoch(1), Epoch(0))
     if not bad:
         s.judge.heard_leader_info(ONE, Epoch(1))
@@ -26,7 +26,7 @@ def a_leader_that_nobody_promised_anything(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.PROMISE)
-def a_promise_taken_back(s: Scenario, bad: bool) -> None:
+def promise_taken_back(s: Scenario, bad: bool) -> None:
     s.judge.durable_epochs(ONE, Epoch(2), Epoch(0))
     s.judge.durable_epochs(ONE, Epoch(1 if bad else 3), Epoch(0))
 
@@ -38,7 +38,7 @@ def announced_before_it_is_durable(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.TELL_PROMISE)
-def told_before_it_is_durable(s: Scenario, bad: bool) -> None:
+def sent_before_it_is_durable(s: Scenario, bad: bool) -> None:
     s.judge.heard_leader_info(ONE, Epoch(1))
     if not bad:
         s.judge.durable_epochs(ONE, Epoch(1), Epoch(0))
@@ -46,7 +46,7 @@ def told_before_it_is_durable(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.TELL_PROMISE)
-def a_promise_to_two(s: Scenario, bad: bool) -> None:
+def promise_to_two(s: Scenario, bad: bool) -> None:
     s.seeks(TWO, 1)
     s.seeks(THREE, 1)
     s.promises(ONE, THREE, 1)
@@ -55,13 +55,13 @@ def a_promise_to_two(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.TELL_PROMISE)
-def a_history_that_is_not_its_own(s: Scenario, bad: bool) -> None:
+def history_that_is_not_its_own(s: Scenario, bad: bool) -> None:
     s.seeks(THREE, 1)
     s.promises(ONE, THREE, 1, last=z(1, 7) if bad else NOTHING)
 
 
 @refused(Action.TELL_PROMISE)
-def an_epoch_that_is_not_that_of_its_history(s: Scenario, bad: bool) -> None:
+def epoch_that_is_not_that_of_its_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE)
     s.seeks(TWO, 2)
@@ -86,7 +86,7 @@ def established_by_promises_that_do_not_count(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.ESTABLISH)
-def established_where_another_one_is(s: Scenario, bad: bool) -> None:
+def established_in_an_epoch_with_a_leader(s: Scenario, bad: bool) -> None:
     s.seeks(THREE, 1)
     s.promises(ONE, THREE, 1)
     s.establishes(THREE, 1)
@@ -124,7 +124,7 @@ def established_over_a_damaged_history(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.ESTABLISH)
-def established_in_the_turn_in_which_it_gives_up(s: Scenario, bad: bool) -> None:
+def established_in_the_step_in_which_it_gives_up(s: Scenario, bad: bool) -> None:
     s.seeks(THREE, 1)
     if not bad:
         s.promises(ONE, THREE, 1)
@@ -136,7 +136,7 @@ def established_in_the_turn_in_which_it_gives_up(s: Scenario, bad: bool) -> None
 
 
 @refused(Action.IMPOSE)
-def imposed_by_another_one(s: Scenario, bad: bool) -> None:
+def adopted_from_another_leader(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.judge.said[NewLeader](TWO if bad else THREE, ONE, NewLeader(Epoch(1), s.ghost.initial_ensemble))
 
@@ -163,13 +163,13 @@ def adopted_without_the_history(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.TELL_ADOPTED)
-def adopted_it_is_told_to_another_one(s: Scenario, bad: bool) -> None:
+def adoption_acknowledged_to_another_server(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.judge.said[AckNewLeader](ONE, TWO if bad else THREE, AckNewLeader(Epoch(1)))
 
 
 @refused(Action.TELL_ADOPTED)
-def told_to_be_adopted_before_it_is(s: Scenario, bad: bool) -> None:
+def adoption_acknowledged_before_it_is_durable(s: Scenario, bad: bool) -> None:
     s.seeks(THREE, 1)
     s.promises(ONE, THREE, 1)
     s.establishes(THREE, 1)
@@ -179,7 +179,7 @@ def told_to_be_adopted_before_it_is(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.TELL_ADOPTED)
-def told_to_be_adopted_by_who_has_lost_the_history(s: Scenario, bad: bool) -> None:
+def adoption_acknowledged_without_the_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE)
     s.establishes_epoch(THREE, 2, ONE)
@@ -189,7 +189,7 @@ def told_to_be_adopted_by_who_has_lost_the_history(s: Scenario, bad: bool) -> No
 
 
 @refused(Action.ACCEPT)
-def logged_what_the_leader_has_not(s: Scenario, bad: bool) -> None:
+def logged_a_transaction_that_the_leader_lacks(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), *((ONE,) if bad else (THREE, ONE)))
 
@@ -211,7 +211,7 @@ def logged_in_another_place(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.ACCEPT)
-def logged_from_nobody(s: Scenario, bad: bool) -> None:
+def logged_without_a_leader(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE)
     s.judge.heard_leader_info(ONE, Epoch(2 if bad else 1))
@@ -219,14 +219,14 @@ def logged_from_nobody(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.CUT)
-def cut_what_the_leader_has(s: Scenario, bad: bool) -> None:
+def truncated_a_transaction_that_the_leader_has(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE)
     s.judge.truncated(ONE, NOTHING if bad else z(1, 1))
 
 
 def _a_phantom(s: Scenario) -> None:
-    """Server 3 has two transactions that nobody else has, and server 2 leads without them."""
+    """Server 3 has two transactions that no other server has, and server 2 leads without them."""
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.logs(batch(1, 2), THREE)
@@ -236,33 +236,33 @@ def _a_phantom(s: Scenario) -> None:
 
 
 @refused(Action.CUT)
-def cut_more_than_the_leader_has_not(s: Scenario, bad: bool) -> None:
+def truncated_more_than_the_leader_lacks(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.judge.truncated(THREE, NOTHING if bad else z(1, 1))
 
 
 @refused(Action.CUT)
-def cut_where_the_leader_has_nothing(s: Scenario, bad: bool) -> None:
+def truncated_where_the_leader_has_nothing(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.judge.truncated(THREE, z(1, 2) if bad else z(1, 1))
 
 
 @refused(Action.CUT)
-def cut_where_it_has_nothing_itself(s: Scenario, bad: bool) -> None:
+def truncated_where_it_has_nothing_itself(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.logs(batch(2, 1), TWO)
     s.judge.truncated(THREE, z(2, 1) if bad else z(1, 1))
 
 
 @refused(Action.CUT)
-def cut_for_nobody(s: Scenario, bad: bool) -> None:
+def truncated_without_a_leader(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.judge.heard_leader_info(THREE, Epoch(3 if bad else 2))
     s.judge.truncated(THREE, z(1, 1))
 
 
 @refused(Action.REPLACE)
-def replaced_by_what_is_not_committed(s: Scenario, bad: bool) -> None:
+def replaced_by_an_uncommitted_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, *(() if bad else (TWO,)))
     if not bad:
@@ -272,7 +272,7 @@ def replaced_by_what_is_not_committed(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.REPLACE)
-def replaced_by_what_the_leader_has_not(s: Scenario, bad: bool) -> None:
+def replaced_by_a_history_that_the_leader_lacks(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, TWO, ONE)
     s.acks(TWO, THREE, z(1, 1))
@@ -281,7 +281,7 @@ def replaced_by_what_the_leader_has_not(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.REPLACE)
-def replaced_for_nobody(s: Scenario, bad: bool) -> None:
+def replaced_without_a_leader(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, TWO)
     s.acks(TWO, THREE, z(1, 1))
@@ -291,20 +291,20 @@ def replaced_for_nobody(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.LET_SERVE)
-def let_serve_that_has_not_adopted(s: Scenario, bad: bool) -> None:
+def up_to_date_sent_to_a_server_that_has_not_adopted(s: Scenario, bad: bool) -> None:
     s.establishes_epoch(THREE, 1, *((ONE,) if bad else (ONE, TWO)))
     s.lets_serve(THREE, TWO, NOTHING)
 
 
 @refused(Action.LET_SERVE)
-def let_serve_with_what_is_not_committed(s: Scenario, bad: bool) -> None:
+def up_to_date_sent_with_an_uncommitted_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE)
     s.lets_serve(THREE, ONE, z(1, 1) if bad else NOTHING)
 
 
 @refused(Action.LET_SERVE)
-def let_serve_with_less_than_the_epoch_began_with(s: Scenario, bad: bool) -> None:
+def up_to_date_sent_with_less_than_the_initial_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(TWO, THREE, z(1, 1))
@@ -314,7 +314,7 @@ def let_serve_with_less_than_the_epoch_began_with(s: Scenario, bad: bool) -> Non
 
 
 @refused(Action.LET_SERVE)
-def let_serve_by_another_one(s: Scenario, bad: bool) -> None:
+def up_to_date_sent_by_another_server(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.judge.role(TWO, State.LEADING, Epoch(1), TWO, False)
     s.judge.said[UpToDate](TWO if bad else THREE, ONE, UpToDate(NOTHING))
@@ -335,7 +335,7 @@ def proposed_before_a_quorum_adopted(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.PROPOSE)
-def proposed_by_who_has_not_adopted_it_itself(s: Scenario, bad: bool) -> None:
+def proposed_by_a_leader_that_has_not_adopted_its_epoch(s: Scenario, bad: bool) -> None:
     s.seeks(THREE, 1)
     s.promises(ONE, THREE, 1)
     s.establishes(THREE, 1)
@@ -353,7 +353,7 @@ def proposed_with_a_gap(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.PROPOSE)
-def proposed_in_an_epoch_that_another_one_leads(s: Scenario, bad: bool) -> None:
+def proposed_in_an_epoch_of_another_leader(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.judge.role(TWO, State.LEADING, Epoch(1), TWO, False)
     s.logs(batch(1, 1), TWO if bad else THREE)
@@ -384,7 +384,7 @@ def acknowledged_to_another_one(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.ACKNOWLEDGE)
-def acknowledged_by_who_has_not_adopted_the_epoch(s: Scenario, bad: bool) -> None:
+def acknowledged_by_a_server_that_has_not_adopted_the_epoch(s: Scenario, bad: bool) -> None:
     s.establishes_epoch(THREE, 1, ONE)
     s.promises(TWO, THREE, 1)
     s.logs(batch(1, 1), THREE, TWO)
@@ -394,15 +394,15 @@ def acknowledged_by_who_has_not_adopted_the_epoch(s: Scenario, bad: bool) -> Non
 
 
 @refused(Action.ACKNOWLEDGE)
-def acknowledged_what_the_leader_has_not(s: Scenario, bad: bool) -> None:
+def acknowledged_a_transaction_that_the_leader_lacks(s: Scenario, bad: bool) -> None:
     _a_phantom(s)
     s.adopts(THREE, TWO, 2)
     s.acks(THREE, TWO, z(1, 3) if bad else z(1, 1))
 
 
 @refused(Action.COMMIT)
-def committed_though_nobody_said_to_have_it(s: Scenario, bad: bool) -> None:
-    """All disks have it: no promise is broken yet. But the leader cannot know that."""
+def committed_without_acknowledgements(s: Scenario, bad: bool) -> None:
+    """All disks have it, so no invariant is violated yet. But the leader cannot know that."""
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     if not bad:
@@ -411,7 +411,7 @@ def committed_though_nobody_said_to_have_it(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.COMMIT)
-def committed_by_two_who_are_no_quorum(s: Scenario, bad: bool) -> None:
+def committed_by_two_servers_that_are_no_quorum(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.promises(FOUR, THREE, 1)
     s.adopts(FOUR, THREE, 1)
@@ -432,7 +432,7 @@ def committed_before_it_is_on_its_own_disk(s: Scenario, bad: bool) -> None:
 
 @refused(Action.COMMIT)
 def committed_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
-    """What is older than the last of its initial history is committed with that, and not by itself."""
+    """Transactions before the last one of the initial history are committed with it, not by themselves."""
     s.establishes_epoch()
     for number in (1, 2):
         s.logs(batch(1, number), THREE, ONE, TWO)
@@ -445,7 +445,7 @@ def committed_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.LEARN)
-def learned_what_nobody_committed(s: Scenario, bad: bool) -> None:
+def learned_an_uncommitted_transaction(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(ONE, THREE, z(1, 1))
@@ -455,7 +455,7 @@ def learned_what_nobody_committed(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.LEARN)
-def learned_what_it_has_not(s: Scenario, bad: bool) -> None:
+def learned_a_transaction_that_it_lacks(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, *(() if bad else (TWO,)))
     s.acks(ONE, THREE, z(1, 1))
@@ -488,7 +488,7 @@ def delivered_with_a_gap(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.SERVE)
-def served_without_leave(s: Scenario, bad: bool) -> None:
+def served_without_up_to_date(s: Scenario, bad: bool) -> None:
     s.seeks(THREE, 1)
     s.promises(ONE, THREE, 1)
     s.establishes(THREE, 1)
@@ -500,7 +500,7 @@ def served_without_leave(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.SERVE)
-def served_before_it_has_what_it_was_add(s: Scenario, bad: bool) -> None:
+def served_before_it_has_the_committed_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(ONE, THREE, z(1, 1))
@@ -513,7 +513,7 @@ def served_before_it_has_what_it_was_add(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.SERVE)
-def led_before_it_has_what_it_began_with(s: Scenario, bad: bool) -> None:
+def led_before_it_has_the_initial_history(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.establishes_epoch(TWO, 2, ONE)
@@ -523,17 +523,17 @@ def led_before_it_has_what_it_began_with(s: Scenario, bad: bool) -> None:
     s.judge.serves(TWO)
 
 
-# -- what the environment takes away, and what changes ---------------------------------------------------
+# -- lost disks, restarts and membership changes ---------------------------------------------------------
 
 
 def _promises_to(s: Scenario, leader: ServerId) -> None:
-    """Server 1, in epoch 1."""
+    """Server 1 is in epoch 1."""
     s.judge.heard_leader_info(ONE, Epoch(1))
     s.judge.said[AckEpoch](ONE, leader, AckEpoch(Epoch(0), NOTHING, 0))
 
 
 @refused(Action.TELL_PROMISE)
-def a_promise_forgotten_with_a_disk_that_went_back(s: Scenario, bad: bool) -> None:
+def promise_forgotten_with_a_disk_that_went_back(s: Scenario, bad: bool) -> None:
     s.judge.durable_epochs(ONE, Epoch(1), Epoch(0))
     _promises_to(s, THREE)
     if not bad:
@@ -545,7 +545,7 @@ def a_promise_forgotten_with_a_disk_that_went_back(s: Scenario, bad: bool) -> No
 
 
 @refused(Action.TELL_PROMISE)
-def a_promise_forgotten_with_a_disk_that_was_lost(s: Scenario, bad: bool) -> None:
+def promise_forgotten_with_a_disk_that_was_lost(s: Scenario, bad: bool) -> None:
     s.judge.durable_epochs(ONE, Epoch(1), Epoch(0))
     _promises_to(s, THREE)
     if not bad:
@@ -557,7 +557,7 @@ def a_promise_forgotten_with_a_disk_that_was_lost(s: Scenario, bad: bool) -> Non
 
 
 @refused(Action.TELL_PROMISE)
-def who_is_not_healed_may_promise_again(s: Scenario, bad: bool) -> None:
+def unhealed_server_may_promise_again(s: Scenario, bad: bool) -> None:
     s.judge.disk_lost(ONE)
     s.judge.durable_epochs(ONE, Epoch(1), Epoch(0), trusted=bad)
     _promises_to(s, THREE)
@@ -565,7 +565,7 @@ def who_is_not_healed_may_promise_again(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.DELIVER)
-def what_was_known_before_a_restart_is_not_known_any_more(s: Scenario, bad: bool) -> None:
+def commit_known_before_a_restart_is_unknown(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(ONE, THREE, z(1, 1))
@@ -579,7 +579,7 @@ def what_was_known_before_a_restart_is_not_known_any_more(s: Scenario, bad: bool
 
 
 @refused(Action.DELIVER)
-def what_a_snapshot_holds_was_committed(s: Scenario, bad: bool) -> None:
+def snapshot_contains_committed_transactions(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(ONE, THREE, z(1, 1))
@@ -591,8 +591,8 @@ def what_a_snapshot_holds_was_committed(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.ESTABLISH)
-def established_by_those_who_vote_by_now(s: Scenario, bad: bool) -> None:
-    """Servers 3 and 4, once 1 and 2 have left."""
+def established_by_the_present_voters(s: Scenario, bad: bool) -> None:
+    """Servers 3 and 4 are the voters after 1 and 2 have left."""
     s.establishes_epoch()
     changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
     change = pack(z(1, 1), [changed.text().encode()], config=not bad)
@@ -603,8 +603,8 @@ def established_by_those_who_vote_by_now(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.ACCEPT)
-def a_leader_logs_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
-    """Who proposes does so in its own epoch; the rest is what others have proposed."""
+def leader_logs_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
+    """A leader proposes in its own epoch; earlier transactions come from other leaders."""
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE)
     s.judge.role(ONE, State.LEADING, Epoch(3), ONE, False)
@@ -615,15 +615,15 @@ def a_leader_logs_of_an_earlier_epoch(s: Scenario, bad: bool) -> None:
 
 @refused(Action.ACCEPT)
 def logged_on_another_branch(s: Scenario, bad: bool) -> None:
-    """What another one of that past has, but not the leader."""
+    """Another server of that epoch has the transaction, but the leader does not."""
     _a_phantom(s)
     s.logs(batch(2, 1), TWO)
     s.logs(batch(1, 2) if bad else batch(2, 1), ONE)
 
 
 @refused(Action.COMMIT)
-def committed_with_who_joined_later(s: Scenario, bad: bool) -> None:
-    """Server 2 had it already when it result_of that it has adopted the epoch."""
+def committed_with_a_server_that_joined_later(s: Scenario, bad: bool) -> None:
+    """Server 2 had the transaction before it acknowledged the epoch."""
     s.establishes_epoch(THREE, 1, ONE)
     s.logs(batch(1, 1), THREE)
     s.promises(TWO, THREE, 1)
@@ -647,7 +647,7 @@ def committed_before_a_quorum_adopted(s: Scenario, bad: bool) -> None:
 
 @refused(Action.COMMIT)
 def committed_beyond_what_it_has(s: Scenario, bad: bool) -> None:
-    """Server 1 finds on its disk what its leader has never proposed."""
+    """Server 1 finds a transaction on its disk that its leader has never proposed."""
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(TWO, THREE, z(1, 1))
@@ -656,7 +656,7 @@ def committed_beyond_what_it_has(s: Scenario, bad: bool) -> None:
 
 
 @refused(Action.DELIVER)
-def a_leader_delivers_what_it_has_committed(s: Scenario, bad: bool) -> None:
+def leader_delivers_what_it_has_committed(s: Scenario, bad: bool) -> None:
     s.establishes_epoch()
     s.logs(batch(1, 1), THREE, ONE, TWO)
     s.acks(ONE, THREE, z(1, 1))

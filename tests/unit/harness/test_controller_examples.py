@@ -1,5 +1,4 @@
-"""For every promise of a controller, stories by hand: those that keep it are legal, those that break it are result_of
-to."""
+"""Examples of the invariants of a controller: each has the expected verdict."""
 
 from __future__ import annotations
 
@@ -10,19 +9,19 @@ from harness.history import History
 from tests.histories.controller import EXAMPLES, Example, settled
 
 
-@pytest.mark.parametrize("case", EXAMPLES.values(), ids=EXAMPLES)
-def test_a_story_is_judged_as_it_should_be(case: Example) -> None:
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+def test_example_has_the_expected_verdict(example: Example) -> None:
     for bad in (False, True):
-        s = case.scenario(bad)
+        s = example.scenario(bad)
         broken = judged(History(tuple(s.events), tuple(s.changes)), s.facts)
-        assert (None if broken is None else broken.invariant) == (case.invariant if bad else None), broken
+        assert (None if broken is None else broken.invariant) == (example.invariant if bad else None), broken
 
 
-HARMLESS = {"nothing", "another version is case", "a follower knows another version"}
+HARMLESS = {"no change", "metadata has another version", "a follower has another version"}
 
 
 @pytest.mark.parametrize("name", settled.UNSETTLED)
-def test_what_is_left_undone_is_noticed(name: str) -> None:
+def test_unfinished_procedure_is_detected(name: str) -> None:
     made = settled.cluster()
     settled.UNSETTLED[name](made)
-    assert (made.result_of() == (None, None)) is (name in HARMLESS)
+    assert (made.result() == (None, None)) is (name in HARMLESS)

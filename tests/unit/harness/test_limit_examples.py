@@ -1,4 +1,4 @@
-"""What there is quotas and time for, in stories by hand: each is judged as it should be."""
+"""Examples of limits: each has the expected verdict."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import pytest
 from tests.histories.limits import quotas, server_deletions, silence
 
 
-@pytest.mark.parametrize("case", quotas.EXAMPLES.values(), ids=quotas.EXAMPLES)
-def test_a_story_of_room(case: quotas.Example) -> None:
-    assert case.violations(False) == []
-    assert case.violations_without_prepared(False) == []
-    assert case.invariant in [each.invariant for each in case.violations(True)]
-    if case.outside:
-        assert case.invariant in [each.invariant for each in case.violations_without_prepared(True)]
+@pytest.mark.parametrize("example", quotas.EXAMPLES.values(), ids=quotas.EXAMPLES)
+def test_quota_example(example: quotas.Example) -> None:
+    assert example.violations(False) == []
+    assert example.violations_without_prepared(False) == []
+    assert example.invariant in [each.invariant for each in example.violations(True)]
+    if example.outside:
+        assert example.invariant in [each.invariant for each in example.violations_without_prepared(True)]
 
 
-@pytest.mark.parametrize("case", silence.EXAMPLES.values(), ids=silence.EXAMPLES)
-def test_a_story_of_silence(case: silence.Example) -> None:
-    assert case.violations(False) == []
-    assert {each.invariant for each in case.violations(True)} == {case.invariant}
+@pytest.mark.parametrize("example", silence.EXAMPLES.values(), ids=silence.EXAMPLES)
+def test_session_timeout_example(example: silence.Example) -> None:
+    assert example.violations(False) == []
+    assert {each.invariant for each in example.violations(True)} == {example.invariant}
 
 
-@pytest.mark.parametrize("case", server_deletions.EXAMPLES.values(), ids=server_deletions.EXAMPLES)
-def test_a_story_of_what_goes_by_itself(case: server_deletions.Example) -> None:
-    assert case.violations(False) == []
-    (violations,) = case.violations(True)
-    assert violations.startswith(f"{case.invariant}: ")
+@pytest.mark.parametrize("example", server_deletions.EXAMPLES.values(), ids=server_deletions.EXAMPLES)
+def test_server_deletion_example(example: server_deletions.Example) -> None:
+    assert example.violations(False) == []
+    (violations,) = example.violations(True)
+    assert violations.startswith(f"{example.invariant}: ")

@@ -201,8 +201,8 @@ REMOVALS: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "kind"), REMOVALS)
-def test_a_rule_that_leaves_out_too_much_is_noticed(old: str, new: str, kind: str) -> None:
-    """A core is a proof only because of what may be left out."""
+def test_too_permissive_removable_is_detected(old: str, new: str, kind: str) -> None:
+    """A core proves the whole history illegal only if `removable` is sound."""
     name = type(KINDS[kind][0]).__name__
     model = mutated(models, old, new)[name]()
     for history in histories(kind):
@@ -214,8 +214,8 @@ def test_a_rule_that_leaves_out_too_much_is_noticed(old: str, new: str, kind: st
     pytest.fail(f"{TRIES} histories did not detect the mutant")
 
 
-def test_a_core_that_keeps_too_much_or_ends_too_late_is_noticed() -> None:
-    """The instant at which a history is cut: what was answered later is not known yet."""
+def test_wrong_cut_of_a_history_is_detected() -> None:
+    """A history that is cut at an instant must not have later results."""
     scope = mutated(core, "op.ret <= instant", "op.call <= instant")
     for history in histories("compared"):
         model, _ = KINDS["compared"]

@@ -192,7 +192,10 @@ HEAD = '{"records": 1, "events": 1, "complete": false}\n'
         ("[]", "line 1: expected an object, not list"),
         ('{"records": 2}', "line 1, records: expected version 1, not 2"),
         ('{"records": 1, "events": 0}', "line 1, complete: expected true or false, not None"),
-        ('{"records": 1, "events": 1, "complete": true}', "line 1, events: the header announces 1, but the history has 0"),
+        (
+            '{"records": 1, "events": 1, "complete": true}',
+            "line 1, events: the header announces 1, but the history has 0",
+        ),
         (HEAD + '{"kind": "Guess"}', "line 2, kind: 'Guess' is none of Sent, Acked, "),
         (HEAD + '{"kind": "Ended", "at": 1}', "line 2, client: missing"),
         (HEAD + '{"kind": "Ended", "at": 1, "client": 1, "who": 1}', "line 2, who: unknown; Ended has at, client"),
@@ -249,7 +252,7 @@ def checked(tmp_path: Path, history: History, *more: str) -> int:
 def test_check_command_prints_the_violation_and_its_evidence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    history = EXAMPLES["an_acknowledged_value_is_jumped"].history
+    history = EXAMPLES["acknowledged_value_is_skipped"].history
     assert checked(tmp_path, history) == 1
     out = capsys.readouterr().out
     assert (

@@ -21,14 +21,14 @@ def test_case_has_the_expected_verdict(case: Example) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("an_event_comes_twice", "the event created /x of zxid 0x3 came twice"),
-        ("who_was_away_is_told_twice_of_the_same", "the event data /x came twice"),
+        ("event_comes_twice", "the event created /x of zxid 0x3 came twice"),
+        ("reconnected_client_gets_an_event_twice", "the event data /x came twice"),
         (
-            "who_was_away_is_told_of_nothing",
+            "reconnected_client_gets_an_event_without_a_change",
             "the event data /x came, but the client had seen all changes that it can report",
         ),
         (
-            "a_session_is_told_of_its_end_before_anybody_ended_it",
+            "end_of_a_session_is_reported_before_the_close",
             "the client received its end at 60, before the session ended: it ended at zxid 0x9, after zxid 0x5",
         ),
     ],
