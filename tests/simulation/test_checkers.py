@@ -29,7 +29,7 @@ def test_checker_accepts_the_legal_run(example: Example) -> None:
 
 
 def test_every_checker_has_an_example() -> None:
-    assert {example.checker for case in EXAMPLES.values()} == set(ALL)
+    assert {example.checker for example in EXAMPLES.values()} == set(ALL)
 
 
 def test_every_invariant_has_one_name() -> None:

@@ -15,7 +15,7 @@ from harness.history import Change, Reply, Request, Response, WatchFired
 
 INVARIANT: Final = "a read shows the state of its zxid"
 ATOMIC: Final = "no read sees a part of a multi"
-OPEN, ANYBODY = "open", "anybody"
+OPEN, ANY_USER = "open", "any user"
 READS: Final = ("get", "exists", "children", "getacl")
 
 
@@ -76,13 +76,13 @@ def difference(request: Request, reply: Reply, node: Node | None) -> str:
     if node.acl != UNKNOWN:
         allowed = granted(node.acl, "ra" if request.op == "getacl" else "r", request.user)
         if allowed == bool(reply.error):
-            not_ = "" if allowed else "not "
-            who = request.user or ANYBODY
-            return f"the list of {request.path} is {node.acl or OPEN}, by which {who} may {not_}read it"
+            decides = "allows" if allowed else "forbids"
+            user = request.user or ANY_USER
+            return f"the ACL of {request.path} is {node.acl or OPEN}, which {decides} {user} to read it"
     if reply.error:
         return ""
     if request.op == "getacl" and UNKNOWN not in (reply.acl, node.acl) and reply.acl != node.acl:
-        return f"the list of {request.path} is {node.acl or OPEN}, not {reply.acl or OPEN}"
+        return f"the ACL of {request.path} is {node.acl or OPEN}, not {reply.acl or OPEN}"
     if request.op == "get" and reply.data != node.data:
         return f"{request.path} holds {node.data!r:.60}, not {reply.data!r:.60}"
     if request.op == "children" and sorted(reply.children or ()) != sorted(node.children):
