@@ -24,7 +24,8 @@ WATCHES = (
         "persistent /b"
     ),
     (
-        "client 1, session 0x18bcfe568040001: the event data /a/x of zxid 0x20000000a came, but the client watches child /b/x, "
+        "client 1, session 0x18bcfe568040001: the event data /a/x of zxid 0x20000000a came, "
+        "but the client watches child /b/x, "
         "data /a, data /b, data /b/x, recursive /a/y"
     ),
     "client 3, session 0x38bcfe568000001: the event children /b of zxid 0x30000001b came twice",
