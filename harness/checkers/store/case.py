@@ -69,7 +69,7 @@ class Call:
         return 0 if self.response is None else self.response.reply.zxid
 
     @property
-    def client(self) -> str:
+    def caller(self) -> str:
         return f"client {self.invoke.client}, session {self.invoke.session:#x}"
 
     def __str__(self) -> str:
@@ -239,7 +239,7 @@ def by_call(invariant: str, call: Call, what: str, *also: Event | Change, zxid: 
     evidence = (call.invoke, *(() if response is None else (response,)), *also)
     at = call.invoke.at if response is None else response.at
     session, number = call.invoke.session, call.invoke.call
-    return Broken(invariant, f"{call.client}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
+    return Broken(invariant, f"{call.caller}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
 
 
 def by_event(invariant: str, event: Event, what: str, *evidence: Event | Change, zxid: int = 0) -> Broken:

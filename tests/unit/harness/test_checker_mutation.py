@@ -62,7 +62,7 @@ def test_checker_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_case_records_the_functions_that_it_calls() -> None:
-    reads = case("story", lambda: check(EXAMPLES["second_is_answered_first"].history).valid)
+    reads = case("example", lambda: check(EXAMPLES["second_is_answered_first"].history).valid)
     assert reads.expected is False
     assert (ORDER.__file__, "replies") in reads.uses
     assert not any(name == "wrong_with_order" for _, name in reads.uses)
