@@ -104,6 +104,9 @@ EQUIVALENT: Final[dict[str, str]] = {
         "no write has the zxid of an end"
     ),
     # -- controllers -------------------------------------------------------------------------------------
+    "checkers.controller.partitions arrived: never `write.kind == 'delete'`": (
+        "a deletion has no data, so the written state is None anyway"
+    ),
     "checkers.controller.partitions arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "without a reassignment the replicas are unchanged, and unchanged assignments are skipped",
     # -- partitions --------------------------------------------------------------------------------------

@@ -49,10 +49,20 @@ def state_of_a_deleted_topic_is_not_checked(s: Scenario, bad: bool) -> None:
 
 
 @breaks(partitions.CLEAN)
-def elected_without_having_been_in_sync(s: Scenario, bad: bool) -> None:
+def leader_elected_outside_the_isr(s: Scenario, bad: bool) -> None:
     s.elected()
     s.topic(1, 2)
     s.state(1, [1] if bad else [1, 2], 0)
+    s.state(2, [2], 1)
+
+
+@breaks(partitions.CLEAN)
+def unclean_election_is_allowed_by_the_topic(s: Scenario, bad: bool) -> None:
+    s.elected()
+    s.topic(1, 2)
+    s.state(1, [1], 0)
+    config = znodes.config({"unclean.leader.election.enable": "true"})
+    s.write(znodes.config_path("topics", "t2" if bad else "t1"), config, ADMIN)
     s.state(2, [2], 1)
 
 
