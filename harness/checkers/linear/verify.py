@@ -55,8 +55,8 @@ def wrong_with_core(history: History, model: Model, core: Sequence[Operation]) -
 
 def _same_or_cut(op: Operation, whole: Operation) -> bool:
     """Return whether the operation is the whole one, or the whole one without its result: a core may end before it."""
-    said = (op.client, op.kind, op.key, op.value, op.call)
-    if said != (whole.client, whole.kind, whole.key, whole.value, whole.call):
+    fields = (op.client, op.kind, op.key, op.value, op.call)
+    if fields != (whole.client, whole.kind, whole.key, whole.value, whole.call):
         return False
     return (op.result, op.ret) == (whole.result, whole.ret) or (op.result is UNKNOWN and op.ret is None)
 

@@ -239,12 +239,12 @@ def _offsets(event: Event) -> Iterator[tuple[int, int]]:
 
 def spans_of(poll: Polled) -> Iterator[Span]:
     """Yield the spans of a poll. Derive them from the records for partitions without one."""
-    said = {span.partition for span in poll.spans}
+    named = {span.partition for span in poll.spans}
     yield from poll.spans
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for partition, offset, _ in poll.records:
-        if partition not in said:
+        if partition not in named:
             first.setdefault(partition, offset)
             last[partition] = max(offset, last.get(partition, offset))
     for partition, offset in first.items():
