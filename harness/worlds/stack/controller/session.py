@@ -10,7 +10,7 @@ import trio
 
 import zab
 from harness.checkers.controller.facts import BecameController, Fact
-from harness.checkers.store.watching import KINDS
+from harness.checkers.store.watch_tables import KINDS
 from harness.history import Request
 from harness.protocol import request_from
 from harness.worlds.recorded import RecordedSession, RecordingMachine
