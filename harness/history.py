@@ -1,11 +1,11 @@
-"""The calls of the clients of a run and their replies: the record that the checkers judge and the pipeline stores.
+"""The history of the clients of a run: their calls, the replies, and the events that the checkers verify.
 
-The same record comes out of every world. It is one list, in the order in which things were seen from outside: for
-any one client that order is the truth (it saw the event before the reply); between clients only the times count.
-What the servers decided stands beside it, in the order of zxids: a lost reply is explained by what was committed,
-and an expired session by the transaction that closed it.
+Every simulated and real system of the harness records the same history. The events are one list. For one client, the
+order of the list is the order in which it saw the events; between clients only the times count. The committed changes
+are a second list, in the order of zxids. They explain a lost reply (the transaction was committed or not) and an
+expired session (a transaction closed it).
 
-`harness.checkers.store` relies on what is said here, and so does whoever stores or draws a history.
+`harness.checkers.store` and the storage formats (`history_json`, `history_rows`) rely on these definitions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ OPERATIONS: Final = (
     "getacl",
 )
 MODES: Final = ("", "sequential", "ephemeral", "ephemeral sequential", "container", "ttl")
-"""How a node is created; the empty one is persistent."""
+"""The modes of a creation. The empty one is persistent."""
 WATCHES: Final = ("", "once", "persistent", "recursive", "data", "children")
-"""The last two are of `unwatch` alone: watches for once, of which the protocol has two kinds. One that is said to be of
-those for `once` was of one of both."""
+"""The kinds of watches. `data` and `children` are the two kinds of one-shot watches in the protocol, and only `unwatch`
+names them. `once` means a one-shot watch of either kind."""
 
 
 @frozen
@@ -44,19 +44,19 @@ class Request:
     version: int = -1
     mode: str = ""
     watch: str = ""
-    """What watch a read leaves behind (`once`), or which one `watch` and `unwatch` are about (`unwatch` of an empty
-    one is about all)."""
+    """The watch that a read sets (`once`), that `watch` adds, or that `unwatch` removes (empty: all of the path)."""
     parts: tuple[Request, ...] = ()
-    """Of a multi."""
+    """The requests in a multi."""
     acl: str = ""
-    """create, setacl: the list in words, as `harness.lists` has them; empty is open to all."""
+    """create, setacl: the ACL in the words of `harness.lists`. Empty: open to all."""
     user: str = ""
-    """Who the connection had proved to be on which it was asked."""
+    """The user that the connection had authenticated."""
 
 
 @frozen
 class Stat:
-    """As clients are shown it: `cversion` counts creations and deletions, `owner` is a session or 0."""
+    """The stat of a node, as clients receive it. `cversion` counts creations and deletions; `owner` is a session or
+    0."""
 
     czxid: int
     mzxid: int
@@ -71,17 +71,17 @@ class Stat:
 
 @frozen
 class Reply:
-    """`error` is its name in `zab.store.error_codes.ErrorCode`, and empty when it was done. Of the rest, what that
-    operation answers: `stat` of a set, setacl, get, getacl or exists, `data` of a get, `acl` of a getacl (in words),
-    `children` in any order, and `path` as it was created.
+    """The reply to a request. `error` is a name in `zab.store.error_codes.ErrorCode`, or empty for success.
 
-    A multi that was refused says so in its `parts`, each with an error of its own or none (the header has none).
+    The other fields depend on the operation: `stat` for set, setacl, get, getacl and exists, `data` for get, `acl` (in
+    words) for getacl, `children` in any order, and `path` of the created node. A refused multi has its errors in
+    `parts`, one or none for each part; its header has no error.
     """
 
     error: str = ""
     zxid: int = 0
-    """As in the reply's header: for a write its own (also when it was refused: that is a transaction, too), for a read
-    that of the state from which it was answered. 0: not known."""
+    """The zxid in the reply's header. For a write, also a refused one: its transaction. For a read: the state that it
+    shows. 0: unknown."""
     path: str = ""
     data: bytes | None = None
     stat: Stat | None = None
@@ -90,19 +90,19 @@ class Reply:
     acl: str | None = None
 
 
-# -- what was seen -------------------------------------------------------------------------------------
+# -- events of clients ---------------------------------------------------------------------------------
 
 
 @frozen
 class Invoke:
-    """Right before the request left. What was asked first on a connection stands first."""
+    """A client is about to send a request. Requests of one connection are in the order of sending."""
 
     at: int
-    """Microseconds since the run began."""
+    """The time in microseconds since the run began."""
     client: int
     session: int
     call: int
-    """Its number, another one for each call of the run."""
+    """The number of the call, unique in the run."""
     server: int
     request: Request
 
@@ -118,7 +118,7 @@ class Response:
 
 @frozen
 class Info:
-    """No reply will come: whether it was carried out is unknown."""
+    """No reply will come. The outcome of the call is unknown to the client."""
 
     at: int
     client: int
@@ -128,30 +128,30 @@ class Info:
 
 @frozen
 class WatchFired:
-    """A watch's event reached the client: one for each that came over the connection, however many wait for it."""
+    """A client received a watch event. Each event on the connection is recorded once, for any number of watchers."""
 
     at: int
     client: int
     session: int
     event: str
-    """One of `FIRED`."""
+    """The kind of the event, one of `FIRED`."""
     path: str
     zxid: int
-    """Of the change; below 1 if it is not said, as of what was missed and is told after a reconnection."""
+    """The zxid of the change. Below 1: unknown, as in events that a server sends after a reconnection."""
 
 
 FIRED: Final = ("created", "deleted", "data", "children")
 STATES: Final = ("connected", "disconnected", "expired", "closed")
 SERVED: Final = ("", "local", "read-only")
-"""How a server serves a session. Of a local one, and of one that only reads, other servers may know nothing."""
+"""The ways in which a server serves a session. Other servers may not know local and read-only sessions."""
 
 
 @frozen
 class SessionEvent:
-    """The client learned what its session is now.
+    """A client learned the new state of its session.
 
-    A session is `connected` before anything is asked on a connection, and once for each. One that is connected again
-    has been taken to `server`, and sends the watches that it still has (SetWatches) before anything else.
+    Each connection has one event `connected`, before its requests. A session that connects again has moved to `server`,
+    and sends its remaining watches (SetWatches) before all other requests.
     """
 
     at: int
@@ -161,19 +161,19 @@ class SessionEvent:
     server: int
     timeout_ms: int
     watches: tuple[tuple[str, str], ...] | None = None
-    """connected: what it watches still, as (data, exist, child, persistent or recursive, path), where that is not all
-    that it was told: somebody may have lost interest while there was no connection. None: all of it."""
+    """connected: the watches that the client still has, as (kind, path), where kind is data, exist, child, persistent
+    or recursive. The client may have removed some while it was disconnected. None: all watches that it has set."""
     user: str = ""
-    """connected: who it proves to be there, before anything else."""
+    """connected: the user that the client authenticates before its first request."""
     served: str = ""
-    """connected: one of `SERVED`. A local session may be one of the whole ensemble by now; a transaction says so."""
+    """connected: one of `SERVED`. A local session may have been upgraded since then; its transaction shows that."""
 
 
 Event: TypeAlias = Invoke | Response | Info | WatchFired | SessionEvent
 EVENTS: Final[tuple[type[Event], ...]] = (Invoke, Response, Info, WatchFired, SessionEvent)
 
 
-# -- what was decided ----------------------------------------------------------------------------------
+# -- committed changes ---------------------------------------------------------------------------------
 
 
 CHANGES: Final = ("create", "set", "delete", "open", "close", "attach", "setacl", "other", "error")
@@ -181,52 +181,52 @@ CHANGES: Final = ("create", "set", "delete", "open", "close", "attach", "setacl"
 
 @frozen
 class Change:
-    """One committed transaction, or one part of a multi, as the log of the servers has it.
+    """One committed transaction, or one part of a multi, from the servers' log.
 
     create, set, delete
-    setacl                a list takes the place of another one
-    open, close, attach   a session begins, ends, or comes back, perhaps at another server
-    error                 a request that was refused: one change, also for a multi
-    other                 whatever else has a zxid, a `check` in a multi or a change of the membership among it
+    setacl                replaces the ACL of a node
+    open, close, attach   a session begins, ends, or reconnects, perhaps to another server
+    error                 a refused request: one change, also for a multi
+    other                 any other transaction, such as a membership change, or a `check` in a multi
     """
 
     zxid: int
     session: int
-    """Whose request it was, or whose session it is about; 0 if servers did it on their own account."""
+    """The session of the request, or the session that begins or ends. 0: a change by the servers themselves."""
     kind: str
-    """One of `CHANGES`."""
+    """The kind of the change, one of `CHANGES`."""
     path: str = ""
     data: bytes | None = None
     version: int = 0
-    """set: the node's version after it; setacl: that of its list"""
+    """set: the node's new version. setacl: the new version of its ACL."""
     owner: int = 0
-    """create: the session that an ephemeral node belongs to"""
+    """create: the session that owns an ephemeral node."""
     gone: tuple[str, ...] = ()
-    """close: the ephemeral nodes that went with it"""
+    """close: the ephemeral nodes that were deleted with the session."""
     part: int = 0
-    """Its place in a multi."""
+    """The index of the change in a multi."""
     acl: str = ""
-    """create, setacl: the list as it stands on the node."""
+    """create, setacl: the ACL of the node."""
     mode: str = ""
-    """create: container or ttl, if servers may take it away."""
+    """create: container or ttl, if servers may delete the node."""
 
 
 @frozen
 class Jump:
-    """A server that went on with the state of a snapshot that it was sent, while clients may have stayed attached.
+    """A server replaced its state by a snapshot that it received, while clients may have stayed connected.
 
-    They are told of changes in between only as far as the two states differ.
+    These clients receive events for the difference of the two states, and not for each change in between.
     """
 
     server: int
     zxid: int
-    """Of the snapshot."""
+    """The zxid of the snapshot."""
 
 
 @frozen
 class History:
     events: tuple[Event, ...] = ()
     changes: tuple[Change, ...] = ()
-    """In the order of zxids; all that were ever committed, up to the end of the run."""
+    """All changes that were committed up to the end of the run, in the order of zxids."""
     jumps: tuple[Jump, ...] | None = None
-    """None: a world that cannot see them. Then any server may have jumped at any time, and less can be judged."""
+    """None: the system cannot report jumps. Any server may have jumped at any time, and the checkers find less."""

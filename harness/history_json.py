@@ -1,8 +1,8 @@
-"""A history as text: a line that says what follows, then one line for each thing that was seen or decided.
+"""A history as text: a header line with counts, then one line of JSON for each event, change and jump.
 
-So two histories can be compared line by line, and a part of one can be cut out by hand. What is not a whole history
-of this version is refused with the line and the field that are wrong: a damaged history must not pass for a good one,
-nor for proof of a bug.
+The format allows comparing two histories line by line, and cutting out a part by hand. `loads` refuses everything but a
+complete history of this version, and names the wrong line and field: a damaged history must not pass as valid, nor as
+the proof of a bug.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from harness.json_lines import HistoryError, Records, parsed, to_json
 VERSION: Final = 3
 OLDER: Final = "versions 1 and 2 had other names for the kinds of records"
 OF_NODES: Final = ("create", "set", "delete", "setacl")
-"""Changes of one node."""
+"""The kinds of changes of one node."""
 _RECORDS: Final = Records(
     {kind.__name__: kind for kind in (*EVENTS, Change, Jump)},
     {
@@ -73,14 +73,14 @@ def loads(text: str) -> History:
     counts = {name: head.get(name) for name in ("events", "changes", "jumps")}
     for name, count in counts.items():
         if type(count) is not int and not (name == "jumps" and count is None):
-            raise HistoryError(f"line 1, {name}: expected how many there are, not {count!r}")
+            raise HistoryError(f"line 1, {name}: expected a number, not {count!r}")
     records = [from_json(parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2)]
     kinds = [_kind(record) for record in records]
     if sorted(kinds, key=list(counts).index) != kinds:
-        raise HistoryError("events come first, then changes, then jumps; here they are mixed")
+        raise HistoryError("events, changes and jumps are mixed: all events must come first, then changes, then jumps")
     for name, count in counts.items():
         if kinds.count(name) != (count or 0):
-            raise HistoryError(f"line 1 promises {count or 0} {name}, and there are {kinds.count(name)}")
+            raise HistoryError(f"line 1 announces {count or 0} {name}, but the history has {kinds.count(name)}")
     parts: dict[str, list[Any]] = {name: [] for name in counts}
     for kind, record in zip(kinds, records, strict=True):
         parts[kind].append(record)
@@ -90,30 +90,34 @@ def loads(text: str) -> History:
 
 
 def unexpected(version: object) -> str:
-    """Why a history of that version is not read."""
+    """Return the error message for a history of that version."""
     return f"expected version {VERSION}, not {version!r}" + (f": {OLDER}" if version in (1, 2, None) else "")
 
 
 def _must_make_sense(events: Sequence[Event]) -> None:
-    """What nobody can have seen: a client for whom time goes back, or a reply to somebody who did not ask."""
+    """Refuse events that no client can have recorded: times that decrease, or a reply to another client's call."""
     asked: dict[int, Invoke] = {}
     clocks: dict[int, int] = {}
     for number, event in enumerate(events, 2):
         if event.client < 0:
-            raise HistoryError(f"line {number}, client: {event.client} is no client")
+            raise HistoryError(f"line {number}, client: {event.client} is negative")
         before = clocks.get(event.client, 0)
         if event.at < before:
-            raise HistoryError(f"line {number}, at: {event.at} is before {before}, where client {event.client} was")
+            raise HistoryError(
+                f"line {number}, at: {event.at} is before {before}; times of client {event.client} must ascend"
+            )
         clocks[event.client] = event.at
         if isinstance(event, Invoke):
             if asked.setdefault(event.call, event) is not event:
-                raise HistoryError(f"line {number}, call: there is another call {event.call}")
+                raise HistoryError(f"line {number}, call: call {event.call} is invoked twice")
         elif isinstance(event, Response | Info) and event.call in asked:
             by = asked[event.call]
             for name in ("client", "session"):
                 found, right = getattr(event, name), getattr(by, name)
                 if found != right:
-                    raise HistoryError(f"line {number}, {name}: call {event.call} was asked by {right}, not {found}")
+                    raise HistoryError(
+                        f"line {number}, {name}: call {event.call} belongs to {name} {right}, not {found}"
+                    )
 
 
 def _kind(record: object) -> str:
@@ -128,9 +132,9 @@ def from_json(data: Mapping[str, Any], where: str) -> Any:
 
 
 def _must_be_possible(change: Change, where: str) -> None:
-    """No server has ever written down anything else."""
+    """Refuse changes that no log of a server can contain."""
     if change.part < 0:
-        raise HistoryError(f"{where}, part: {change.part} is no place in a multi")
+        raise HistoryError(f"{where}, part: {change.part} is negative")
     if change.kind in OF_NODES and not change.path.startswith("/"):
         raise HistoryError(f"{where}, path: {change.path!r} does not begin with /")
     for number, path in enumerate(change.gone):

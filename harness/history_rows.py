@@ -1,8 +1,7 @@
-"""A history as rows of a table: what one asks for stands in columns, the rest in `payload`.
+"""A history as rows of a table: fields that queries need are columns, and `payload` has the whole record as JSON.
 
-One row for each thing that was seen, decided, or noted of a server; `(run, index)` is a key, and sorted by `index` the
-rows of a run are its history again. The columns say what each record is about without opening the payload, and repeat
-what is in it; only the payload is read back.
+Each event, change and jump is a row. `(run, index)` is a key; the rows of a run, sorted by `index`, are its history.
+The columns repeat fields of the payload, and only the payload is read back.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ from harness.json_lines import HistoryError, to_json
 
 class Row(TypedDict):
     run: str
-    """Whatever names a run."""
+    """Any name that identifies the run."""
     index: int
-    """-1: the row that says how many there are. Then events from 0 on, then changes, then jumps."""
+    """The position in the history: -1 for the header with the counts, then events from 0 on, then changes, then
+    jumps."""
     kind: str
-    """History, Invoke, Response, Info, WatchFired, SessionEvent, Change or Jump."""
+    """The kind of the record: History, Invoke, Response, Info, WatchFired, SessionEvent, Change or Jump."""
     at: int | None
-    """Microseconds since the run began."""
+    """The time in microseconds since the run began."""
     client: int | None
     session: int | None
     call: int | None
@@ -36,9 +36,9 @@ class Row(TypedDict):
     error: str | None
     """Response: the name of the error, empty for success."""
     zxid: int | None
-    """Response, WatchFired, Change, Jump."""
+    """The zxid of a Response, WatchFired, Change or Jump."""
     payload: str
-    """JSON."""
+    """The record as JSON."""
 
 
 def _column(hint: Any) -> tuple[type, bool]:
@@ -47,7 +47,7 @@ def _column(hint: Any) -> tuple[type, bool]:
 
 
 COLUMNS: Final = {name: _column(hint) for name, hint in typing.get_type_hints(Row).items()}
-"""Name, type (whole numbers have 64 bits), and whether it may be missing."""
+"""The columns by name, each with its type (integers have 64 bits) and true if it may be null."""
 
 
 def to_rows(history: History, run: str) -> list[Row]:
@@ -96,9 +96,9 @@ def from_rows(rows: Iterable[Row]) -> History:
     ordered = sorted(rows, key=lambda row: row["index"])
     runs = sorted({row["run"] for row in ordered})
     if len(runs) != 1:
-        raise HistoryError(f"rows of one run make a history, not of {len(runs)}")
+        raise HistoryError(f"a history needs the rows of one run; these are rows of {len(runs)} runs")
     if [row["index"] for row in ordered] != list(range(-1, len(ordered) - 1)):
-        raise HistoryError(f"run {runs[0]}: rows are missing, or there twice")
+        raise HistoryError(f"run {runs[0]}: rows are missing or duplicated")
     head = _payload(ordered[0])
     if head.get("history") != VERSION:
         raise HistoryError(f"run {runs[0]}, row -1, history: {unexpected(head.get('history'))}")
@@ -108,7 +108,7 @@ def from_rows(rows: Iterable[Row]) -> History:
     events = tuple(record for record in made if not isinstance(record, Change | Jump))
     history = History(events, changes, None if head.get("jumps") is None else jumps)
     if json.loads(to_rows(history, runs[0])[0]["payload"]) != head or made != [*events, *changes, *jumps]:
-        raise HistoryError(f"run {runs[0]}: these are not the rows that row -1 promises")
+        raise HistoryError(f"run {runs[0]}: the rows do not match the counts in row -1")
     return history
 
 

@@ -1,6 +1,7 @@
 """A violation that a checker of a history reports, and the interface of such checkers.
 
-A checker is a function over a case (a history, prepared) and yields what it finds. `check` runs several of them.
+A checker is a function over a case (a prepared history) that yields the violations that it finds. `check` runs several
+checkers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar
 from attrs import frozen
 
 BROKEN_MAX: Final = 20
-"""The violations that one checker reports. Further ones mostly follow from these."""
+"""The limit of violations that one checker reports. Further ones mostly follow from these."""
 
 
 @frozen
@@ -19,15 +20,37 @@ class Broken:
     invariant: str
     what: str
     evidence: tuple[Any, ...] = ()
-    """The events and changes that show it."""
+    """The events and changes that show the violation."""
     at: int = 0
-    """Microseconds since the run began: when a client could first know. 0: what servers decided is itself wrong."""
+    """The time when a client could first notice the violation, in microseconds since the run began. 0: the committed
+    changes are wrong by themselves."""
     session: int = 0
     call: int = 0
     zxid: int = 0
 
     def __str__(self) -> str:
         return f"{self.invariant}: {self.what}"
+
+
+@frozen
+class Findings:
+    """The violations that the checkers of a history found."""
+
+    broken: tuple[Broken, ...]
+
+    @property
+    def valid(self) -> bool:
+        return not self.broken
+
+    @property
+    def invariant(self) -> str | None:
+        """Return the first violated invariant."""
+        return self.broken[0].invariant if self.broken else None
+
+    @property
+    def what(self) -> str:
+        """Return the description of the first violation."""
+        return self.broken[0].what if self.broken else ""
 
 
 Case = TypeVar("Case")

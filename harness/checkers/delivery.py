@@ -41,9 +41,10 @@ class PrefixConsistency(Checker):
 
 
 class TotalOrder(Checker):
-    """If one server delivers a before b, every server that delivers b delivers a, and before b.
+    """Every server that delivers b delivers a before b, if any server does so.
 
-    Checked by neighbours: all servers must deliver b right behind the same a. For all pairs it follows by induction.
+    The checker compares neighbours: all servers must deliver b right after the same a. By induction this holds for all
+    pairs.
     """
 
     invariant = "total order"
@@ -67,9 +68,9 @@ class TotalOrder(Checker):
 
 
 class Agreement(Checker):
-    """If f delivers a and g delivers b, then g delivers a or f delivers b.
+    """Server g delivers a, or f delivers b, if f delivers a and g delivers b.
 
-    Of the sets of two servers, one must contain the other. As long as all servers deliver in one order, each set is a
+    One of the sets of two servers must contain the other. As long as all servers deliver in one order, each set is a
     prefix of it, and nothing needs to be compared. From the first delivery out of this order on, the checker counts for
     each pair the transactions that one has and the other has not.
     """

@@ -202,7 +202,7 @@ class ReadmittedBySomethingNewer(Checker):
         super().__init__(ghost)
         self._forgot: dict[ServerId, None] = {}
         self._told: dict[tuple[ServerId, ServerId], Zxid] = {}
-        """By leader and server: the newest membership, committed or not, when the server had been synchronized."""
+        """The newest membership, committed or not, at the synchronization of a server, by leader and server."""
         self._just_now: dict[ServerId, Zxid] = {}
         """A change that a leader has proposed in its present step."""
 

@@ -159,10 +159,10 @@ class Judge:
         """The checks of sent messages, by type. No checker needs messages of other types."""
         self._appended, self._appended_again = tell(Checker.appended), tell(Checker.appended, again=True)
         self._logged: dict[Zxid, tuple[Batch, Zxid]] = {}
-        """By first zxid: the batch that was logged last, and the zxid before it."""
+        """The batch that was logged last, and the zxid before it, by first zxid."""
         self._applied, self._applied_again = tell(Checker.applied), tell(Checker.applied, again=True)
         self._fed: dict[Zxid, tuple[Batch, Zxid]] = {}
-        """By first zxid: the batch that was applied last, and the zxid before it."""
+        """The batch that was applied last, and the zxid before it, by first zxid."""
         self._truncated, self._installed = tell(Checker.truncated), tell(Checker.installed)
         self._durable_append, self._durable_epochs = tell(Checker.durable_append), tell(Checker.durable_epochs)
         self._committed, self._believed = tell(Checker.committed), tell(Checker.believed)

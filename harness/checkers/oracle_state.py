@@ -58,12 +58,12 @@ class OracleState:
     def __init__(self, ensemble: Ensemble, servers: int) -> None:
         self.initial_ensemble = ensemble
         self.servers = [ServerState(ServerId(sid)) for sid in range(servers + 1)]
-        """By id; nobody has id 0."""
+        """The servers by id. The list has a placeholder at index 0."""
         self.parent: dict[Zxid, Zxid] = {}
         self.depth: dict[Zxid, int] = {NOTHING: 0}
         self.payload: dict[Zxid, bytes] = {}
         self.batches: dict[Zxid, Batch] = {}
-        """By first zxid: the batch that was first logged under it, recognized by identity."""
+        """The batch that was first logged under each first zxid, compared by identity."""
         self.governing: dict[Zxid, Ensemble] = {NOTHING: ensemble}
         """The newest membership in the history that ends at this zxid."""
         self.canon: list[Zxid] = [NOTHING]

@@ -33,7 +33,7 @@ class RestartIsTheDisk(Checker):
         """The newest epochs that each server has ever promised and adopted: of two copies of a disk, the newer one may
         be restored after the older."""
         self._unread: dict[ServerId, tuple[Zxid, set[Zxid]]] = {}
-        """For servers that could not read their log: where it ended then, and where it may have ended before."""
+        """The end of the log, and its possible earlier ends, for each server that could not read its log."""
 
     def crashed(self, server: ServerState, unfinished: Sequence[Write]) -> None:
         accepted, current, last = server.accepted, server.current, server.durable

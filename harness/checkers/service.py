@@ -21,7 +21,7 @@ class BarrierIsLinearizable(Checker):
     def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
         self._floor: dict[int, tuple[Zxid, bool]] = {}
-        """By token: the zxid that the barrier must cover, and whether a leader had acknowledged it to a client."""
+        """The zxid that each barrier must cover, and true if a leader had acknowledged it to a client, by token."""
         self._shown = NOTHING
 
     def applied(self, server: ServerState, batch: Batch) -> None:

@@ -20,24 +20,24 @@ from harness.checkers import linear
 from harness.checkers.controller.facts import Fact
 from harness.checkers.partitions.copies import ident_of
 from harness.checkers.records.history import History as OfRecords
-from harness.checkers.store import judge, watching
+from harness.checkers.store import judge, watch_tables
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History, WatchFired
 from kraft_controller.core.names import TopicId
 from tests.histories import algebra, controller, limits, liveness, oracle, partitions, transactions, verdicts, zab
 from tests.histories.controller import settled
+from tests.histories.corrupt import CORRUPTIONS
 from tests.histories.ensemble import PATHS, legal
-from tests.histories.operations import KINDS, spoil, true_history, without_zxids
+from tests.histories.mutate import mutated
+from tests.histories.operations import KINDS, corrupt, true_history, without_zxids
 from tests.histories.partitions import cleaning, shares
 from tests.histories.partitions import settled as at_rest
-from tests.histories.records.bank import histories, summary
-from tests.histories.spoil import SPOILERS
-from tests.histories.stories import STORIES
-from tests.histories.twist import twisted
+from tests.histories.records.corpus import histories, summary
+from tests.histories.store import EXAMPLES
 
-Deed: TypeAlias = Callable[[], object]
-Deeds: TypeAlias = Iterator[tuple[str, Deed]]
+Action: TypeAlias = Callable[[], object]
+Actions: TypeAlias = Iterator[tuple[str, Action]]
 
 
 def _named(package: str, names: str) -> tuple[str, ...]:
@@ -52,7 +52,8 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "oracle": ("harness.oracle", "harness.availability"),
     "liveness": ("harness.worlds.cores.liveness",),
     "store": _named(
-        "checkers.store", "case model replay log order image writes refusals sessions watching watches linearize judge"
+        "checkers.store",
+        "case model replay log order image writes refusals sessions watch_tables watches linearize judge",
     ),
     "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.server_deletions"),
     "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
@@ -70,7 +71,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
 @frozen
 class Case:
     name: str
-    ask: Deed
+    ask: Action
     expected: object
     """The result of the unchanged checkers."""
     uses: frozenset[tuple[str, str]]
@@ -80,7 +81,7 @@ class Case:
     """CPU time of the case, while its calls were recorded."""
 
 
-def case(name: str, ask: Deed) -> Case:
+def case(name: str, ask: Action) -> Case:
     codes: dict[int, CodeType] = {}
     calls = 0
 
@@ -106,45 +107,45 @@ def corpus(group: str) -> tuple[Case, ...]:
 
 
 @cache
-def _made(deeds: Callable[[], Deeds]) -> tuple[Case, ...]:
-    """Groups may share a corpus."""
-    return tuple(sorted((case(name, ask) for name, ask in deeds()), key=lambda made: made.calls))
+def _made(actions: Callable[[], Actions]) -> tuple[Case, ...]:
+    """Return the cases, cheapest first. Groups may share a corpus."""
+    return tuple(sorted((case(name, ask) for name, ask in actions()), key=lambda made: made.calls))
 
 
 # -- the corpora -----------------------------------------------------------------------------------------
 
 
-def zab_corpus() -> Deeds:
-    for story in zab.STORIES.values():
+def zab_corpus() -> Actions:
+    for example in zab.EXAMPLES.values():
         for bad in (False, True):
-            name = f"{story.name}{', wrong' if bad else ''}"
-            yield name, _objected(story, bad)
-            yield f"{name}, heard by all", _told(story, bad)
+            name = f"{example.name}{', wrong' if bad else ''}"
+            yield name, _violation(example, bad)
+            yield f"{name}, by all checkers", _result(example, bad)
 
 
-def _objected(story: zab.Told, bad: bool) -> Deed:
-    return lambda: zab.objection(story, bad)
+def _violation(example: zab.Example, bad: bool) -> Action:
+    return lambda: zab.violation_of(example, bad)
 
 
-def _told(story: zab.Told, bad: bool) -> Deed:
-    return lambda: zab.said(story, bad)
+def _result(example: zab.Example, bad: bool) -> Action:
+    return lambda: zab.result_of(example, bad)
 
 
-def controller_corpus() -> Deeds:
-    yield from settled.deeds()
-    for story in controller.STORIES.values():
+def controller_corpus() -> Actions:
+    yield from settled.actions()
+    for example in controller.EXAMPLES.values():
         for bad in (False, True):
-            tale = story.tale(bad)
-            history = History(tuple(tale.events), tuple(tale.changes))
-            yield f"{story.name}{', wrong' if bad else ''}", _ruled(history, tuple(tale.facts))
+            s = example.scenario(bad)
+            history = History(tuple(s.events), tuple(s.changes))
+            yield f"{example.name}{', wrong' if bad else ''}", _controller_result(history, tuple(s.facts))
 
 
-def _ruled(history: History, facts: tuple[Fact, ...]) -> Deed:
-    return lambda: controller.said(history, facts)
+def _controller_result(history: History, facts: tuple[Fact, ...]) -> Action:
+    return lambda: controller.result_of(history, facts)
 
 
-def _judged(history: History) -> Deed:
-    """All of a verdict, also its words: whoever reads them must not be misled. And all that was read out of it."""
+def _judged(history: History) -> Action:
+    """Return an action with the whole verdict, its messages, and the prepared calls."""
 
     def judged() -> object:
         case = Prepared.of(history)
@@ -152,22 +153,29 @@ def _judged(history: History) -> Deed:
         calls = [(call, call.zxid, call.done, call.write, str(call)) for call in case.calls.all]
         read = calls, case.calls.unclaimed, case.calls.strays, list(case.replay.groups.values())
         order = getattr(verdict.linear, "order", ())
-        told = verdict.valid, verdict.unknown, verdict.invariant, verdict.what, verdict.store.what, verdict.store.broken
-        return str(verdict), told, order, read, _operations(case)
+        properties = (
+            verdict.valid,
+            verdict.unknown,
+            verdict.invariant,
+            verdict.what,
+            verdict.store.what,
+            verdict.store.broken,
+        )
+        return str(verdict), properties, order, read, _operations(case)
 
     return judged
 
 
 def _operations(case: Prepared) -> object:
-    """Nobody asks for them where a promise is broken; then they may contradict each other."""
+    """Return the operations, or the error if a violated invariant makes them contradictory."""
     try:
         return operations(case)
     except linear.HistoryError as error:
         return str(error)
 
 
-def _judged_if_it_can_be(history: History) -> Deed:
-    """It may be such that nobody records it, and contradict itself."""
+def _judged_if_it_can_be(history: History) -> Action:
+    """Return an action that also accepts errors: the history may contradict itself."""
     judged = _judged(history)
 
     def tried() -> object:
@@ -179,109 +187,118 @@ def _judged_if_it_can_be(history: History) -> Deed:
     return tried
 
 
-def _watched(history: History, seed: int) -> Deed:
-    """Every kind of watch on every node: what is due where a server jumped, and where a client comes back."""
+def _watched(history: History, seed: int) -> Action:
+    """Return an action with the events of every kind of watch on every node, after jumps and reconnections."""
 
     def watched() -> object:
         chance = Random(seed)
         replay = Prepared.of(history).replay
-        said: list[object] = []
+        results: list[object] = []
         for _ in range(12):
             old, new = sorted(chance.sample((0, *replay.order), 2))
             changes = replay.groups[new].changes
-            for table in (frozenset({(kind, path)}) for kind in watching.KINDS for path in ("/", *PATHS)):
-                said.append((watching.jumped(table, replay, old, new, ""), watching.again(table, old, replay, new, "")))
-                said.append(watching.told(table, tuple(watching.steps_of(changes, replay.before(new))), new, ""))
-        return said
+            for table in (frozenset({(kind, path)}) for kind in watch_tables.KINDS for path in ("/", *PATHS)):
+                results.append(
+                    (
+                        watch_tables.after_jump(table, replay, old, new, ""),
+                        watch_tables.reconnected(table, old, replay, new, ""),
+                    )
+                )
+                results.append(
+                    watch_tables.events_for(table, tuple(watch_tables.steps_of(changes, replay.before(new))), new, "")
+                )
+        return results
 
     return watched
 
 
 def _with_zeros(history: History) -> History:
-    """An event that bears no zxid may say so in two ways."""
+    """Replace each unknown zxid of events by 0, the other form of an unknown zxid."""
     events = (evolve(each, zxid=max(each.zxid, 0)) if isinstance(each, WatchFired) else each for each in history.events)
     return evolve(history, events=tuple(events))
 
 
-def store_corpus(*, legals: int = 24, lies: int = 2, twists: int = 6) -> Deeds:
-    honest = [legal(seed, steps=100) for seed in range(legals)]
-    histories = [(name, story.history) for name, story in STORIES.items()]
-    histories += [(f"legal {seed}", history) for seed, history in enumerate(honest)]
-    for spoiler in SPOILERS:
-        told = 0
-        for seed, history in enumerate(honest):
-            spoilt = spoiler(Random(seed), history)
-            if spoilt is not None:
-                histories.append((f"{spoiler.__name__} {seed}", spoilt))
-                told += 1
-            if told == lies:
+def store_corpus(*, legals: int = 24, corruptions: int = 2, mutations: int = 6) -> Actions:
+    legal_histories = [legal(seed, steps=100) for seed in range(legals)]
+    histories = [(name, example.history) for name, example in EXAMPLES.items()]
+    histories += [(f"legal {seed}", history) for seed, history in enumerate(legal_histories)]
+    for corruption in CORRUPTIONS:
+        count = 0
+        for seed, history in enumerate(legal_histories):
+            made = corruption(Random(seed), history)
+            if made is not None:
+                histories.append((f"{corruption.__name__} {seed}", made))
+                count += 1
+            if count == corruptions:
                 break
-    histories += [(f"legal {seed}, jumps not seen", evolve(honest[seed], jumps=None)) for seed in range(legals // 3)]
-    histories += [(f"{name}, zxids left out as 0", _with_zeros(story.history)) for name, story in STORIES.items()]
+    histories += [
+        (f"legal {seed}, jumps not seen", evolve(legal_histories[seed], jumps=None)) for seed in range(legals // 3)
+    ]
+    histories += [(f"{name}, zxids left out as 0", _with_zeros(example.history)) for name, example in EXAMPLES.items()]
     for name, history in histories:
         yield name, _judged(history)
     for seed in range(legals // 4):
-        yield f"watched {seed}", _watched(honest[seed], seed)
-    for name, story in STORIES.items():
-        for seed in range(twists):
-            yield f"{name}, twisted {seed}", _judged_if_it_can_be(twisted(Random(f"{name}/{seed}"), story.history))
+        yield f"watched {seed}", _watched(legal_histories[seed], seed)
+    for name, example in EXAMPLES.items():
+        for seed in range(mutations):
+            yield f"{name}, mutated {seed}", _judged_if_it_can_be(mutated(Random(f"{name}/{seed}"), example.history))
 
 
-def linear_corpus(*, each: int = 60) -> Deeds:
-    """Small histories of every model, true and spoilt, with zxids and without."""
-    yield from verdicts.deeds()
+def linear_corpus(*, each: int = 60) -> Actions:
+    """Yield small histories of every model, legal and corrupted, with and without zxids."""
+    yield from verdicts.actions()
     for kind, (model, draw) in KINDS.items():
         for seed in range(each):
             chance = Random(seed)
             history = true_history(chance, model, draw, chance.randint(3, 6), clients=chance.randint(1, 4), unknown=0.2)
             for _ in range(seed % 3):
-                history = spoil(chance, history)
+                history = corrupt(chance, history)
             if seed % 2:
                 history = without_zxids(history)
             yield f"{kind} {seed}", _decided(history, algebra.always(model))
     for seed in range(each // 6):
         made = without_zxids(operations(Prepared.of(legal(seed, steps=100))))
         yield f"nodes {seed}", _decided(made, linear.Znodes.of)
-        yield f"nodes {seed}, spoilt", _decided(spoil(Random(seed), made), linear.Znodes.of)
+        yield f"nodes {seed}, made", _decided(corrupt(Random(seed), made), linear.Znodes.of)
 
 
-def _decided(history: linear.History, modelled: algebra.Modelled) -> Deed:
+def _decided(history: linear.History, modelled: algebra.Modelled) -> Action:
     return lambda: algebra.decided(history, modelled)
 
 
-def partitions_corpus() -> Deeds:
+def partitions_corpus() -> Actions:
     yield "an id", lambda: ident_of(TopicId("T1" + "0" * 20))
-    yield from at_rest.deeds()
-    yield from shares.deeds()
-    yield from cleaning.deeds()
-    for story in partitions.STORIES.values():
+    yield from at_rest.actions()
+    yield from shares.actions()
+    yield from cleaning.actions()
+    for example in partitions.STORIES.values():
         for so in (False, True):
-            yield f"{story.name}{'' if so else ', not'}", _onlooked(story, so)
+            yield f"{example.name}{'' if so else ', not'}", _partitions_result(example, so)
 
 
-def _onlooked(story: partitions.Told, so: bool) -> Deed:
-    return lambda: story.said(so)
+def _partitions_result(example: partitions.Told, so: bool) -> Action:
+    return lambda: example.said(so)
 
 
-def records_corpus() -> Deeds:
+def records_corpus() -> Actions:
     for name, history in histories():
         yield name, _summed_up(history)
 
 
-def _summed_up(history: OfRecords) -> Deed:
+def _summed_up(history: OfRecords) -> Action:
     return lambda: summary(history)
 
 
-CORPORA: Final[dict[str, Callable[[], Deeds]]] = {
+CORPORA: Final[dict[str, Callable[[], Actions]]] = {
     "zab": zab_corpus,
     "spec": zab_corpus,
-    "oracle": oracle.deeds,
-    "liveness": liveness.deeds,
+    "oracle": oracle.actions,
+    "liveness": liveness.actions,
     "store": store_corpus,
-    "limits": limits.deeds,
+    "limits": limits.actions,
     "linear": linear_corpus,
     "controller": controller_corpus,
     "partitions": partitions_corpus,
     "records": records_corpus,
-    "transactions": transactions.deeds,
+    "transactions": transactions.actions,
 }

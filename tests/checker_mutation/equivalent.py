@@ -7,156 +7,157 @@ from typing import Final
 EQUIVALENT: Final[dict[str, str]] = {
     # -- ZAB ---------------------------------------------------------------------------------------------
     "checkers.delivery Agreement._deliver: never `place < reached`": (
-        "what was delivered already is compared one by one from now on: more slowly, with the same result"
+        "compares delivered transactions one by one from now on: slower, with the same result"
     ),
     "checkers.delivery Agreement._deliver: never `place == reached`": (
-        "deliveries are compared one by one from the first on: more slowly, with the same result"
+        "compares deliveries one by one from the first on: slower, with the same result"
     ),
     "checkers.delivery Agreement._deliver: `place != reached` for `place == reached`": (
-        "the first delivery has place 0 where 0 are reached; so they are compared one by one from there on"
+        "the first delivery has place 0, and 0 are reached, so they are compared one by one from there on"
     ),
     "checkers.durability DurableOnQuorum.committed: without `zxid >= until` in"
     " `server.epoch != epoch or zxid >= until`": (
-        "what is asked again from now on is what the former quorum has by then"
+        "the repeated check is about transactions that the former quorum has by then"
     ),
     "checkers.durability DurableOnQuorum.committed: `zxid > until` for `zxid >= until`": (
-        "what is asked once more is what the former quorum has by then"
+        "the additional check is about a transaction that the former quorum has by then"
     ),
     "checkers.oracle_state OracleState.log: never `self.batches.get(batch.first) is batch`": (
-        "the very same batch is logged again, and of what is known already nothing is changed"
+        "the same batch is logged again, which changes no known entry"
     ),
     "checkers.leadership LeaderCompleteness.established: `within <= epoch` for `within < epoch`": (
         "nothing is committed in an epoch before its leader is established"
     ),
     # -- the specification -------------------------------------------------------------------------------
     "checkers.specification promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
-        "it is asked only when the promise on the disk becomes another one"
+        "is called only if the promise on the disk changes"
     ),
     # -- the oracle --------------------------------------------------------------------------------------
-    "oracle _must: `len(part) >= somebody` for `len(part) > somebody`": "where nobody is left there is no quorum",
+    "oracle _must: `len(part) >= somebody` for `len(part) > somebody`": "an empty part is no quorum",
     # -- the store ---------------------------------------------------------------------------------------
-    "checkers.store.order replies: `one.told_place >= other.told_place` for `one.told_place > other.told_place`": (
-        "no two replies have one place"
-    ),
+    "checkers.store.order replies: `one.response_place >= other.response_place`"
+    " for `one.response_place > other.response_place`": ("no two replies have the same index"),
     "checkers.store.replay Replay.__init__: `zxid < last` for `zxid <= last`": (
-        "changes of one zxid that are neighbours are one group"
+        "adjacent changes of one zxid are one group"
     ),
     "checkers.store.case Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
-        "what is looked for is claimed by no call, so no call has its zxid"
+        "no call has claimed the transaction, so no call has its zxid"
     ),
     "checkers.store.log numbered: without `request.op == 'create'` in `request.op == 'create' and"
     " 'sequential' in request.mode`": "only a create has a mode",
     "checkers.store.judge Verdict.valid: without `self.store.valid` in `self.store.valid and"
-    " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
+    " isinstance(self.linear, linear.Legal)`": "linearizability is not checked after a violation",
     "checkers.store.order never_back: 1 for 0 in `(0, None)`": (
-        "what shows no zxid is passed over, and none that is shown is below 1"
+        "events without a zxid are skipped, and no zxid is below 1"
     ),
     "checkers.store.watches _Session.__init__: 1 for 0 in `self._server = 0`": (
-        "it is asked for only where a connection has told something, and whoever is connected has named the server"
+        "is used only after an event of a connection, which has set the server"
     ),
-    "checkers.store.watches _Session._leaps: without `made.add(one)`": (
-        "the same state is found several times, and `_each` keeps it once"
+    "checkers.store.watches _Session._after_jumps: without `made.add(one)`": (
+        "finds the same state several times, and `_each` keeps it once"
     ),
     "checkers.store.watches _Session._by_event: never `not state.table`": (
-        "who watches nothing is told nothing, whatever changes are gone through"
+        "an empty table sends no event for any change"
     ),
     "checkers.store.order _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
-        "no two writes have one zxid"
+        "no two writes have the same zxid"
     ),
     "checkers.store.order _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
         "no write has the zxid of an end"
     ),
-    "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid <= 0`": (
-        "no event tells of zxid 1: what is committed first opens a session"
+    "checkers.store.watches _Session._watch_event: 1 for 0 in `fired.zxid <= 0`": (
+        "no event has zxid 1: the first transaction opens a session"
     ),
-    "checkers.store.watches _Session._old: 1 for 0 in `fired.zxid > 0`": (
-        "no event tells of zxid 1: what is committed first opens a session"
+    "checkers.store.watches _Session._repeated: 1 for 0 in `fired.zxid > 0`": (
+        "no event has zxid 1: the first transaction opens a session"
     ),
     "checkers.store.watches _Session._by_event: 1 for 0 in `fired.zxid > 0`": (
-        "no event tells of zxid 1: what is committed first opens a session"
+        "no event has zxid 1: the first transaction opens a session"
     ),
     "checkers.store.watches _words: 1 for 0 in `zxid > 0`": (
-        "no event tells of zxid 1: what is committed first opens a session"
+        "no event has zxid 1: the first transaction opens a session"
     ),
-    "checkers.store.watches _words: `zxid >= 0` for `zxid > 0`": "what is due has a zxid, or -1 if it is not said",
+    "checkers.store.watches _words: `zxid >= 0` for `zxid > 0`": "a due event has a zxid, or -1 if it is unknown",
     "checkers.store.case Calls._match: `place <= low` for `place < low`": (
-        "what is at that place has been matched, and is not looked at"
+        "the call at that index is matched already, and skipped"
     ),
-    "checkers.store.replay Replay.lives: 1 for 0 in `[0]`": "what was never there was not there from any zxid on",
+    "checkers.store.replay Replay.lives: 1 for 0 in `[0]`": "a path that never existed is missing at every zxid",
     "checkers.store.image _read: `since >= floor` for `since > floor`": (
-        "what was made at the floor is there at the floor, and looked at anyway"
+        "the state that was made at the floor is compared anyway"
     ),
     "checkers.store.image _explained: `made <= since` for `made < since`": (
-        "what was there since then is what it should have been told, and was not"
+        "the state since then is the expected one, which the reply does not show"
     ),
-    "checkers.store.model Moment.change_for: 1 for 0 in `zxid = 0`": "nobody asks a moment for it",
+    "checkers.store.model Moment.change_for: 1 for 0 in `zxid = 0`": "a Moment has no zxid of its own",
     "checkers.store.order writes: `one.zxid > other.zxid` for `one.zxid >= other.zxid`": (
-        "no two calls have one transaction"
+        "no two calls have the same transaction"
     ),
     # -- limits ------------------------------------------------------------------------------------------
     "checkers.store.quotas check: without `not (quotas.limited or _refused(call.reply))` in `call.reply is None or not"
     " (quotas.limited or _refused(call.reply))`": (
-        "where nothing was ever limited, nor refused for that, nothing is wrong: more slowly, with the same result"
+        "without limits and refusals there is no violation: slower, with the same result"
     ),
-    "checkers.store.quotas _refused_at_no_time: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
-        "what was refused changes nothing, so at its zxid all is as it was right before"
+    "checkers.store.quotas _refused_in_every_state: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
+        "a refusal changes nothing, so the state at its zxid equals the one before"
     ),
     "checkers.store.silence last_request_before: `written[place][0] <= end` for `written[place][0] < end`": (
         "no write has the zxid of an end"
     ),
     # -- controllers -------------------------------------------------------------------------------------
+    "checkers.controller.partitions arrived: never `write.kind == 'delete'`": (
+        "a deletion has no data, so the written state is None anyway"
+    ),
     "checkers.controller.partitions arrived: without `origin.moving` in `origin.moving and held.replicas =="
-    " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
+    " origin.target`": "without a reassignment the replicas are unchanged, and unchanged assignments are skipped",
     # -- partitions --------------------------------------------------------------------------------------
-    "checkers.partitions.replicas Replicas._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
+    "checkers.partitions.replicas Replicas._changed: 1 for 0 in `Version(0)`": "the version of a topic is not used",
     "checkers.partitions.replicas Replicas.catch_up: never `self._place == upto`": (
-        "nothing has been committed since then, so there is nothing to go through"
+        "no change was committed since then, so the loop is empty"
     ),
     "checkers.partitions.replicas Replicas.catch_up: without `change.path.startswith(f'{znodes.DELETE_TOPICS}/')` in"
     " `change.kind == 'create' and change.path.startswith(f'{znodes.DELETE_TOPICS}/')`": (
-        "whatever else is created, its path is taken for the name of a topic, and no topic has a path for its name"
+        "takes the path of another node for the name of a topic, and no topic has such a name"
     ),
     "checkers.partitions.logs Logs.changed: without `continue`": (
-        "what is as it was is looked at once more: more slowly, with the same result"
+        "checks an unchanged log again: slower, with the same result"
     ),
     "checkers.partitions.copies Copy.seen: returns at once": (
-        "what is as it was is looked at once more: more slowly, with the same result"
+        "checks an unchanged log again: slower, with the same result"
     ),
     "checkers.partitions.logs Logs._compare: `watermark >= len(truth.committed)` for"
-    " `watermark > len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
+    " `watermark > len(truth.committed)`": "compares committed records again, and none is new",
     "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"
-    " len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
+    " len(truth.committed)`": "compares committed records again, and none is new",
     "checkers.partitions.logs Logs._grew: 2 for 1 in `-1`": "no producer's number is below 0",
     "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (
-        "they are compared one by one: more slowly, with the same result"
+        "compares records one by one: slower, with the same result"
     ),
     # -- brokers' clients ----------------------------------------------------------------------------------
     "checkers.records.case _Preparing._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
-    " made.kept and (answer.offset != NOWHERE)`": "only what is acknowledged is kept",
+    " made.acknowledged and (answer.offset != NOWHERE)`": "only acknowledged writes have this property",
     "checkers.records.groups positions: without `isinstance(asked.call, Looking)` in `isinstance(asked.call, Looking)"
-    " and isinstance(asked.answer, Found)`": "only who looks is answered with what was found",
+    " and isinstance(asked.answer, Found)`": "only a Looking has a Found as its reply",
     "checkers.records.groups _before: `its_place <= others_place` for `its_place < others_place`": (
-        "no two events have one place"
+        "no two events have the same index"
     ),
     "checkers.records.polls _Polls._in_order: `span.start + 1` for `span.start - 1`": (
-        "what stands in front of the first record has no value, and without one nobody looks at its offset"
+        "the placeholder before the first record has no value, and then its offset is not used"
     ),
     "checkers.records.polls _Polls._in_order: 2 for 1 in `span.start - 1`": (
-        "what stands in front of the first record has no value, and without one nobody looks at its offset"
+        "the placeholder before the first record has no value, and then its offset is not used"
     ),
-    "checkers.records.lost _missing: never `not missing`": "who has read past nothing is looked for in vain: the same",
-    "checkers.records.values behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
-        "nowhere is below every offset, and raises no watermark"
-    ),
+    "checkers.records.lost _missing: never `not missing`": "searches for no record: the same result",
+    "checkers.records.values behind: without `offset != NOWHERE` in `offset != NOWHERE and"
+    " sends[event.call].acknowledged`": ("NOWHERE is below every offset, and raises no watermark"),
     "checkers.records.judge judge: never `not broken`": (
-        "it is the verifier that is asked there, and it objects only where a checker is wrong itself"
+        "calls the verifier, which objects only if a checker is wrong"
     ),
     "checkers.records.verify _writes: without `event.producer` in `event.producer and offset <"
-    " last.get((event.producer, event.partition), 0)`": "of those without a number no last record is kept",
+    " last.get((event.producer, event.partition), 0)`": "the last record of producers without a number is not stored",
     "checkers.records.verify _raise: `offset >= floors[-1][1]` for `offset > floors[-1][1]`": (
-        "the same offset, known once more and later: whoever asks at any time is told no other"
+        "the same offset at a later time gives the same answer at any time"
     ),
     # -- transactions --------------------------------------------------------------------------------------
     "checkers.transactions _placed: `look.answered <= made.asked` for `look.answered < made.asked`": (
@@ -165,31 +166,31 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.transactions _counts_beyond: `made.told >= look.asked` for `made.told > look.asked`": (
         "no two moments of a journal are the same"
     ),
-    "checkers.transactions Journal.moment: 2 for 1 in `self._moments += 1`": "each is later than the one before",
+    "checkers.transactions Journal.moment: 2 for 1 in `self._moments += 1`": "each moment is later than the one before",
     # -- linearizability ---------------------------------------------------------------------------------
     "checkers.linear.certificate certify: 5 for 4 in `:4`": (
-        "the fourth is the number of the operation, which no other has; so the fifth is never compared"
+        "the fourth is the operation's unique id, so the fifth is never compared"
     ),
     "checkers.linear.decide parts: without `leader[key] = leader[leader[key]]`": (
-        "it only makes the way to the leader of a part shorter for whoever asks next"
+        "only shortens the path to the root of a part for the next query"
     ),
     "checkers.linear.wgl Search._link: 3 for 2 in `2 * len(self._ops)`": (
-        "the head of the line needs a number that no call and no return has, and any beyond them is one"
+        "the head needs a number that no call or return has, and every larger one is free"
     ),
     "checkers.linear.wgl Search._link: 2 for 1 in `self._head + 1`": (
-        "the end of the line needs a number that nothing else has, and any beyond the head is one"
+        "the end needs an unused number, and every number above the head is free"
     ),
     "checkers.linear.wgl Search._place: 2 for 1 in `1 << number - base`": (
-        "each operation has the bit beside its own, and no two have one; the lowest is nobody's, so the window never"
-        " moves on, and only grows"
+        "each operation has the next bit, and no two share one; the lowest bit is unused, so the window never"
+        " moves, and only grows"
     ),
     "checkers.linear.wgl Search._place: never `window & 1`": (
-        "what is placed stays in the window, which only grows: it says the same of each state"
+        "placed operations stay in the window, which only grows: it distinguishes the same states"
     ),
     "checkers.linear.wgl Search._place: 2 for 1 in `1 << number - len(self._known)`": (
-        "each operation without an answer has the bit beside its own, and no two have one"
+        "each operation without a result has the next bit, and no two share one"
     ),
     "checkers.linear.wgl Search._place: `number + len(self._known)` for `number - len(self._known)`": (
-        "each operation without an answer has another bit, and no two have one"
+        "each operation without a result has another bit, and no two share one"
     ),
 }

@@ -1,1 +1,1 @@
-"""Histories whose verdict is known beforehand: what the checkers themselves are checked against."""
+"""Histories with known verdicts, for the tests of the checkers."""

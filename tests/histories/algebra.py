@@ -1,4 +1,4 @@
-"""What a model of a store knows by itself, asked directly: step by step on true histories, and on what is none."""
+"""Direct queries to the models: states and algebra, step by step on legal histories, and for invalid operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.checkers.linear.history import Value
 from harness.checkers.linear.models import CasRegisters, Counters, Queues, Registers, Store
 
 Modelled = Callable[[Iterable[Operation]], Model]
-Deed = Callable[[], object]
+Action = Callable[[], object]
 
 
 def always(model: Model) -> Modelled:
@@ -66,7 +66,7 @@ def drawn(chance: Random) -> tuple[str, str, Value]:
 
 
 def nodes(seed: int, count: int = 8) -> History:
-    """One thing after the other, at two clients whose operations overlap; some answers are lost."""
+    """Return a history of two clients with overlapping operations, some of them without a reply."""
     chance = Random(seed)
     tree: dict[str, tuple[Value, int, int, bool]] = {}
     whole = Znodes(frozenset(PATHS))
@@ -91,16 +91,16 @@ def nodes(seed: int, count: int = 8) -> History:
 
 
 def walked(history: History, modelled: Modelled) -> object:
-    """From state to state: what each operation does there, with its answer, without one, and with another's."""
+    """Return the next states and the algebra of each operation: with its result, without one, and with another's."""
     ops = history.operations
     model = modelled(ops)
     state = model.initial()
-    said: list[object] = [model]
+    results: list[object] = [model]
     for place, op in enumerate(ops):
         bare = evolve(op, result=UNKNOWN, ret=None)
         other = evolve(op, result=ops[place - 1].result)
         rest = [each for each in ops if each is not op]
-        said.append([
+        results.append([
             *(model.step(state, one) for one in (op, bare, other)),
             model.pure(op), model.pure(bare), list(model.touches(op)),
             model.removable(op, rest), model.removable(op, rest[place:]), model.removable(op, ()),
@@ -108,7 +108,7 @@ def walked(history: History, modelled: Modelled) -> object:
         ])  # fmt: skip
         after = model.step(state, op) or model.step(state, bare)
         state = after[0]
-    return said
+    return results
 
 
 def _op(kind: str, value: Value = None, key: str = "a", result: object = None) -> Operation:
@@ -149,23 +149,23 @@ MORE: Final[tuple[tuple[Model, Operation], ...]] = (
 
 
 def refusals() -> object:
-    """Of what is no operation each question says so, in words; of some that are, what they do from the beginning."""
-    said: list[object] = []
+    """Return the errors for invalid operations, and the results of some valid ones in the initial state."""
+    results: list[object] = []
     for model, op in (*NO_OPERATIONS, *MORE):
-        asked: tuple[Deed, ...] = (
-            lambda: model.step(model.initial(), op),  # noqa: B023 - asked at once
+        asked: tuple[Action, ...] = (
+            lambda: model.step(model.initial(), op),  # noqa: B023 - called at once
             lambda: model.pure(op),  # noqa: B023
             lambda: list(model.touches(op)),  # noqa: B023
             lambda: model.removable(op, (op,)),  # noqa: B023
         )
-        said.append([_or_refused(ask) for ask in asked])
-        said.append(_or_refused(lambda: Znodes.of([op])))  # noqa: B023
-    return said
+        results.append([_or_refused(action) for action in asked])
+        results.append(_or_refused(lambda: Znodes.of([op])))  # noqa: B023
+    return results
 
 
-def _or_refused(ask: Deed) -> object:
+def _or_refused(action: Action) -> object:
     try:
-        return ask()
+        return action()
     except (HistoryError, AssertionError) as error:
         return repr(error)
 

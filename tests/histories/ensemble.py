@@ -1,7 +1,7 @@
-"""Legal histories of the store, as many as there are seeds: real stores on servers that lag, and clients that move.
+"""Legal histories of the store by seed: real stores on lagging servers, and moving clients.
 
-There is no consensus in here: one list of transactions, which each server applies as far as it likes. So what clients
-see is right by the stores' own reckoning, and whatever a checker says against it is wrong on one of the two sides.
+There is no consensus: each server applies a common list of transactions at its own pace. The stores themselves define
+what clients see, so an objection of a checker is a bug of the checker or of the store.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _View:
 
 @define(eq=False)
 class Connection:
-    """Everything that its server says to it, in order, until it breaks."""
+    """The messages from the server to the client, in order, until the connection breaks."""
 
     session: int
     outbox: list[Response | WatchFired] = field(factory=list)
@@ -108,11 +108,11 @@ class Ensemble:
             zxid, txn = self.log[self.applied[sid]]
             result = self.stores[sid].apply(zxid, txn)
             self.applied[sid] += 1
-            self._let_go(sid)
+            self._drop_sessions(sid)
         return result
 
-    def _let_go(self, sid: int) -> None:
-        """A session that has closed or moved away has no connection here any more."""
+    def _drop_sessions(self, sid: int) -> None:
+        """Drop the server's connections of sessions that were closed or have moved."""
         for client in self.clients:
             known = self.stores[sid].sessions.table.get(client.session)
             if client.server == sid and client.connection is not None and (known is None or known[1] != sid):
@@ -124,7 +124,7 @@ class Ensemble:
         self.applied[sid] = len(self.log)
         self.jumps.append(Jump(sid, self.log[-1][0]))
         self.stores[sid].deliver_missed()
-        self._let_go(sid)
+        self._drop_sessions(sid)
 
     def _deliver(self, watchers: Sequence[Any], event: int, path: str, zxid: int) -> None:
         for watcher in watchers:
@@ -137,7 +137,7 @@ class Ensemble:
         self.now += self.chance.randrange(1, 40)
         return self.now
 
-    def _became(self, client: Client, state: str) -> None:
+    def _session_event(self, client: Client, state: str) -> None:
         self.events.append(SessionEvent(self._later(), client.number, client.session, state, client.server, 4_000))
 
     def connect(self, client: Client) -> None:
@@ -151,17 +151,17 @@ class Ensemble:
         client.connection = None
         self._apply(client.server, until)
         if client.session not in self.stores[client.server].sessions.table:
-            self._became(client, "expired")
+            self._session_event(client, "expired")
             client.over = True
             return
         client.connection = Connection(client.session)
-        self._became(client, "connected")
+        self._session_event(client, "connected")
         book = [tuple(sorted(client.book[kind])) for kind in KINDS]
         if any(book):
             self.stores[client.server].reads.set_watches(client.connection, client.last_zxid, *book)
 
     def _break(self, client: Client) -> None:
-        """What was on its way to the client may reach it, or not."""
+        """Break the connection. Messages in flight may reach the client, or not."""
         connection = client.connection
         if connection is None:
             return
@@ -171,7 +171,7 @@ class Ensemble:
         store = self.stores[client.server]
         store.watches.drop(connection)
         client.connection = None
-        self._became(client, "disconnected")
+        self._session_event(client, "disconnected")
         for asked in client.waiting:
             self.events.append(Info(self._later(), client.number, client.session, asked.call))
         client.waiting.clear()
@@ -179,24 +179,26 @@ class Ensemble:
     def end(self, client: Client, state: str) -> None:
         self._commit(pack_request(Op.CLOSE_SESSION, pack_body(()), client.session, flags=INTERNAL))
         self._break(client)
-        self._became(client, state)
+        self._session_event(client, state)
         client.over = True
 
     def _receive(self, client: Client) -> None:
         connection = client.connection
         assert connection is not None
-        said = connection.outbox.pop(0)
+        message = connection.outbox.pop(0)
         at = self._later()
-        if isinstance(said, WatchFired):
-            self.events.append(WatchFired(at, client.number, said.session, said.event, said.path, said.zxid))
-            self._happened(client, said)
+        if isinstance(message, WatchFired):
+            self.events.append(
+                WatchFired(at, client.number, message.session, message.event, message.path, message.zxid)
+            )
+            self._update_watches(client, message)
             return
         asked = client.waiting.pop(0)
-        self.events.append(Response(at, client.number, client.session, asked.call, said.reply))
-        client.last_zxid = said.reply.zxid
-        self._registered(client, asked.request, said.reply)
+        self.events.append(Response(at, client.number, client.session, asked.call, message.reply))
+        client.last_zxid = message.reply.zxid
+        self._registered(client, asked.request, message.reply)
 
-    def _happened(self, client: Client, fired: WatchFired) -> None:
+    def _update_watches(self, client: Client, fired: WatchFired) -> None:
         book = client.book
         if fired.event != "children":
             book["data"].discard(fired.path)
@@ -228,14 +230,14 @@ class Ensemble:
         client.waiting.append(asked)
         if request.op in ("create", "set", "delete", "multi"):
             if self.chance.random() < 0.01:
-                self._break(client)  # it never reached the leader
+                self._break(client)  # the request never reached the leader
                 return
             op, fields = _packed(request)
             until = self._commit(
                 pack_request(op, pack_body(fields), client.session, client.server, server=client.server)
             )
             if self.chance.random() < 0.02:
-                self._break(client)  # it did, and nobody hears of it
+                self._break(client)  # the request was carried out, and its reply is lost
                 return
             result = self._apply(client.server, until)
             if connection.open:
@@ -281,10 +283,10 @@ class Ensemble:
         for client in self.clients:
             if client.connection is not None:
                 self.ask(client, Request("sync", "/"))
-                self._hear(client)
+                self._receive_some(client)
         return History(tuple(self.events), tuple(self.changes), tuple(self.jumps))
 
-    def _hear(self, client: Client) -> None:
+    def _receive_some(self, client: Client) -> None:
         while client.connection is not None and client.connection.outbox:
             self._receive(client)
 
@@ -306,7 +308,7 @@ class Ensemble:
         elif luck < 0.06:
             self._jump(chance.choice(list(self.stores)))
         elif luck < 0.4:
-            self._hear(client)
+            self._receive_some(client)
         else:
             self.ask(client, self._request())
 
@@ -379,5 +381,5 @@ def _stat(node: Znode) -> Stat:
 
 
 def legal(seed: int, steps: int = 60) -> History:
-    """A history in which every promise was kept."""
+    """Return a legal history."""
     return Ensemble(seed).run(steps)

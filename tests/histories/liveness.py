@@ -1,7 +1,7 @@
-"""After the last fault: what is waited for, for how long, and what is said when it does not come.
+"""Checks of liveness after the last fault: the awaited conditions, the limits, and the messages.
 
-Nothing is played here. A small world has a heap and servers that are what a story makes of them at its time; what it
-is asked for is written down in order.
+Nothing is simulated. A small world has a heap and servers whose states an example sets at given times; the world
+records each request in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zab.core.messages import State
 from zab.core.ready import Settings
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 
-Deed = Callable[[], object]
+Action = Callable[[], object]
 
 ONE, TWO, THREE, FOUR = (ServerId(sid) for sid in (1, 2, 3, 4))
 ENSEMBLE: Final = Ensemble((member(ONE), member(TWO), member(THREE)))
@@ -31,7 +31,7 @@ OBSERVED: Final = Ensemble((*ENSEMBLE.servers, member(FOUR, Role.OBSERVER)))
 HERE: Final = make(1, 7)
 BEGAN_US: Final = 3_000_400
 LOOKS_MAX: Final = 4_000
-"""More than any bound in here has room for."""
+"""A time that exceeds all limits of these examples."""
 
 
 @define
@@ -62,25 +62,25 @@ class Server:
 
 
 class Nemesis:
-    def __init__(self, told: list[object]) -> None:
-        self._told = told
+    def __init__(self, requests: list[object]) -> None:
+        self._requests = requests
 
     def rest(self) -> None:
-        self._told.append("rests")
+        self._requests.append("rests")
 
 
 class Workload:
-    """A write is acknowledged when the story says so: the so-manieth that is asked for."""
+    """The workload acknowledges the write with a given number."""
 
-    def __init__(self, told: list[object], world: World) -> None:
-        self._told, self._world = told, world
+    def __init__(self, requests: list[object], world: World) -> None:
+        self._requests, self._world = requests, world
         self.acknowledged = 5
         self.asked = 0
         self.answers_at = 1
 
     def write(self, op: Write) -> None:
         self.asked += 1
-        self._told.append((self._world.now, op))
+        self._requests.append((self._world.now, op))
         if self.asked >= self.answers_at:
             self.acknowledged += 1
 
@@ -90,7 +90,7 @@ class World:
         self.script = script
         self.settings: Settings = settings_of(script.knobs)
         self.now = BEGAN_US
-        self.told: list[object] = []
+        self.requests: list[object] = []
         self.heap: list[tuple[int, int, Callable[[Any, Any], None]]] = []
         self.pushed = 0
         self.over = False
@@ -102,23 +102,23 @@ class World:
         if len(self.servers) > FOUR:
             self.servers[FOUR].node.state = State.OBSERVING
         self.chosen: ServerId | None = THREE
-        self.nemesis = Nemesis(self.told)
-        self.workload = Workload(self.told, self)
+        self.nemesis = Nemesis(self.requests)
+        self.workload = Workload(self.requests, self)
         self.counts = {"elected": 100, "established": 40, "messages": 5_000}
-        """What was spent. Everything before the last fault is free."""
+        """Return the spent resources. Those before the last fault do not count."""
 
     def push(self, at: int, act: Callable[[Any, Any], None], one: object, other: object) -> None:
         self.pushed += 1
         heappush(self.heap, (at, self.pushed, act))
 
     def record(self, server: ServerId, what: str, peer: ServerId, value: object) -> None:
-        self.told.append((self.now, server, what, peer, value))
+        self.requests.append((self.now, server, what, peer, value))
 
     def spent(self) -> dict[str, int]:
         return dict(self.counts)
 
     def revive(self, server: Server) -> None:
-        self.told.append((self.now, "revived", server.id))
+        self.requests.append((self.now, "revived", server.id))
 
     def running(self) -> list[Server]:
         return [server for server in self.servers if server.up]
@@ -130,16 +130,16 @@ class World:
         self.over = True
 
 
-Story = Callable[[World], None]
-"""Changes a world before all is healed; what comes later it pushes."""
+Change = Callable[[World], None]
+"""A function that changes a world before all faults are healed, and may schedule later changes."""
 
 
-def waited(tell: Story, script: Script, ensemble: Ensemble) -> object:
-    """All that comes of it: who was asked for what, when it was looked again, and how it ended."""
+def waited(change: Change, script: Script, ensemble: Ensemble) -> object:
+    """Return the requests, the times of the checks, and the outcome."""
     world = World(script, ensemble)
     liveness = Liveness(cast(Any, world))
-    said: list[object] = [liveness.bound_ms, liveness.began, liveness.took_ms, liveness.done, liveness.invariant]
-    tell(world)
+    results: list[object] = [liveness.bound_ms, liveness.began, liveness.took_ms, liveness.done, liveness.invariant]
+    change(world)
     try:
         liveness.begin()
         for _ in range(LOOKS_MAX):
@@ -148,12 +148,12 @@ def waited(tell: Story, script: Script, ensemble: Ensemble) -> object:
             world.now, _, act = heappop(world.heap)
             act(None, None)
     except Violation as violation:
-        said.append((violation.invariant, violation.what))
-    said += [world.now, world.pushed, world.over, liveness.began, liveness.took_ms, liveness.done]
-    return said, world.told
+        results.append((violation.invariant, violation.what))
+    results += [world.now, world.pushed, world.over, liveness.began, liveness.took_ms, liveness.done]
+    return results, world.requests
 
 
-# -- stories -------------------------------------------------------------------------------------------
+# -- changes -------------------------------------------------------------------------------------------
 
 
 def _at(world: World, after_ms: int, change: Callable[[], None]) -> None:
@@ -161,7 +161,7 @@ def _at(world: World, after_ms: int, change: Callable[[], None]) -> None:
 
 
 def _nothing(_: World) -> None:
-    """All is as it should be."""
+    """Change nothing."""
 
 
 def _leads_later(world: World) -> None:
@@ -169,7 +169,7 @@ def _leads_later(world: World) -> None:
     _at(world, 501, lambda: setattr(world, "chosen", THREE))
 
 
-def _nobody_leads(world: World) -> None:
+def _no_leader(world: World) -> None:
     world.chosen = None
     world.servers[TWO].up = False
     world.servers[THREE].node = evolve(
@@ -197,7 +197,7 @@ def _one_follows_later(world: World) -> None:
 
 
 def _quorum_goes_again(world: World) -> None:
-    """A write has been asked for by then, and is not asked of fewer."""
+    """One server is stopped after the write was submitted, and none is asked again."""
     world.workload.answers_at = 8
     _at(world, 25, lambda: _others_do_not_serve(world))
     _at(world, 60, lambda: _all_serve(world))
@@ -217,27 +217,27 @@ def _late_answer(world: World) -> None:
 
 
 def _answered_elsewhere(world: World) -> None:
-    """Two at once, and neither of them is the one that was asked for last."""
+    """Two writes are submitted at once, and neither is the last one submitted."""
     world.workload.answers_at = LOOKS_MAX
     _at(world, 43, lambda: setattr(world.workload, "acknowledged", 7))
 
 
 def _elects_again(world: World, times: int) -> None:
-    """Servers find a leader so often after the last fault."""
+    """Elect a leader `times` times after the last fault."""
     world.chosen = None
     _at(world, 31, lambda: world.counts.update(elected=world.counts["elected"] + times))
     _at(world, 35, lambda: setattr(world, "chosen", THREE))
 
 
 def _sends_much(world: World, messages: int) -> None:
-    """A new counter begins at nothing, and a slow recovery may send more."""
+    """Send `messages` messages after the last fault; a slow recovery may send more."""
     world.chosen = None
     _at(world, 31, lambda: world.counts.update(messages=world.counts["messages"] + messages, syncs=1))
     _at(world, 95, lambda: setattr(world, "chosen", THREE))
 
 
 def _some_are_down(world: World) -> None:
-    """Who has never been there is not revived, nor waited for."""
+    """A server that never started is neither revived nor awaited."""
     world.servers[ONE].up = False
     world.servers[FOUR].up = world.servers[FOUR].founded = False
     _at(world, 77, lambda: setattr(world.servers[ONE], "up", True))
@@ -249,14 +249,14 @@ def _stays_down(world: World) -> None:
 
 
 def _no_member(world: World) -> None:
-    """Who was removed may be what he likes."""
+    """A removed server may have any state."""
     world.servers[FOUR].up = False
     for server in world.servers[:FOUR]:
         server.node.ensemble = ENSEMBLE
 
 
-def _unlike(change: Story, back: Story | None = None) -> Iterator[tuple[str, Story]]:
-    """For ever, and for a time."""
+def _unlike(change: Change, back: Change | None = None) -> Iterator[tuple[str, Change]]:
+    """Yield a permanent and a temporary version of the change."""
 
     def later(world: World) -> None:
         change(world)
@@ -272,10 +272,10 @@ def _unlike(change: Story, back: Story | None = None) -> Iterator[tuple[str, Sto
     yield ", for a time", later
 
 
-def _changes() -> Iterator[tuple[str, Story]]:
-    """One thing about one server, that it shares with no other."""
+def _changes() -> Iterator[tuple[str, Change]]:
+    """Change one attribute of one server."""
 
-    def of(part: str, server: ServerId, what: Mapping[str, object]) -> Story:
+    def of(part: str, server: ServerId, what: Mapping[str, object]) -> Change:
         def change(world: World) -> None:
             for name, value in what.items():
                 setattr(getattr(world.servers[server], part), name, value)
@@ -284,44 +284,44 @@ def _changes() -> Iterator[tuple[str, Story]]:
 
     for sid in (ONE, TWO, FOUR):
         yield f"{sid} does not serve", of("node", sid, {"serving": False})
-        yield f"{sid} follows nobody", of("node", sid, {"leader": None, "state": State.LOOKING, "phase": "election"})
+        yield f"{sid} follows no server", of("node", sid, {"leader": None, "state": State.LOOKING, "phase": "election"})
         yield f"{sid} is behind", of("machine", sid, {"zxid": make(1, 6)})
         yield f"{sid} is ahead", of("machine", sid, {"zxid": make(1, 8)})
         yield f"{sid} has another state", of("machine", sid, {"digest": 12})
     yield "one has other members", of("node", TWO, {"ensemble": evolve(OBSERVED, version=make(1, 3))})
-    yield "one that is to vote observes", of("node", ONE, {"state": State.OBSERVING})
-    yield "one that is to observe follows", of("node", FOUR, {"state": State.FOLLOWING})
+    yield "a voter observes", of("node", ONE, {"state": State.OBSERVING})
+    yield "an observer follows", of("node", FOUR, {"state": State.FOLLOWING})
     yield "the leader has not applied all", of("machine", THREE, {"zxid": make(1, 6)})
     yield "the leader has applied more", of("machine", THREE, {"zxid": make(1, 8)})
     yield "the leader has committed more", of("node", THREE, {"committed": make(1, 8)})
     yield "the leader has committed less", of("node", THREE, {"committed": make(1, 6)})
 
 
-STORIES: Final[dict[str, Story]] = {
-    "all is well": _nothing,
-    "somebody leads later": _leads_later,
-    "nobody leads": _nobody_leads,
+STORIES: Final[dict[str, Change]] = {
+    "no change": _nothing,
+    "a leader is elected later": _leads_later,
+    "no server leads": _no_leader,
     "the leader does not serve": _leader_does_not_serve,
     "the others do not serve": _others_do_not_serve,
     "the others follow another": _others_follow_another,
     "one follows later": _one_follows_later,
-    "a quorum goes again": _quorum_goes_again,
-    "no answer": _no_answer,
-    "a late answer": _late_answer,
-    "an answer to something else": _answered_elsewhere,
+    "a quorum stops serving again": _quorum_goes_again,
+    "no reply": _no_answer,
+    "a late reply": _late_answer,
+    "a reply to another write": _answered_elsewhere,
     **{f"{times} servers find a leader": partial(_elects_again, times=times) for times in (18, 19, 24, 25)},
     **{f"{number} messages": partial(_sends_much, messages=number) for number in (500, 540, 541, 545, 585, 586, 1_000)},
 }
-WITH_AN_OBSERVER: Final[dict[str, Story]] = {
+WITH_AN_OBSERVER: Final[dict[str, Change]] = {
     "some are down": _some_are_down,
     "one stays down": _stays_down,
     "one is no member": _no_member,
-    **{name + how: told for name, story in _changes() for how, told in _unlike(story)},
+    **{name + how: requests for name, change in _changes() for how, requests in _unlike(change)},
 }
 SLOW: Final = Timing(
     delay_us_max=21_013, fsync_us_max=30_012, turn_us_max=2_000_025, break_ms_max=533, spike_us_max=47_549
 )
-"""Numbers that show whether any of them counts, and how often."""
+"""Limits with distinct numbers, to see whether and how often each is used."""
 SCRIPTS: Final[dict[str, Script]] = {
     "slow": Script(1, timing=SLOW),
     "slow, with spikes": Script(1, timing=evolve(SLOW, spike_percent=1)),
@@ -329,14 +329,14 @@ SCRIPTS: Final[dict[str, Script]] = {
 }
 
 
-def deeds() -> Iterator[tuple[str, Deed]]:
-    for name, story in STORIES.items():
-        yield name, _waited(story, Script(1), ENSEMBLE)
-    for name, story in WITH_AN_OBSERVER.items():
-        yield name, _waited(story, Script(1), OBSERVED)
+def actions() -> Iterator[tuple[str, Action]]:
+    for name, change in STORIES.items():
+        yield name, _waited(change, Script(1), ENSEMBLE)
+    for name, change in WITH_AN_OBSERVER.items():
+        yield name, _waited(change, Script(1), OBSERVED)
     for name, script in SCRIPTS.items():
-        yield name, _waited(_nobody_leads, script, ENSEMBLE)
+        yield name, _waited(_no_leader, script, ENSEMBLE)
 
 
-def _waited(story: Story, script: Script, ensemble: Ensemble) -> Deed:
-    return lambda: waited(story, script, ensemble)
+def _waited(change: Change, script: Script, ensemble: Ensemble) -> Action:
+    return lambda: waited(change, script, ensemble)

@@ -1,4 +1,4 @@
-"""Histories out of thin air: of a machine that really does one thing at a time, and spoilt ones."""
+"""Random histories of operations: legal ones from a sequential model, and corrupted ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.checkers.linear.history import UNKNOWN, History, Operation, Value
 from harness.checkers.linear.models import CasRegisters, Counters, Model, Queues, Registers, State, Store
 
 Draw = Callable[[Random, int], tuple[str, str, Value]]
-"""Of the number of the operation: kind, key and value."""
+"""A function from the number of an operation to its kind, key and value."""
 
 
 def unique(chance: Random, number: int) -> tuple[str, str, Value]:
@@ -62,7 +62,7 @@ KINDS: dict[str, tuple[Model, Draw]] = {
 
 
 def answer(model: Model, state: State, op: Operation, candidates: Sequence[Value]) -> tuple[Value, State]:
-    """What a machine answers: the one candidate that its model accepts."""
+    """Return the only result among the candidates that the model accepts, and the next state."""
     for candidate in candidates:
         after = model.step(state, attrs.evolve(op, result=candidate, ret=op.call))
         if after:
@@ -87,7 +87,7 @@ def _candidates(op: Operation, state: State) -> list[Value]:
 def true_history(
     chance: Random, model: Model, draw: Draw, count: int, *, clients: int = 4, unknown: float = 0.1, tight: bool = False
 ) -> History:
-    """Operations take effect one after the other, each at some instant between its call and its return."""
+    """Return a legal history: each operation takes effect at an instant between its call and its return."""
     free = {f"c{number}": 0 for number in range(clients)}
     state = model.initial()
     made: list[Operation] = []
@@ -114,8 +114,8 @@ def true_history(
     return History(tuple(made))
 
 
-def spoil(chance: Random, history: History) -> History:
-    """One answer, or one time, is another's."""
+def corrupt(chance: Random, history: History) -> History:
+    """Replace one result, or one interval."""
     known = [op for op in history.operations if op.known]
     if len(known) < 2:
         return history

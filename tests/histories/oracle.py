@@ -1,7 +1,7 @@
-"""When must servers serve: scripts with every fault, small ones and drawn ones, and what happened in some runs.
+"""Scripts for the oracle of availability, with every kind of fault, and short runs that it observes.
 
-Nothing is played here. A script is enough to say what its oracle must answer; and for who looks at a run, the run is
-told in a few words.
+Nothing is simulated. The oracle derives from a script when servers must serve; for the observer, the examples write the
+events of a run directly.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ WEIGHED: Final[tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[F
     ((tuple(range(1, 8)),), (), (Isolate(100, 300, 0),) * 3),
     ((tuple(range(1, 10)),), (), (Isolate(100, 300, 0),) * 4),
 )
-"""Groups in which few weigh much, and such of which many are away."""
+"""Ensembles with groups and weights in which few servers have much weight, or many are down."""
 
-Deed = Callable[[], object]
+Action = Callable[[], object]
 
 
-def deeds() -> Iterator[tuple[str, Deed]]:
-    """What is asked, each under a name."""
+def actions() -> Iterator[tuple[str, Action]]:
+    """Yield the named actions."""
     for name, script in scripts():
-        yield name, _asked(script)
-    for name, tell in TOLD.items():
-        yield name, tell
+        yield name, _action(script)
+    for name, action in RUNS.items():
+        yield name, action
 
 
-def _asked(script: Script) -> Deed:
-    def ask() -> object:
+def _action(script: Script) -> Action:
+    def action() -> object:
         segments = timeline(script)
         return segments, [segment.ms for segment in segments], abstained(segments)
 
-    return ask
+    return action
 
 
 # -- scripts -------------------------------------------------------------------------------------------
 
 
 def scripts() -> Iterator[tuple[str, Script]]:
-    """Every fault alone, behind one that has taken a server away already, and across the end; then drawn ones."""
+    """Yield scripts with each fault: alone, after a crash, and across the end; then random ones."""
     away = Pause(0, LENGTH_MS, 1)
     for kind in FAULTS:
         for server in (0, 1, 3):
@@ -100,7 +100,7 @@ def _script(*faults: Fault, voters: int, observers: int = 0) -> Script:
 
 
 def _made(kind: type[Fault], at: int, server: int) -> Fault | None:
-    """At this server; None if there is one like it already."""
+    """Return the fault at this server, or None if it equals another one."""
     if "server" in fields_dict(kind):
         return kind(at, server=server)  # type: ignore[call-arg]
     return kind(at) if server == 0 and "at" in signature(kind).parameters else None
@@ -135,13 +135,13 @@ TOGETHER: Final[tuple[tuple[Fault, ...], ...]] = (
 )
 
 
-# -- runs, told --------------------------------------------------------------------------------------
+# -- runs ---------------------------------------------------------------------------------------------
 
 MUST, MUST_NOT, UNKNOWN = Service.MUST, Service.MUST_NOT, Service.UNKNOWN
 
 
 class Run:
-    """A leader in a time that is cut into segments: what it proposes, commits, and when."""
+    """A leader that proposes and commits in a timeline of segments."""
 
     def __init__(self, *segments: Segment) -> None:
         self.now = 0
@@ -164,19 +164,19 @@ class Run:
         return ""
 
 
-def _decided(proposed_us: int, committed_us: int) -> Deed:
-    """One transaction, beside two times in which nothing can be decided."""
+def _decided(proposed_us: int, committed_us: int) -> Action:
+    """Return an action with one transaction near two segments in which no commit is possible."""
 
-    def tell() -> object:
+    def action() -> object:
         run = Run(Segment(0, 100, MUST), Segment(100, 200, MUST_NOT), Segment(200, 300, MUST_NOT))
         run.proposes(proposed_us)
         return run.commits(committed_us)
 
-    return tell
+    return action
 
 
 def _several() -> object:
-    """Three in one batch, and one before them that was proposed where it could be decided; learned of again later."""
+    """Commit a batch of three after an earlier transaction, and learn of the commits again later."""
     run = Run(Segment(0, 100, MUST), Segment(100, 200, MUST_NOT))
     run.proposes(50_000)
     run.proposes(110_000, 2, 3)
@@ -184,7 +184,7 @@ def _several() -> object:
 
 
 def _elsewhere() -> object:
-    """A leader hears of a commit of somebody else's past, which leads nowhere from here."""
+    """A leader learns of a commit that is not in its history."""
     run = Run(Segment(100, 200, MUST_NOT))
     run.proposes(110_000)
     run.now = 120_000
@@ -193,7 +193,7 @@ def _elsewhere() -> object:
 
 
 def _quiet() -> object:
-    """How long nobody may serve, and where."""
+    """Return the longest allowed outages, by segment."""
     segments = [
         Segment(0, 500, MUST),
         Segment(500, 900, UNKNOWN),
@@ -209,7 +209,7 @@ def _quiet() -> object:
 
 
 class Watched:
-    """Who serves, by the clock."""
+    """An observer of serving servers with a clock."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -227,38 +227,38 @@ class Watched:
         self.now = at_us
         self.judge.crashed(sid)
 
-    def said(self) -> object:
+    def state(self) -> object:
         seen = self.seen
         return seen.outages(), seen.quiet(), seen.strikes(), tuple(seen.hits), tuple(seen.broker_hits)
 
 
 def _outages() -> object:
-    """Looked at after every change: a start, an outage that ends, one that no fault began, and one that lasts."""
+    """Check after each change: a start, an outage that ends, one without a fault, and one that lasts."""
     watched = Watched()
-    said = [watched.said()]
+    states = [watched.state()]
     watched.role(20_500, ONE, State.LEADING, ONE)
-    said.append(watched.said())
+    states.append(watched.state())
     watched.role(50_999, TWO, State.FOLLOWING, ONE)
-    said.append(watched.said())
+    states.append(watched.state())
     watched.crashes(60_000, TWO)
     watched.now = 65_001
-    said.append(watched.said())
+    states.append(watched.state())
     watched.seen.struck("Crash", "broadcast", 200)
     watched.role(90_000, THREE, State.FOLLOWING, ONE)
     watched.seen.struck("Pause", "election")
     watched.seen.struck("Pause", "election", 7)
     watched.seen.struck_broker("CrashBroker", "broadcast", 9)
-    said.append(watched.said())
+    states.append(watched.state())
     watched.role(95_000, TWO, State.FOLLOWING, ONE)
     watched.crashes(200_000, ONE)
     watched.now = 250_000
-    return said, watched.said()
+    return states, watched.state()
 
 
 def _serving() -> object:
-    """Followers of somebody else, leaders that do not serve yet, and two who lead at once do not make a quorum."""
+    """Followers of another leader, leaders that do not serve yet, and two leaders at once are no quorum."""
     watched = Watched()
-    said = []
+    states = []
     for at, (sid, state, leader, serving) in enumerate((
         (ONE, State.LEADING, ONE, False), (TWO, State.FOLLOWING, ONE, True), (THREE, State.FOLLOWING, ONE, True),
         (ONE, State.LEADING, ONE, True), (TWO, State.FOLLOWING, ONE, False), (THREE, State.FOLLOWING, ONE, True),
@@ -266,12 +266,12 @@ def _serving() -> object:
         (TWO, State.FOLLOWING, ONE, True), (ONE, State.LEADING, ONE, True),
     )):  # fmt: skip
         watched.role(1_000 * (at + 1), sid, state, leader, serving)
-        said.append(watched.said())
-    return said
+        states.append(watched.state())
+    return states
 
 
 def _other_members() -> object:
-    """Two of four are no quorum any more, once it is committed that there are four."""
+    """Two of four servers are no quorum after the change to four is committed."""
     watched = Watched()
     watched.role(1_000, ONE, State.LEADING, ONE)
     watched.role(2_000, TWO, State.FOLLOWING, ONE)
@@ -280,21 +280,21 @@ def _other_members() -> object:
     for sid in (ONE, TWO, THREE):
         watched.judge.appended(sid, change)
     watched.role(3_000, THREE, State.LOOKING, None, False)
-    before = watched.said()
+    before = watched.state()
     watched.judge.committed(ONE, Zxid(change.last), True)
     watched.role(4_000, THREE, State.LOOKING, None, False)
     watched.now = 9_000
-    return before, watched.said()
+    return before, watched.state()
 
 
-TOLD: Final[dict[str, Deed]] = {
+RUNS: Final[dict[str, Action]] = {
     **{
         f"proposed at {proposed}, committed at {committed}": _decided(proposed, committed)
         for proposed in (50_000, 100_000, 100_001, 150_000, 199_999, 200_000, 200_001)
         for committed in (150_000, 199_999, 200_000, 250_000, 299_999, 350_000)
         if proposed <= committed
     },
-    "abstained": lambda: [abstained(told) for told in ([], [Segment(0, 1, UNKNOWN)], [Segment(0, 1, MUST)])],
+    "abstained": lambda: [abstained(segments) for segments in ([], [Segment(0, 1, UNKNOWN)], [Segment(0, 1, MUST)])],
     "several": _several,
     "elsewhere": _elsewhere,
     "quiet": _quiet,

@@ -54,7 +54,7 @@ def tells(*broken: str) -> Callable[[Tell], Tell]:
     return told
 
 
-def deeds() -> Iterator[tuple[str, Callable[[], object]]]:
+def actions() -> Iterator[tuple[str, Callable[[], object]]]:
     for story in STORIES.values():
         yield story.name, story.said
 

@@ -1,7 +1,6 @@
-"""For every promise stories in which it is broken, told to its checker alone, which must object.
+"""Examples for every invariant of ZAB: its checker must report the run with the violation, and accept the legal one.
 
-And the same stories with the fault taken out, to which it must not. A checker that can never fail would
-pass all of the second kind and none of the first. The stories stand in `tests.histories.zab`.
+The examples are in `tests.histories.zab`.
 """
 
 from __future__ import annotations
@@ -10,35 +9,35 @@ import pytest
 
 from harness.checkers import ALL, Checker, Judge, OracleState, Violation
 from harness.checkers.primary_order import GlobalPrimaryOrder
-from tests.histories.zab import STORIES, Story, Told
-from tests.histories.zab.story import ENSEMBLE
+from tests.histories.zab import EXAMPLES, Example, Scenario
+from tests.histories.zab.scenario import ENSEMBLE
 
-IDS = [f"{told.checker.__name__}-{name}" for name, told in STORIES.items()]
+IDS = [f"{example.checker.__name__}-{name}" for name, example in EXAMPLES.items()]
 
 
-@pytest.mark.parametrize("told", STORIES.values(), ids=IDS)
-def test_it_objects(told: Told) -> None:
-    step = None if told.step is None else f"takes the step {told.step.name}, which requires that "
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=IDS)
+def test_checker_reports_the_violation(example: Example) -> None:
+    step = None if example.step is None else f"takes the step {example.step.name}, which requires that "
     with pytest.raises(Violation, match=step) as caught:
-        told.tell(Story(told.checker), True)
-    assert caught.value.invariant == told.checker.invariant
+        example.build(Scenario(example.checker), True)
+    assert caught.value.invariant == example.checker.invariant
 
 
-@pytest.mark.parametrize("told", STORIES.values(), ids=IDS)
-def test_it_does_not_object_without_reason(told: Told) -> None:
-    told.tell(Story(told.checker), False)
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=IDS)
+def test_checker_accepts_the_legal_run(example: Example) -> None:
+    example.build(Scenario(example.checker), False)
 
 
-def test_every_checker_has_a_story() -> None:
-    assert {told.checker for told in STORIES.values()} == set(ALL)
+def test_every_checker_has_an_example() -> None:
+    assert {example.checker for example in EXAMPLES.values()} == set(ALL)
 
 
-def test_every_promise_has_one_name() -> None:
+def test_every_invariant_has_one_name() -> None:
     assert len({checker.invariant for checker in ALL}) == len(ALL)
     assert all(checker.invariant for checker in ALL)
 
 
-def test_a_checker_is_asked_only_for_what_it_wants() -> None:
+def test_checker_receives_only_its_events() -> None:
     judge = Judge(OracleState(ENSEMBLE, 4), [GlobalPrimaryOrder])
     facts = [name for name, fact in vars(Checker).items() if callable(fact) and name not in ("__init__", "fail")]
     assert [fact for fact in facts if judge.concerned(fact, again=False)] == ["applied"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.checkers.controller import judged
-from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
+from harness.checkers.controller.facts import BecameController, CommandApplied, Fact, Registered
 from harness.draw import script_from_seed
 from harness.faults import (
     BounceBroker,
@@ -243,7 +243,7 @@ ONE = (
     change(2, znodes.CONTROLLER_EPOCH, b"1", version=1),
     change(3, "/brokers/topics/t1", topic(0, 1, 2), session=9),
 )
-RULES = (Registered(10, 1, 1, 7, 1), Reigns(20, 1, 7, 1))
+RULES = (Registered(10, 1, 1, 7, 1), BecameController(20, 1, 7, 1))
 
 
 def verdict(changes: tuple[Change, ...], facts: tuple[Fact, ...] = RULES) -> str:
@@ -263,8 +263,8 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
     [
         ("", (state(4, 1, [1, 2], 0), state(5, 2, [2], 1)), ()),
         ("one controller per epoch", (change(4, znodes.CONTROLLER_EPOCH, b"3", version=2),), ()),
-        ("one controller per epoch", (), (Reigns(30, 2, 8, 1),)),
-        ("one controller per epoch", (), (Obeyed(30, 2, 1, 5, 3, 1),)),
+        ("one controller per epoch", (), (BecameController(30, 2, 8, 1),)),
+        ("one controller per epoch", (), (CommandApplied(30, 2, 1, 5, 3, 1),)),
         ("no write of a fenced controller takes effect", (state(4, 1, [1], 0), state(5, 1, [1], 1, by=0)), ()),
         (
             "no write of a fenced controller takes effect",
@@ -326,7 +326,7 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
         (
             "a broker ignores commands for its former process",
             (),
-            (Registered(40, 1, 2, 11, 9), Obeyed(50, 1, 2, 1, 1, 1)),
+            (Registered(40, 1, 2, 11, 9), CommandApplied(50, 1, 2, 1, 1, 1)),
         ),
     ],
 )  # fmt: skip
@@ -336,5 +336,6 @@ def test_violations_are_named(invariant: str, changes: tuple[Change, ...], facts
 
 def test_command_of_an_older_controller_is_a_violation() -> None:
     changes = (*ONE, change(4, znodes.CONTROLLER_EPOCH, b"2", session=8, version=2))
-    facts = (*RULES, Reigns(30, 2, 8, 2), Obeyed(40, 3, 1, -1, 2, 2), Obeyed(50, 3, 1, -1, 1, 1))
+    applied = CommandApplied(40, 3, 1, -1, 2, 2), CommandApplied(50, 3, 1, -1, 1, 1)
+    facts = (*RULES, BecameController(30, 2, 8, 2), *applied)
     assert verdict(changes, facts) == "a broker ignores commands of an older controller"

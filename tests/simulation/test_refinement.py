@@ -1,7 +1,6 @@
-"""The specification, step by step: what it lets a server do.
+"""The specification: the allowed steps, and real servers whose every step is one of its actions.
 
-What it does not, and which guard it names, is told in `tests.histories.zab.specification`. Then real servers
-beside it: every step of theirs is one of its actions.
+Forbidden steps, with the guard that each violates, are in `tests.histories.zab.specification`.
 """
 
 from __future__ import annotations
@@ -15,30 +14,30 @@ from harness.faults import Script
 from harness.mutants.detection_latency import detection_latency
 from harness.mutants.table import BY_NAME
 from harness.worlds.cores.world import world_of
-from tests.histories.zab import STORIES, Story
-from tests.histories.zab.story import ONE, THREE, TWO, batch
+from tests.histories.zab import EXAMPLES, Scenario
+from tests.histories.zab.scenario import ONE, THREE, TWO, batch
 from zab.core.zxid import NOTHING, Epoch
 
 
 def test_a_transaction_from_the_first_vote_to_the_machines() -> None:
-    story = Story(Refinement)
-    story.reigns()
+    s = Scenario(Refinement)
+    s.establishes_epoch()
     first = batch(1, 1)
-    story.logs(first, THREE, ONE, TWO)
-    story.acks(ONE, THREE, first.last)
-    story.commits(THREE, first.last)
+    s.logs(first, THREE, ONE, TWO)
+    s.acks(ONE, THREE, first.last)
+    s.commits(THREE, first.last)
     for sid in (ONE, TWO):
-        story.judge.committed(sid, first.last, False)
-        story.judge.applied(sid, first)
-        story.judge.serves(sid)
-    refinement = story.judge.checkers[0]
+        s.judge.committed(sid, first.last, False)
+        s.judge.applied(sid, first)
+        s.judge.serves(sid)
+    refinement = s.judge.checkers[0]
     assert isinstance(refinement, Refinement)
     assert refinement.state.leaderships[Epoch(1)].acked == {ONE: first.last, TWO: NOTHING}
 
 
 def test_every_step_that_can_be_refused_is_refused_in_a_story() -> None:
     always = {Action.START, Action.SEEK, Action.CRASH}
-    assert {told.step for told in STORIES.values() if told.step is not None} == set(Action) - always
+    assert {case.step for case in EXAMPLES.values() if case.step is not None} == set(Action) - always
 
 
 @pytest.mark.parametrize("machine", ["list", "store"])

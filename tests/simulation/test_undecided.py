@@ -14,7 +14,7 @@ from attrs import evolve
 
 from harness.checkers import Violation
 from harness.checkers.linear import UNKNOWN, History, Operation, Registers, Unknown, check
-from harness.checkers.store import Broken, Kept
+from harness.checkers.store import Broken, InvariantVerdict
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.faults import Crash, Isolate, Partition, Reconfigure, Script
@@ -87,11 +87,11 @@ def test_a_budget_bounds_the_cheap_way_too() -> None:
 def test_violation_of_clients_precedes_liveness() -> None:
     held = cores.run(Script(7, length_ms=300))
     restless = evolve(held, invariant="liveness", what="client 1 watches /a, and its server does not know")
-    broken = Kept((Broken("no event is missed", "the event CREATED /a did not come", at=1),), 1, 1)
+    broken = InvariantVerdict((Broken("no event is missed", "the event CREATED /a did not come", at=1),), 1, 1)
     named = with_cause(restless, broken)
     assert named.invariant == "no event is missed"
     assert named.what == f"{broken.what}; and then liveness: {restless.what}"
-    assert with_cause(restless, Kept((), 1, 1)) == restless
+    assert with_cause(restless, InvariantVerdict((), 1, 1)) == restless
 
 
 # -- scripts -------------------------------------------------------------------------------------------

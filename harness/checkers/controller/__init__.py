@@ -1,6 +1,6 @@
-"""Invariants of a controller and its brokers, checked by what was committed, asked and obeyed.
+"""Invariants of a controller and its brokers, checked against committed changes, requests and applied commands.
 
-Each invariant is a function over a `Case` and reports where it was violated. `settled` checks during the run that all
+Each invariant is a function over a `Case` that yields its violations. `settled` checks during the run that all
 procedures end after the last fault, because this check has to wait.
 """
 
@@ -30,7 +30,7 @@ ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
 
 
 def judged(history: History, facts: Sequence[Fact]) -> Broken | None:
-    """The first that was broken, in the order of `ALL`. Of nodes that nobody can read nothing else can be said."""
+    """Return the first violation, in the order of `ALL`. A node that cannot be decoded is the only violation then."""
     try:
         case = Case.of(history, facts)
         return next((broken for invariant in ALL for broken in invariant(case)), None)

@@ -1,4 +1,4 @@
-"""A run, prepared for those who judge controllers: what was written over what, while who ruled."""
+"""A run, prepared for the checkers: each write of a node, with the value before it and the controller at the time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.controller.facts import Fact, Registered, Reigns
+from harness.checkers.controller.facts import BecameController, Fact, Registered
 from harness.history import History
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.core.state import PartitionState, Topic
@@ -17,13 +17,13 @@ from kraft_controller.wire import znodes
 STATE: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 ANY: Final = Version(0)
-"""Of a node whose version nobody asks for."""
+"""A placeholder for versions that the checker does not use."""
 WRITES: Final = ("create", "set", "delete")
 
 
 @frozen
 class Written:
-    """One change of one node, with what was there before it and who ruled then."""
+    """One change of a node, with the data before it and the controller at the time."""
 
     zxid: int
     session: int
@@ -32,14 +32,14 @@ class Written:
     data: bytes | None
     version: int
     before: bytes | None
-    ruler: int
-    """The session that counted the controller's epoch up last."""
+    controller: int
+    """The session that last incremented the controller epoch."""
     epoch: int
-    """That epoch."""
+    """The controller epoch at the time of the change."""
     topic: Topic | None
-    """Of a state: what its topic's node says."""
-    free: bool = False
-    """Of a state: whoever is alive may be elected, or might so a while ago."""
+    """The topic of a partition state, from the topic's node; None for other nodes."""
+    unclean: bool = False
+    """True for a partition state if unclean elections of its topic are allowed, or have been."""
 
     @property
     def where(self) -> TopicPartition | None:
@@ -60,7 +60,7 @@ class Written:
 
     @property
     def decides(self) -> bool:
-        """Who leads, or that nobody does any more. Leaders write ISRs, too, and nothing else of a state."""
+        """Return whether the write changes the leader or the leader epoch. Partition leaders write only the ISR."""
         return _leads(self.state) != _leads(self.state_before)
 
 
@@ -71,7 +71,7 @@ def _leads(state: PartitionState | None) -> tuple[int, int] | None:
 _CONFIGS: Final = znodes.config_path("topics", "")
 
 
-def _frees(path: str, data: bytes | None) -> bool:
+def _allows_unclean(path: str, data: bytes | None) -> bool:
     return znodes.read_config(path, data).get("unclean.leader.election.enable") == "true"
 
 
@@ -81,15 +81,15 @@ class Case:
     facts: tuple[Fact, ...]
     writes: tuple[Written, ...]
     brokers: dict[int, int]
-    """Whose session it is."""
+    """The broker of each session, by session id."""
 
     @classmethod
     def of(cls, history: History, facts: Sequence[Fact]) -> Case:
-        brokers = {fact.session: fact.broker for fact in facts if isinstance(fact, Registered | Reigns)}
+        brokers = {fact.session: fact.broker for fact in facts if isinstance(fact, Registered | BecameController)}
         return cls(history, tuple(facts), tuple(_writes(history)), brokers)
 
     def states(self) -> Iterator[tuple[Written, TopicPartition, PartitionState, PartitionState | None]]:
-        """Every state that was ever written, with the one before it."""
+        """Yield every written partition state, with the state before it."""
         for write in self.writes:
             where = write.where
             if where is not None and write.kind in ("create", "set"):
@@ -97,26 +97,28 @@ class Case:
                 assert state is not None
                 yield write, where, state, write.state_before
 
-    def who(self, session: int) -> str:
+    def name(self, session: int) -> str:
         return f"broker {self.brokers[session]}" if session in self.brokers else f"session {session:#x}"
 
 
 def _writes(history: History) -> Iterator[Written]:
     tree: dict[str, bytes | None] = {}
     topics: dict[str, Topic] = {}
-    freed: set[str] = set()
-    ruler = epoch = 0
+    unclean: set[str] = set()
+    controller = epoch = 0
     for change in history.changes:
         for path in change.gone:
             before = tree.pop(path, None)
-            yield Written(change.zxid, change.session, "delete", path, None, change.version, before, ruler, epoch, None)
+            yield Written(
+                change.zxid, change.session, "delete", path, None, change.version, before, controller, epoch, None
+            )
         if change.kind not in WRITES:
             continue
         path = change.path
         found = STATE.fullmatch(path)
         yield Written(
-            change.zxid, change.session, change.kind, path, change.data, change.version, tree.pop(path, None), ruler,
-            epoch, topics.get(found[1]) if found else None, found is not None and found[1] in freed,
+            change.zxid, change.session, change.kind, path, change.data, change.version, tree.pop(path, None),
+            controller, epoch, topics.get(found[1]) if found else None, found is not None and found[1] in unclean,
         )  # fmt: skip
         if change.kind != "delete":
             tree[path] = change.data
@@ -125,7 +127,7 @@ def _writes(history: History) -> Iterator[Written]:
             topics.pop(named[1], None)
             if change.kind != "delete":
                 topics[named[1]] = znodes.read_topic(named[1], change.data, Version(change.version))
-        elif path.startswith(_CONFIGS) and change.kind != "delete" and _frees(path, change.data):
-            freed.add(path.removeprefix(_CONFIGS))
+        elif path.startswith(_CONFIGS) and change.kind != "delete" and _allows_unclean(path, change.data):
+            unclean.add(path.removeprefix(_CONFIGS))
         elif path == znodes.CONTROLLER_EPOCH and change.kind == "set":
-            ruler, epoch = change.session, znodes.read_controller_epoch(change.data)
+            controller, epoch = change.session, znodes.read_controller_epoch(change.data)

@@ -1,4 +1,4 @@
-"""Controllers: one per epoch, fenced by the next one, and obeyed by the processes that its commands are for."""
+"""Controllers: one per epoch, fenced by the next one. Brokers apply only the newest controller's commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.checkers.broken import Broken
 from harness.checkers.controller.case import Case, Written
-from harness.checkers.controller.facts import Obeyed, Registered, Reigns
+from harness.checkers.controller.facts import BecameController, CommandApplied, Registered
 from kraft_controller.wire import znodes
 
 ONE: Final = "one controller per epoch"
@@ -21,19 +21,20 @@ def one_per_epoch(case: Case) -> Iterator[Broken]:
         epoch = znodes.read_controller_epoch(write.data)
         if write.kind == "set":
             if epoch != write.epoch + 1:
-                yield Broken(ONE, f"{case.who(write.session)} made epoch {epoch} out of {write.epoch}")
+                yield Broken(ONE, f"{case.name(write.session)} sets controller epoch {epoch} after {write.epoch}")
             made[epoch] = write.session
-    rulers: dict[int, int] = {}
+    elected: dict[int, int] = {}
     for fact in case.facts:
-        if isinstance(fact, Reigns):
+        if isinstance(fact, BecameController):
             if made.get(fact.epoch) != fact.session:
-                yield Broken(ONE, f"broker {fact.broker} acts in epoch {fact.epoch}, which it has not made")
-            if rulers.setdefault(fact.epoch, fact.broker) != fact.broker:
+                yield Broken(ONE, f"broker {fact.broker} acts in epoch {fact.epoch}, which it did not begin")
+            if elected.setdefault(fact.epoch, fact.broker) != fact.broker:
                 yield Broken(
-                    ONE, f"brokers {rulers[fact.epoch]} and {fact.broker} act as controllers of epoch {fact.epoch}"
+                    ONE, f"brokers {elected[fact.epoch]} and {fact.broker} act as controllers of epoch {fact.epoch}"
                 )
-        elif isinstance(fact, Obeyed) and rulers.get(fact.epoch) != fact.controller:
-            yield Broken(ONE, f"broker {fact.broker} obeyed {fact.controller} in epoch {fact.epoch}, not its own")
+        elif isinstance(fact, CommandApplied) and elected.get(fact.epoch) != fact.controller:
+            what = f"broker {fact.broker} applies a command of broker {fact.controller} in epoch {fact.epoch}"
+            yield Broken(ONE, f"{what}, which has another controller")
 
 
 FENCED: Final = "no write of a fenced controller takes effect"
@@ -42,15 +43,15 @@ _REQUESTS: Final = (znodes.DELETE_TOPICS + "/", znodes.REASSIGN, znodes.PREFERRE
 
 def fenced(case: Case) -> Iterator[Broken]:
     for write in case.writes:
-        if write.session in case.brokers and _is_a_controllers(case, write) and write.session != write.ruler:
+        if write.session in case.brokers and _is_a_controllers(case, write) and write.session != write.controller:
             yield Broken(
                 FENCED,
-                f"{case.who(write.session)} did {write.kind} {write.path}, when {case.who(write.ruler)} had been"
-                f" elected with epoch {write.epoch}",
+                f"{case.name(write.session)} writes {write.path} ({write.kind}), but {case.name(write.controller)} is"
+                f" the controller, with epoch {write.epoch}",
             )
     for write, where, state, _ in case.states():
         if write.decides and state.controller_epoch != write.epoch:
-            what = f"{where}: a decision of epoch {state.controller_epoch} was written in epoch {write.epoch}"
+            what = f"{where}: a decision of epoch {state.controller_epoch} is written in epoch {write.epoch}"
             yield Broken(FENCED, what)
 
 
@@ -73,11 +74,13 @@ def obedience(case: Case) -> Iterator[Broken]:
     lives = {(fact.broker, fact.made): fact.life for fact in case.facts if isinstance(fact, Registered)}
     newest: dict[tuple[int, int], int] = {}
     for fact in case.facts:
-        if not isinstance(fact, Obeyed):
+        if not isinstance(fact, CommandApplied):
             continue
         key = (fact.broker, fact.life)
         if lives.get((fact.broker, fact.meant), fact.life) < fact.life:
-            yield Broken(LIVES, f"broker {fact.broker}, life {fact.life}, did what was meant for {fact.meant:#x}")
+            what = f"process {fact.life} of broker {fact.broker} applies a command for its former process"
+            yield Broken(LIVES, f"{what} with broker epoch {fact.meant}")
         if fact.epoch < newest.get(key, fact.epoch):
-            yield Broken(NEWEST, f"broker {fact.broker} obeyed epoch {fact.epoch} behind epoch {newest[key]}")
+            what = f"broker {fact.broker} applies a command of controller epoch {fact.epoch}"
+            yield Broken(NEWEST, f"{what} after one of epoch {newest[key]}")
         newest[key] = max(newest.get(key, fact.epoch), fact.epoch)

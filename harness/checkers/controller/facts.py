@@ -1,4 +1,4 @@
-"""What is seen of controllers and brokers beside what the store has committed."""
+"""Events of controllers and brokers that the committed changes do not show."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from attrs import frozen
 
 @frozen
 class Registered:
-    """A life of a broker has found its node in the store."""
+    """A process of a broker has found its registration in the store."""
 
     at: int
-    """Microseconds since the run began."""
+    """The time in microseconds since the run began."""
     broker: int
     life: int
+    """The number of the broker's process: 1 for the first, and one more for each restart."""
     session: int
     made: int
-    """The zxid of its node."""
+    """The zxid that created the broker's node, which is its broker epoch."""
 
 
 @frozen
-class Reigns:
-    """A broker believes that it was elected."""
+class BecameController:
+    """A broker acts as the elected controller."""
 
     at: int
     broker: int
@@ -31,16 +32,18 @@ class Reigns:
 
 
 @frozen
-class Obeyed:
-    """A broker has done what it was told. `meant` is the life that the command was for, -1: any."""
+class CommandApplied:
+    """A broker has applied a command of a controller."""
 
     at: int
     broker: int
     life: int
     meant: int
+    """The broker epoch that the command is for. -1: any."""
     controller: int
+    """The broker that is the controller."""
     epoch: int
-    """Of the controller."""
+    """The controller epoch of the command."""
 
 
-Fact: TypeAlias = Registered | Reigns | Obeyed
+Fact: TypeAlias = Registered | BecameController | CommandApplied

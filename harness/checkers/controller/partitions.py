@@ -1,9 +1,8 @@
 """Partitions: their leaders, the versions under which their states are written, and their replicas.
 
-There is one leader in each leader epoch, it is in sync, and was so before; leader epochs only go up. A state is written
-by the controller, which counts the leader epoch up by one for each decision, or by the partition's leader, which
-changes nothing but the ISR. The replicas of a partition are stored without a contradiction, no partition is lost, and
-each topic has an id of its own.
+Each leader epoch has one leader, which is in the ISR and was in it before. Leader epochs never decrease. The controller
+increments the leader epoch by one for each decision. The partition's leader also writes the state, but changes only the
+ISR. The stored assignments are consistent, no partition is lost, and each topic has its own id.
 """
 
 from __future__ import annotations
@@ -31,25 +30,27 @@ def leaders(case: Case) -> Iterator[Broken]:
     led: dict[tuple[object, int, int], int] = {}
     for write, where, state, before in case.states():
         if write.topic is None:
-            continue  # its topic was taken away by hand
+            continue  # a client deleted the topic's node by hand
         if not state.isr:
-            yield Broken(IN_SYNC, f"{where}: nobody is in sync")
+            yield Broken(IN_SYNC, f"{where}: the ISR is empty")
         if state.leader != NO_LEADER and state.leader not in state.isr:
-            yield Broken(IN_SYNC, f"{where}: led by {state.leader}, and {list(state.isr)} are in sync")
+            yield Broken(IN_SYNC, f"{where}: leader {state.leader} is not in the ISR {list(state.isr)}")
         held = write.topic.partitions.get(where.partition)
         if held is None or not set(state.isr) <= set(held.replicas):
             replicas = [] if held is None else list(held.replicas)
-            yield Broken(ASSIGNED, f"{where}: {list(state.isr)} are in sync, and {replicas} hold it")
+            yield Broken(ASSIGNED, f"{where}: the ISR {list(state.isr)} is not part of the replicas {replicas}")
         if before is not None:
             if state.leader_epoch < before.leader_epoch:
-                yield Broken(UPWARDS, f"{where}: from leader epoch {before.leader_epoch} to {state.leader_epoch}")
-            if state.leader not in (NO_LEADER, before.leader, *before.isr) and not write.free:
-                yield Broken(CLEAN, f"{where}: {state.leader} was elected, and {list(before.isr)} were in sync")
+                what = f"{where}: leader epoch {state.leader_epoch} follows {before.leader_epoch}"
+                yield Broken(UPWARDS, what)
+            if state.leader not in (NO_LEADER, before.leader, *before.isr) and not write.unclean:
+                yield Broken(CLEAN, f"{where}: leader {state.leader} was not in the ISR {list(before.isr)}")
         if state.leader != NO_LEADER:
             key = (write.topic.id, where.partition, state.leader_epoch)
             if led.setdefault(key, state.leader) != state.leader:
                 yield Broken(
-                    ONE, f"{where}: {led[key]} and {state.leader} lead in the same leader epoch {state.leader_epoch}"
+                    ONE,
+                    f"{where}: {led[key]} and {state.leader} are leaders of the same leader epoch {state.leader_epoch}",
                 )
 
 
@@ -61,19 +62,20 @@ def versions(case: Case) -> Iterator[Broken]:
         if isinstance(event, Invoke):
             for request in event.request.parts or (event.request,):
                 if request.op == "set" and request.version < 0 and _is_shared(request):
-                    yield Broken(VERSIONS, f"{case.who(event.session)} wrote {request.path} at whatever version it was")
+                    yield Broken(VERSIONS, f"{case.name(event.session)} writes {request.path} without a version check")
     for write, where, state, before in case.states():
         if before is None:
             continue
         if state.leader_epoch != before.leader_epoch:
             if state.leader_epoch != before.leader_epoch + 1:
-                yield Broken(VERSIONS, f"{where}: leader epoch {before.leader_epoch}, and then {state.leader_epoch}")
+                what = f"{where}: leader epoch {state.leader_epoch} follows {before.leader_epoch}"
+                yield Broken(VERSIONS, what)
         elif evolve(state, isr=before.isr, version=before.version, recovery=before.recovery) != before or (
             state.recovery not in (before.recovery, Recovery.RECOVERED)
         ):
-            yield Broken(VERSIONS, f"{where}: {state} was written over {before} in one leader epoch")
-        elif case.brokers.get(write.session) != before.leader and write.session != write.ruler:
-            yield Broken(VERSIONS, f"{where}: {case.who(write.session)} wrote the ISR, and {before.leader} leads")
+            yield Broken(VERSIONS, f"{where}: {state} replaces {before} within one leader epoch")
+        elif case.brokers.get(write.session) != before.leader and write.session != write.controller:
+            yield Broken(VERSIONS, f"{where}: {case.name(write.session)} writes the ISR, but {before.leader} leads")
 
 
 def _is_shared(request: Request) -> bool:
@@ -83,14 +85,15 @@ def _is_shared(request: Request) -> bool:
 
 LEGAL: Final = "assignments are legal"
 ARRIVED: Final = "a reassignment ends when all target replicas are in sync"
-"""By a decision of the controller, under the version of the state that says so: what a leader has written before may
-have changed since somebody looked at it, and what he writes later may be of another moment."""
+"""Only a decision of the controller counts, because it checks the version of the state. An ISR that the leader wrote
+may have changed before the controller ended the reassignment."""
 
 
 def arrived(case: Case) -> Iterator[Broken]:
-    """For one decision since it began; who is in sync then may be so no more when it is written that it has ended."""
+    """Check that each finished reassignment has a decision of the controller, since it began, with all target replicas
+    in sync. Replicas may leave the ISR again before the end of the reassignment is written."""
     isrs: dict[TopicPartition, list[set[int]]] = {}
-    """For which the controller has decided, since the newest move of this partition began."""
+    """The ISRs in the controller's decisions since the newest reassignment of each partition began."""
     for write in case.writes:
         if write.where is not None and write.decides:
             state = None if write.kind == "delete" else write.state
@@ -114,7 +117,8 @@ def arrived(case: Case) -> Iterator[Broken]:
             ended = origin.moving and held.replicas == origin.target
             if ended and not any(set(origin.target) <= isr for isr in seen):
                 in_sync = sorted(seen[-1]) if seen else []
-                yield Broken(ARRIVED, f"{where} has moved to {list(held.replicas)}, and {in_sync} are in sync")
+                what = f"{where}: the reassignment to {list(held.replicas)} ends with the ISR {in_sync}"
+                yield Broken(ARRIVED, what)
 
 
 def assignments(case: Case) -> Iterator[Broken]:
@@ -131,27 +135,29 @@ def assignments(case: Case) -> Iterator[Broken]:
         yield from _legal(topic)
         if before is None:
             if topic.id in ids:
-                yield Broken(LEGAL, f"topic {topic.name} has the id {topic.id} of one that was there before")
+                yield Broken(LEGAL, f"topic {topic.name} has the id {topic.id}, which another topic has had")
             ids[topic.id] = write.zxid
             continue
         yield from _forgotten(topic, before)
         if topic.id != before.id:
-            yield Broken(LEGAL, f"topic {topic.name} had the id {before.id}, and has {topic.id}")
+            yield Broken(LEGAL, f"topic {topic.name} changes its id from {before.id} to {topic.id}")
         lost = sorted(set(before.partitions) - set(topic.partitions))
-        if lost and topic.name not in doomed:  # what it grew by while it was being deleted is taken back
-            yield Broken(LEGAL, f"topic {topic.name} lost its partitions {lost}")
+        if lost and topic.name not in doomed:  # partitions that are added during a deletion are removed again
+            yield Broken(LEGAL, f"topic {topic.name} loses its partitions {lost}")
 
 
 def _legal(topic: Topic) -> Iterator[Broken]:
-    """Beyond what whoever reads the node has refused: replicas that stand there twice, and moves of others."""
+    """Check the replica sets of reassignments. The decoder has refused duplicate replicas, and reassignments of
+    others."""
     for number, held in topic.partitions.items():
         if not held.target or not held.origin:
-            yield Broken(LEGAL, f"{topic.name}-{number} moves {held}")
+            yield Broken(LEGAL, f"{topic.name}-{number}: the reassignment {held} has an empty set of replicas")
 
 
 def _forgotten(topic: Topic, before: Topic) -> Iterator[Broken]:
-    """A move may be cancelled by a controller that knows of it from this node alone."""
+    """Check that a reassignment keeps the original replicas: a later controller needs them to cancel it."""
     for number, held in topic.partitions.items():
         was = before.partitions.get(number)
         if was is not None and held.moving and held.origin != was.origin:
-            yield Broken(LEGAL, f"{topic.name}-{number} was on {was.origin}, and its move says {held.origin}")
+            what = f"{topic.name}-{number}: the reassignment has the original replicas {held.origin}"
+            yield Broken(LEGAL, f"{what}, but they were {was.origin}")

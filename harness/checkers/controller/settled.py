@@ -1,4 +1,4 @@
-"""After the last fault: check that nothing is left undone and that every broker agrees with the store."""
+"""Checks after the last fault: every procedure has ended, and every broker agrees with the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Data = Mapping[str, bytes | None]
 
 
 class Replicas(Protocol):
-    """A broker's knowledge: what it was told, and what is on its disk."""
+    """The state of a broker: its metadata, its roles, and the partitions on its disk."""
 
     @property
     def metadata(self) -> Mapping[TopicPartition, PartitionState]: ...
@@ -31,36 +31,40 @@ class Replicas(Protocol):
 
 
 def unfinished(data: Data) -> str | None:
-    """What people asked for, and what followed from it."""
+    """Return a request or a procedure that has not ended, or None."""
     for path in (znodes.REASSIGN, znodes.PREFERRED):
         if path in data:
-            return f"{path} is still there: {data[path]!r}"
+            return f"{path} still exists: {data[path]!r}"
     for path in data:
         if path.startswith((znodes.DELETE_TOPICS + "/", znodes.ISR_CHANGES + "/", znodes.LOG_DIR_EVENTS + "/")):
-            return f"{path} is still there"
+            return f"{path} still exists"
     for topic in _topics(data):
         for number, held in topic.partitions.items():
             where = TopicPartition(topic.name, number)
             if held.moving:
-                return f"{where} is still on the move: {held}"
+                return f"{where} is still in a reassignment: {held}"
             node = data.get(znodes.state_path(where))
             if node is None:
                 return f"{where} has no state"
             state = znodes.read_partition_state(where, node, ANY)
             if state.leader == NO_LEADER:
-                return f"nobody leads {where}: {state}"
+                return f"{where} has no leader: {state}"
             if set(state.isr) != set(held.replicas):
-                return f"{where}: {list(state.isr)} are in sync, and {list(held.replicas)} hold it"
+                return f"{where}: the ISR is {list(state.isr)}, but the replicas are {list(held.replicas)}"
     return None
 
 
 def apart(data: Data, versions: Mapping[str, int], replicas: Mapping[BrokerId, Replicas], brokers: int) -> str | None:
-    """All are there, are led by somebody, know what they hold, and know who leads whatever there is."""
+    """Return a difference between the brokers and the store, or None.
+
+    All brokers must be registered. Each must have the right metadata of all partitions, and the right roles for its
+    own.
+    """
     missing = absent(data, replicas, brokers) or _unlisted(data)
     if missing is not None:
         return missing
     topics = {topic.name: topic for topic in _topics(data)}
-    states = {where: state for where, (state, _) in told(data, versions).items()}
+    states = {where: state for where, (state, _) in expected(data, versions).items()}
     for broker, known in replicas.items():
         missing = _unlike(broker, known, topics, states)
         if missing is not None:
@@ -70,7 +74,7 @@ def apart(data: Data, versions: Mapping[str, int], replicas: Mapping[BrokerId, R
 
 def absent(data: Data, there: Container[BrokerId], brokers: int) -> str | None:
     if znodes.CONTROLLER not in data:
-        return "nobody is the controller"
+        return "no broker is the controller"
     for number in range(1, brokers + 1):
         if znodes.broker_path(BrokerId(number)) not in data or BrokerId(number) not in there:
             return f"broker {number} is not registered"
@@ -78,7 +82,7 @@ def absent(data: Data, there: Container[BrokerId], brokers: int) -> str | None:
 
 
 def _unlisted(data: Data) -> str | None:
-    """Return what is wrong if a partition has a state, but its topic does not list the partition."""
+    """Return the path of a partition state whose topic does not list the partition, or None."""
     topics = {topic.name: topic for topic in _topics(data)}
     for path in data:
         named = STATE.fullmatch(path)
@@ -89,8 +93,8 @@ def _unlisted(data: Data) -> str | None:
     return None
 
 
-def told(data: Data, versions: Mapping[str, int]) -> dict[TopicPartition, tuple[PartitionState, Assignment]]:
-    """Of every partition that has a state what everybody should know."""
+def expected(data: Data, versions: Mapping[str, int]) -> dict[TopicPartition, tuple[PartitionState, Assignment]]:
+    """Return the state and assignment of every partition, which all brokers must have in the end."""
     topics = {topic.name: topic for topic in _topics(data)}
     found = {}
     for path, node in data.items():
@@ -107,25 +111,25 @@ def _unlike(
 ) -> str | None:
     for where, state in states.items():
         held = topics[where.topic].partitions[where.partition]
-        told = known.metadata.get(where)
-        if told is None or (told.leader, told.leader_epoch, told.isr) != (state.leader, state.leader_epoch, state.isr):
-            return f"broker {broker} takes {told} for {where}, which is {state}"
+        has = known.metadata.get(where)
+        if has is None or (has.leader, has.leader_epoch, has.isr) != (state.leader, state.leader_epoch, state.isr):
+            return f"broker {broker} has the metadata {has} for {where}, but the store has {state}"
         role = known.roles.get(where)
         if broker in held.replicas:
             if role is None:
-                return f"broker {broker} was never told of {where}"
+                return f"broker {broker} has no role for {where}"
             if (role.state.leader, role.state.leader_epoch) != (state.leader, state.leader_epoch):
-                return f"broker {broker} believes {role.state} of {where}, which is {state}"
+                return f"broker {broker} has the role {role.state} for {where}, but the store has {state}"
             if role.assignment.replicas != held.replicas or where in known.stopped:
-                return f"broker {broker} has {where} as {role.assignment}, which is {held}"
+                return f"broker {broker} has the assignment {role.assignment} for {where}, but the store has {held}"
             if broker == state.leader and role.state.version != state.version:
-                return f"broker {broker} leads {where} and knows version {role.state.version}, not {state.version}"
+                return f"broker {broker} leads {where} with version {role.state.version}, but it is {state.version}"
     for where in (*known.roles, *known.disk):
         if where not in states or broker not in topics[where.topic].partitions[where.partition].replicas:
-            return f"broker {broker} still holds {where}"
+            return f"broker {broker} still has {where}, but is not a replica"
     for where in known.metadata:
         if where not in states:
-            return f"broker {broker} still knows of {where}"
+            return f"broker {broker} still has metadata for {where}, which has no state in the store"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Did the store do one thing at a time, as far as its clients can tell? With proof, both ways."""
+"""The check of linearizability: a verdict on a history of clients, with a proof if it is legal and if it is illegal."""
 
 from __future__ import annotations
 

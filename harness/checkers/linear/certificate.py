@@ -1,8 +1,8 @@
-"""The store says in which order it did things: every answer bears a zxid. Believe it, and check it.
+"""The order that the store itself reports: if every reply has a zxid, check this order instead of searching for one.
 
-The order need not be searched then. It is replayed against the model and held against real time in one pass. If it
-fits, it proves the history legal, whatever the store meant by it. If it does not, the claim is wrong, which is a
-finding; whether another order would fit is for the other checkers to say.
+One pass replays the order against the model and compares it with real time. If it fits, it proves the history legal. If
+not, the reported order is wrong, which the verdict notes; another order may still fit, and the other methods decide
+that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.models import Model, State
 
 STATES_MAX: Final = 1_000
-"""Of a model that leaves a choice. With more, the claim is not worth its check."""
+"""The limit of states in a replay, for models with several next states. With more, the order is not certified."""
 
 
 @frozen
@@ -37,16 +37,19 @@ def certifiable(history: History) -> bool:
 
 
 def certify(history: History, model: Model) -> Certified | Refused:
-    """An operation without an answer takes part if its zxid became known otherwise, and did nothing if it did not."""
+    """Replay the operations in the order of their zxids.
+
+    An operation without a reply takes part if its zxid is known from elsewhere; otherwise it had no effect.
+    """
     rows: list[tuple[int, bool, int, int, Operation]] = []
     for op in history.operations:
         if op.zxid is None:
             if op.known:
-                return Refused(f"#{op.id} bears no zxid", (op,), 0)
+                return Refused(f"#{op.id} has no zxid", (op,), 0)
         else:
             pure = model.pure(op)
             if op.known or not pure:
-                # A state is read after it is made: reads stand behind the write of their zxid.
+                # A read follows the write with the same zxid.
                 rows.append((op.zxid, pure, op.call, op.id, op))
     rows.sort(key=lambda row: row[:4])
     return _replay([row[4] for row in rows], model)
@@ -59,17 +62,17 @@ def _replay(ordered: list[Operation], model: Model) -> Certified | Refused:
     for steps, op in enumerate(ordered, 1):
         if not model.pure(op):
             if writer is not None and writer.zxid == op.zxid:
-                return Refused(f"#{writer.id} and #{op.id} wrote under one zxid", (writer, op), steps)
+                return Refused(f"the writes #{writer.id} and #{op.id} have the same zxid", (writer, op), steps)
             writer = op
         if latest is not None and op.before(latest):
-            why = f"#{op.id} returned before #{latest.id} was called, and bears the later zxid"
+            why = f"#{op.id} returned before #{latest.id} was called, but has the later zxid"
             return Refused(why, (op, latest), steps)
         if latest is None or op.call > latest.call:
             latest = op
         states = _distinct(after for state in states for after in model.step(state, op))
         if not states or len(states) > STATES_MAX:
-            behind = "at the beginning" if writer is None or writer is op else f"behind the write #{writer.id}"
-            return Refused(f"#{op.id} cannot have answered so {behind}", (op,), steps)
+            behind = "at the beginning" if writer is None or writer is op else f"after the write #{writer.id}"
+            return Refused(f"the result of #{op.id} is impossible {behind}", (op,), steps)
     return Certified(tuple(op.id for op in ordered), len(ordered))
 
 

@@ -1,8 +1,8 @@
-"""Find a few operations that show that a history is illegal.
+"""Reduce an illegal history to a core: a few operations that prove it illegal.
 
-Three ways to leave something out, and each can only make a history more legal, so that what stays illegal proves
-the whole illegal: everything after some instant (an answer that came later is then not known); whatever the model
-calls removable; and objects that have nothing to do with it, which the caller has left out already.
+There are three reductions. Each keeps a legal history legal, so an illegal rest proves the whole history illegal. The
+first cuts the history at an instant; later replies become unknown. The second drops operations that the model calls
+removable. The third drops independent objects, which the caller has done already.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from harness.checkers.linear.history import UNKNOWN, Operation
 from harness.checkers.linear.models import Model
 
 Illegal = Callable[[Sequence[Operation]], bool]
-"""Whether these are known to admit no order. False when that could not be found out."""
+"""A test that returns True if these operations are proved to have no legal order, and False if that is unknown."""
 
 
 def until(operations: Sequence[Operation], instant: int) -> list[Operation]:
-    """The history as it stood right behind that instant."""
+    """Return the history right after that instant."""
     return [
         op if op.ret is not None and op.ret <= instant else attrs.evolve(op, ret=None, result=UNKNOWN)
         for op in operations
@@ -42,7 +42,7 @@ def minimize(operations: Sequence[Operation], model: Model, illegal: Illegal) ->
 
 
 def _shortest_prefix(operations: Sequence[Operation], illegal: Illegal) -> list[Operation]:
-    """Longer prefixes of an illegal one are illegal, so the first illegal one is found by halving."""
+    """Find the shortest illegal prefix by bisection: all longer prefixes are illegal, too."""
     returns = sorted({op.ret for op in operations if op.ret is not None})
     low, high = 0, len(returns) - 1
     found = list(operations)
@@ -57,7 +57,7 @@ def _shortest_prefix(operations: Sequence[Operation], illegal: Illegal) -> list[
 
 
 def _clusters(kept: Sequence[Operation], model: Model) -> list[list[Operation]]:
-    """A write and its reads, the reads first: the write can be left out only behind them."""
+    """Group each write with its reads. The reads come first, because the write is removable only without them."""
     said: dict[str, list[Operation]] = {}
     for op in sorted(kept, key=lambda op: (not model.pure(op), op.call, op.id)):
         value = op.result if model.pure(op) else op.value
@@ -73,7 +73,7 @@ def _shares(kept: Sequence[Operation], model: Model, share: int) -> list[list[Op
 def _without(
     kept: list[Operation], shares: Sequence[Sequence[Operation]], model: Model, illegal: Illegal
 ) -> list[Operation]:
-    """Remove from each share, one operation after the other, all that the illegality does not depend on."""
+    """Drop the removable operations of each share if the rest stays illegal."""
     for share in shares:
         rest = {op.id: op for op in kept}
         for op in share:

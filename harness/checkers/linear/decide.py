@@ -1,9 +1,9 @@
-"""Is this history linearizable? The cheap ways first, then the search, and every answer with its proof.
+"""Decide whether a history is linearizable: cheap methods first, then a search. Every verdict has a proof.
 
-First the order that zxids claim, for the whole history. Then object by object: a history is legal exactly if the
-parts that share no object are. Registers whose values are all different are sorted; everything else is searched,
-all parts in turn, each with twice the steps it had in the round before. So one hard part, which may well be legal,
-does not hide an easy illegal one behind it.
+The first method checks the order of the zxids for the whole history. Then the history is split into parts that share no
+object; it is legal exactly if all parts are. Registers with unique values are sorted (`zones`). All other parts are
+searched in turn, each with twice the steps of the round before, so that a hard legal part cannot use up the budget
+before an easy illegal one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from harness.checkers.linear.verdict import Illegal, Legal, Unknown, Verdict
 from harness.checkers.linear.wgl import Answer, Search
 
 BUDGET: Final = 2_000_000
-"""Steps for one history: some seconds."""
+"""The steps for one history, which take some seconds."""
 FIRST_ROUND: Final = 1_000
 CORE_SHARE: Final = 4
-"""A core is looked for with this many times the steps that the verdict took, and at least `CORE_STEPS_MIN`."""
+"""The budget of a core, as a multiple of the steps of the verdict; at least `CORE_STEPS_MIN`."""
 CORE_STEPS_MIN: Final = 100_000
 
 
 def check(history: History, model: Model, budget: int = BUDGET, *, core_steps: int = CORE_STEPS_MIN) -> Verdict:
-    """The budget bounds the verdict, the cheap ways to it included; a core has steps of its own: in proportion, and at
-    least so many."""
+    """Decide the history within `budget` steps, which includes the cheap methods.
+
+    Minimizing a core has its own budget: `CORE_SHARE` times the steps of the verdict, and at least `core_steps`.
+    """
     notes: tuple[str, ...] = ()
     spent = 0
     if history.operations and certificate.certifiable(history):
@@ -42,7 +44,7 @@ def check(history: History, model: Model, budget: int = BUDGET, *, core_steps: i
         spent += claim.steps
         if isinstance(claim, certificate.Certified):
             return proved(Legal(claim.order, "certificate", spent), history, model)
-        notes = (f"the order that zxids claim is not one: {claim.why}",)
+        notes = (f"the order of the zxids is not legal: {claim.why}",)
     judged = _judge(parts(history.operations, model), model, budget, spent, notes)
     if isinstance(judged, Illegal):
         judged = _with_small_core(judged, model, core_steps)
@@ -50,7 +52,7 @@ def check(history: History, model: Model, budget: int = BUDGET, *, core_steps: i
 
 
 def proved(verdict: Verdict, history: History, model: Model) -> Verdict:
-    """A wrong verdict is worse than none."""
+    """Verify the proof of a verdict, and return the verdict. Raise AssertionError if the proof is wrong."""
     if isinstance(verdict, Legal):
         wrong = verify.wrong_with_order(history, model, verdict.order)
     elif isinstance(verdict, Illegal) and len(verdict.core) <= verify.BRUTE_OPERATIONS_MAX:
@@ -63,7 +65,7 @@ def proved(verdict: Verdict, history: History, model: Model) -> Verdict:
 
 
 def parts(operations: Iterable[Operation], model: Model) -> list[tuple[Operation, ...]]:
-    """Operations that touch a common object, directly or through others, are judged together."""
+    """Split the operations into parts: operations that share objects, directly or through others, are in one part."""
     leader: dict[str, str] = {}
 
     def find(key: str) -> str:
@@ -116,7 +118,7 @@ def _judge(
             answer = part.search.advance(min(quantum, budget - spent))
             spent += part.search.steps - before
             if answer is Answer.ILLEGAL:
-                why = f"no order has a place for #{part.search.stuck.id if part.search.stuck else '?'}"
+                why = f"#{part.search.stuck.id if part.search.stuck else '?'} fits into no order"
                 return Illegal(part.operations, why, "search", spent, False, notes)
             if answer is Answer.LEGAL:
                 part.order = part.search.order
@@ -130,16 +132,16 @@ def _judge(
 
 
 def by_zones(operations: Sequence[Operation], model: Model) -> zones.Ordered | zones.Conflict | None:
-    """None: not registers, or something happens in here besides reads and writes, or values are not unique."""
+    """Decide by zones. Return None if these are not reads and writes of a register, or its values are not unique."""
     if not isinstance(model, Registers) or any(op.kind not in ("read", "write") for op in operations):
         return None
     return zones.decide(operations, model.unwritten)
 
 
 def _noticed(operations: Sequence[Operation], model: Model) -> list[Operation]:
-    """Without what has no answer and left no trace: it may as well never have happened.
+    """Drop the operations without a reply that no other operation has seen: they may never have happened.
 
-    Each that stays doubles the orders to be tried, and it stays to the end.
+    Each remaining one doubles the number of orders, up to the end of the history.
     """
     left = {op.id: op for op in operations}
     for op in operations:
@@ -151,10 +153,11 @@ def _noticed(operations: Sequence[Operation], model: Model) -> list[Operation]:
 
 
 def _merged(orders: Sequence[tuple[int, ...]], ops: dict[int, Operation]) -> tuple[int, ...]:
-    """One order out of those of the parts.
+    """Merge the orders of the parts into one.
 
-    An operation takes effect at the latest call up to its place in the order of its part: that is within its own
-    time, since the order keeps real time, and no earlier than what stands before it. By these instants, parts mix.
+    Each operation takes effect at the latest call up to its position in the order of its part. That instant is within
+    its own interval, since the order keeps real time, and not before that of its predecessors. The instants define the
+    merged order.
     """
     placed = []
     for number, order in enumerate(orders):

@@ -1,7 +1,7 @@
 """The operations of clients, from the call to the return, or without a return.
 
-Everything that judges a history starts here, so here is the one place where a bad one is refused: a record that
-contradicts itself would otherwise come out as a bug of the store, or worse, hide one.
+All methods use this class, so it is the one place that refuses invalid histories. Otherwise a contradiction in a
+history would look like a bug of the store, or hide one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from attrs import frozen
 
 VERSION: Final = 1
 DEPTH_MAX: Final = 8
-"""Tuples within tuples. Deeper ones are no values of any model here, and would cost the reader its stack."""
+"""The limit of nested tuples in a value. No model needs deeper ones, and they could exhaust the stack of the reader."""
 
 
 class HistoryError(ValueError):
-    """This is no history; says where, and what is wrong there."""
+    """The history is invalid; the message names the place and the mistake."""
 
 
 class Unknown(Enum):
-    """No answer came: the operation took effect at any time after its call, or will yet, or never."""
+    """The result of an operation without a reply: it took effect after its call, may still do so, or never does."""
 
     UNKNOWN = "unknown"
 
@@ -31,12 +31,13 @@ class Unknown(Enum):
 UNKNOWN: Final = Unknown.UNKNOWN
 
 Value: TypeAlias = "bool | int | str | tuple[Value, ...] | None"
-"""What is written, read and answered. `True` and 1 are one value, as they are to Python."""
+"""A value that operations write, read and return. `True` and 1 are the same value, as in Python."""
 
 
 @frozen
 class Operation:
-    """Times are whole numbers of any unit and origin. Two operations that touch in one instant overlap."""
+    """A call of a client. Times are integers of any unit and origin. A return and a call at the same instant
+    overlap."""
 
     id: int
     client: str
@@ -47,7 +48,7 @@ class Operation:
     call: int
     ret: int | None
     zxid: int | None = None
-    """A write: its own. A read: that of the state from which it was answered. None: not known."""
+    """The zxid of a write, or of the state that a read shows. None: unknown."""
 
     @property
     def known(self) -> bool:
@@ -58,7 +59,7 @@ class Operation:
 
     def __str__(self) -> str:
         what = f"{self.kind} {self.key}" + ("" if self.value is None else f" {self.value!r}")
-        answer = "no answer" if self.result is UNKNOWN else f"-> {self.result!r}"
+        answer = "no reply" if self.result is UNKNOWN else f"-> {self.result!r}"
         until = "..." if self.ret is None else str(self.ret)
         at = "" if self.zxid is None else f"  zxid {self.zxid:#x}"
         return f"#{self.id} {self.client}  [{self.call}, {until}]  {what} {answer}{at}"
@@ -66,7 +67,7 @@ class Operation:
 
 @frozen
 class History:
-    """Checked when made: whoever holds one need not ask again."""
+    """A valid history. The constructor raises HistoryError for an invalid one."""
 
     operations: tuple[Operation, ...]
 
@@ -78,20 +79,20 @@ class History:
 
 
 def check(operations: tuple[Operation, ...]) -> None:
-    """A client does one thing at a time, and nothing after an operation whose answer it never got.
+    """Refuse a history in which a client has two open operations, or an operation after one that never returned.
 
-    One that goes on after a lost answer, or keeps several requests in flight, is written down as several clients:
-    its operations do overlap, and an order among them that was not there must not be believed.
+    A client that continues after a lost reply, or has several requests in flight, must be recorded as several clients:
+    its operations overlap, and the checker must not assume an order among them.
     """
     places: dict[int, int] = {}
     last: dict[str, Operation] = {}
     for place, op in sorted(enumerate(operations), key=lambda item: (item[1].call, item[0])):
         where = f"operations[{place}] (#{op.id})"
         if op.id in places:
-            raise HistoryError(f"{where}.id: operations[{places[op.id]}] has it, too; give each its own")
+            raise HistoryError(f"{where}.id: operations[{places[op.id]}] has the same id; ids must be unique")
         places[op.id] = place
         if (op.result is UNKNOWN) != (op.ret is None):
-            raise HistoryError(f"{where}: an operation has a result and a return, or neither")
+            raise HistoryError(f"{where}: an operation must have both a result and a return, or neither")
         if op.ret is not None and op.ret < op.call:
             raise HistoryError(f"{where}.ret: {op.ret} is before its call at {op.call}")
         if op.zxid is not None and op.zxid < 0:
@@ -101,7 +102,7 @@ def check(operations: tuple[Operation, ...]) -> None:
             ended = "never returned" if before.ret is None else f"returned at {before.ret}"
             raise HistoryError(
                 f"{where}.call: client {op.client!r} calls at {op.call}, but its #{before.id} {ended};"
-                " write down what overlaps as another client"
+                " record overlapping operations under another client"
             )
         last[op.client] = op
 
@@ -110,7 +111,7 @@ def check(operations: tuple[Operation, ...]) -> None:
 
 
 def dumps(history: History) -> str:
-    """One operation per line, so that a stored history can be read and compared."""
+    """Return the history as JSON, one operation per line, so that stored histories can be compared."""
     rows = []
     for op in history.operations:
         row = attrs.asdict(op)
@@ -124,7 +125,7 @@ def loads(text: str) -> History:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise HistoryError(f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
+        raise HistoryError(f"line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}") from error
     except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
         raise HistoryError(f"history: {error}") from error
     if not isinstance(data, dict):
@@ -178,4 +179,4 @@ def _value(value: object, where: str, depth: int) -> Value:
         return value
     if isinstance(value, list) and depth < DEPTH_MAX:
         return tuple(_value(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value))
-    raise HistoryError(f"{where}: {value!r:.80} is no null, boolean, whole number, text or list of such")
+    raise HistoryError(f"{where}: expected null, a boolean, an integer, a string or a list of these, not {value!r:.80}")

@@ -1,7 +1,7 @@
-"""Sequential models of the store, to which histories are compared.
+"""Sequential models of the store, which the checker compares with histories.
 
-A model also knows its own algebra: what changes nothing, what can be judged apart, and what can be left out of a
-history without turning a legal one illegal. The last is what makes a small core a proof about the whole.
+A model also states the algebra of its operations: which change nothing, which are independent, and which can be dropped
+without making a legal history illegal. The last property makes a small core a proof about the whole history.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ class Model(Protocol):
     def initial(self) -> State: ...
 
     def step(self, state: State, op: Operation) -> Sequence[State]:
-        """The states after `op`; none if it cannot have answered so. One without an answer can always take effect."""
+        """Return the states after `op`; none if its result is impossible. Without a result, every effect is
+        possible."""
         ...
 
     def pure(self, op: Operation) -> bool:
-        """Changes no state *in any state in which it is legal*: a read, a refused compare-and-set.
+        """Return whether `op` changes no state in which it is legal: a read, or a refused compare-and-set.
 
-        Not: a write of what is there already. Whoever calls that pure finds wrong verdicts in one of some
-        hundreds of random histories, and none in well-known collections of them.
+        A write of the present value is not pure. Treating it so gives wrong verdicts for one in some hundreds of random
+        histories, but for none of the well-known collections.
         """
         ...
 
     def touches(self, op: Operation) -> Sequence[str]:
-        """The objects that its effect or answer depends on. Histories of objects never touched together are judged
-        apart."""
+        """Return the objects on which the effect or result depends. Objects that no operation touches together are
+        checked separately."""
         ...
 
     def removable(self, op: Operation, rest: Iterable[Operation]) -> bool:
-        """Return whether `rest`, the other operations, are legal whenever the history with `op` is."""
+        """Return whether `rest`, the other operations, are legal whenever they are legal together with `op`."""
         ...
 
 
 @frozen
 class Keyed:
-    """A family of independent objects by key. The state holds the objects that were touched, sorted by key."""
+    """A family of independent objects by key. The state has the objects that have changed, sorted by key."""
 
     unwritten: Value = None
     KINDS: ClassVar[frozenset[str]] = frozenset()
     PURE: ClassVar[frozenset[str]] = frozenset()
 
     def apply(self, held: Value, kind: str, value: Value) -> tuple[Value, Value]:
-        """Return the next state of the object, and the answer."""
+        """Return the next state of the object, and the result."""
         raise NotImplementedError
 
     def initial(self) -> State:
@@ -82,7 +83,7 @@ class Keyed:
     def _admit(self, op: Operation) -> None:
         if op.kind not in self.KINDS:
             kinds = ", ".join(sorted(self.KINDS))
-            raise HistoryError(f"#{op.id}.kind: {op.kind!r} is nothing that {type(self).__name__} does: {kinds}")
+            raise HistoryError(f"#{op.id}.kind: {type(self).__name__} has no operation {op.kind!r}, only {kinds}")
 
 
 def _with(objects: dict[str, Value], changes: dict[str, Value]) -> State:
@@ -91,7 +92,7 @@ def _with(objects: dict[str, Value], changes: dict[str, Value]) -> State:
 
 @frozen
 class Registers(Keyed):
-    """`read` answers what was last written; `write` answers nothing."""
+    """Registers: `read` returns the last written value; `write` returns None."""
 
     KINDS = frozenset({"read", "write"})
     PURE = frozenset({"read"})
@@ -100,7 +101,7 @@ class Registers(Keyed):
         return (held, held) if kind == "read" else (value, None)
 
     def removable(self, op: Operation, rest: Iterable[Operation]) -> bool:
-        """A write that no read returned: nothing stands between it and the next write."""
+        """Return whether this is a read, or a write whose value no read returned."""
         if self.pure(op):
             return True
         return all(other.kind == "write" or other.result != op.value for other in rest if other.key == op.key)
@@ -113,13 +114,13 @@ def _pair(op_kind: str, value: Value) -> tuple[Value, Value]:
 
 
 def _refused(op: Operation) -> bool:
-    # Equal to, not the same as: an answer of 0 equals False for `step`, so it must be one here, too.
+    # Compare by equality, as `step` does: a result of 0 equals False.
     return op.result in (False,)
 
 
 @frozen
 class CasRegisters(Registers):
-    """And `cas` of (expected, new) answers whether it wrote."""
+    """Registers with `cas` of (expected, new), which returns True if it wrote."""
 
     KINDS = Registers.KINDS | {"cas"}
 
@@ -139,7 +140,7 @@ class CasRegisters(Registers):
         return not any(self._may_notice(other, wrote) for other in rest if other.key == op.key)
 
     def _may_notice(self, other: Operation, value: Value) -> bool:
-        if other.kind == "cas":  # a refused one notices every value but the one it expected
+        if other.kind == "cas":  # a refused cas depends on every value but the expected one
             return _refused(other) or _pair(other.kind, other.value)[0] == value
         return other.kind == "read" and other.result in (value, UNKNOWN)
 
@@ -150,9 +151,10 @@ PARTS = frozenset({"read", "write", "cas", "delete", "check"})
 
 @frozen
 class Store(CasRegisters):
-    """And `delete`, and `multi`: a tuple of (kind, key, value), all of it or, answered `aborted`, nothing.
+    """Registers with `cas`, `delete` and `multi`: a tuple of (kind, key, value) that is carried out as a whole, or
+    returns `aborted`.
 
-    `check` is a part that aborts unless its key holds its value; so does a `cas` that would not write.
+    The part `check` aborts the multi unless its key has the value. A `cas` that would not write aborts it, too.
     """
 
     KINDS = CasRegisters.KINDS | {"delete", "multi"}
@@ -194,7 +196,8 @@ class Store(CasRegisters):
         return tuple(key for _, key, _ in _parts(op))
 
     def removable(self, op: Operation, rest: Iterable[Operation]) -> bool:
-        """Return whether the history stays legal without it. If keys depend on each other, its keys must be its own."""
+        """Return whether the history stays legal without `op`. If a multi links keys, no other operation may use its
+        keys."""
         if self.pure(op):
             return True
         mine = set(self.touches(op))
@@ -211,15 +214,15 @@ def _parts(op: Operation) -> list[tuple[str, str, Value]]:
             case (str(kind), str(key), value) if kind in PARTS:
                 parts.append((kind, key, value))
             case _:
-                raise HistoryError(f"#{op.id}.value[{place}]: {part!r} is no [kind, key, value] of a multi")
+                raise HistoryError(f"#{op.id}.value[{place}]: expected [kind, key, value], not {part!r}")
     if not parts:
-        raise HistoryError(f"#{op.id}.value: a multi is a list of [kind, key, value], at least one")
+        raise HistoryError(f"#{op.id}.value: a multi needs at least one [kind, key, value]")
     return parts
 
 
 @frozen
 class Counters(Keyed):
-    """`add` of a number answers the sum, `get` answers it, too."""
+    """Counters: `add` of a number returns the new sum, `get` the present one."""
 
     unwritten: Value = 0
     KINDS = frozenset({"add", "get"})
@@ -229,13 +232,13 @@ class Counters(Keyed):
         if kind == "get":
             return held, held
         if not isinstance(held, int) or not isinstance(value, int):
-            raise HistoryError(f"value of add: {value!r} is no number")
+            raise HistoryError(f"value of add: expected an integer, not {value!r}")
         return held + value, held + value
 
 
 @frozen
 class Queues(Keyed):
-    """First in, first out. `take` answers None when nothing is in it; so None is nothing to `put`."""
+    """First-in-first-out queues. `take` returns None if the queue is empty, so None must not be `put`."""
 
     unwritten: Value = ()
     KINDS = frozenset({"put", "take"})

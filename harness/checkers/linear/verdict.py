@@ -1,4 +1,4 @@
-"""The verdict of a checker with its proof: an order, or a few operations that admit none."""
+"""The verdict on a history with its proof: a legal order, or a few operations that have none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.checkers.linear.history import Operation
 @frozen
 class Legal:
     order: tuple[int, ...]
-    """Ids. Operations without an answer that never took effect are not in it."""
+    """The ids of the operations in the order of their effects, without operations that never took effect."""
     by: str
     steps: int
     notes: tuple[str, ...] = ()
@@ -24,12 +24,12 @@ class Legal:
 @frozen
 class Illegal:
     core: tuple[Operation, ...]
-    """Already these admit no order, and nothing can be taken out of them that would not prove less."""
+    """The operations that have no legal order. If `minimal`, none of them can be dropped."""
     why: str
     by: str
     steps: int
     minimal: bool
-    """False: the budget ended while the core was made smaller. It is a proof, but not the smallest."""
+    """False if the budget ended during the reduction of the core; the core is still a proof."""
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -39,11 +39,11 @@ class Illegal:
 
 @frozen
 class Unknown:
-    """Never to be counted as passed."""
+    """The budget did not suffice. This verdict does not count as passed."""
 
     spent: int
     open: tuple[str, ...]
-    """The objects whose histories are not decided, and how many operations each has."""
+    """Descriptions of the undecided parts, with their numbers of operations."""
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -1,11 +1,11 @@
-"""The search that decides everything, given time: Wing and Gong's, with Lowe's memory of what was tried.
+"""The search for a legal order: the algorithm of Wing and Gong, with Lowe's cache of visited configurations.
 
-It walks along calls and returns. A call that the model accepts is *placed*, and the walk begins again without it;
-a return whose operation is not placed yet says that something placed earlier was wrong: the last placement is taken
-back. What was placed, and the state it led to, is remembered; meeting it again means that it leads nowhere.
-The cost is linear in the length of a history and exponential in how much of it overlaps.
+The search walks along calls and returns. It places a call that the model accepts, and restarts without that operation.
+If it meets a return of an operation that is not placed, an earlier placement was wrong, and it takes the last one back.
+It caches each set of placed operations with the resulting state, because a second visit must fail again. The cost is
+linear in the length of the history and exponential in the number of overlapping operations.
 
-It keeps its own stack, so no history is too long for it, and it can be stopped and carried on: `advance`.
+The search has its own stack, so the length of a history is not limited, and `advance` can pause and resume it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Answer(Enum):
 
 @frozen
 class _Placed:
-    """How to take it back."""
+    """One placement, with the state before it, for backtracking."""
 
     entry: int
     choice: int
@@ -40,10 +40,10 @@ class _Placed:
 
 
 class Search:
-    """One search over operations that are judged together."""
+    """A search for a legal order of one part of a history."""
 
     def __init__(self, operations: Iterable[Operation], model: Model) -> None:
-        # A read without an answer says nothing and does nothing.
+        # A read without a result has no effect and constrains nothing.
         ops = [op for op in operations if op.known or not model.pure(op)]
         self._model = model
         self._known = sorted((op for op in ops if op.known), key=lambda op: (op.call, op.id))
@@ -52,8 +52,8 @@ class Search:
         self._pure = [model.pure(op) for op in self._ops]
         self._link()
         self._state = model.initial()
-        # Placed known operations are those before `base`, and the bits of `window` from there on: a mask of the
-        # whole history would make each step as dear as the history is long.
+        # The placed known operations are those before `base` and the bits of `window` from there on. A bit mask of the
+        # whole history would make the cost of a step proportional to its length.
         self._base = 0
         self._window = 0
         self._float = 0
@@ -62,16 +62,17 @@ class Search:
         self._left = len(self._known)
         self._entry = self._next[self._head]
         self._choice = 0
-        """Which of the states that the model allows behind the operation at `_entry` is the next to try."""
+        """The index of the next state to try, among those that the model allows after the operation at `_entry`."""
         self.steps = 0
         self.order: tuple[int, ...] = ()
         self.stuck: Operation | None = None
-        """When illegal: the operation that no attempt could place, after the longest order that was found."""
+        """The operation that could not be placed after the longest order that was found, if the answer is ILLEGAL."""
         self._furthest = -inf
         self.answer = Answer.OPEN if self._left else Answer.LEGAL
 
     def _link(self) -> None:
-        """Entry 2i is the call of operation i, 2i + 1 its return. Calls stand before returns of the same instant."""
+        """Link the entries in the order of time: 2i is the call of operation i, 2i + 1 its return. At the same instant,
+        calls precede returns."""
         events: list[tuple[int, bool, int]] = []
         for number, op in enumerate(self._ops):
             events.append((op.call, False, 2 * number))
@@ -98,12 +99,12 @@ class Search:
             self._prev[self._next[entry]] = entry
 
     def advance(self, steps: int) -> Answer:
-        """At most so many steps more. A step asks the model once, or takes one placement back."""
+        """Search for at most `steps` further steps. A step evaluates the model once, or takes one placement back."""
         limit = self.steps + steps
         while self.answer is Answer.OPEN and self.steps < limit:
             self.steps += 1
             number = self._entry // 2
-            if self._entry % 2:  # a return: all that was called before it has been tried
+            if self._entry % 2:  # a return: all earlier calls have been tried
                 self._remember_stuck(number)
                 self._take_back()
                 continue
@@ -115,14 +116,15 @@ class Search:
                     self.order = tuple(self._ops[frame.entry // 2].id for frame in self._stack)
                     self.answer = Answer.LEGAL
             elif placed is False and self._pure[number]:
-                # It could be placed, and whatever follows is refuted: so is everything without it.
+                # A pure operation can be placed, but leads to no order. So does every order without it.
                 self._take_back()
             else:
                 self._entry = self._next[self._entry]
         return self.answer
 
     def _place(self, number: int, choice: int) -> bool | None:
-        """True: placed. False: the model accepts it, but what follows was refuted before. None: not acceptable."""
+        """Place an operation. Return True if it is placed, False if all its next configurations have failed before, and
+        None if the model does not accept it."""
         op = self._ops[number]
         states = self._model.step(self._state, op)
         for at in range(choice, len(states)):
@@ -146,7 +148,7 @@ class Search:
         return False if states else None
 
     def _take_back(self) -> None:
-        """The last placement that could have been otherwise; go on with the next choice for it."""
+        """Take placements back, up to the last one with another choice, and continue with that choice."""
         while self._stack:
             frame = self._stack.pop()
             number = frame.entry // 2

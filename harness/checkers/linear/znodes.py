@@ -1,22 +1,22 @@
-"""A tree of nodes that does one thing at a time: versions, children, sequence numbers, several at once.
+"""A sequential model of the tree of nodes, with versions, children, sequence numbers and multi.
 
-    create    key path, value (data, mode)        answers the path
-    set       key path, value (data, version)     answers the new version
-    delete    key path, value version             answers nothing
-    check     key path, value version             answers nothing; only in a multi
-    get       key path                            answers (data, version)
-    exists    key path                            answers the version
-    data      key path                            answers the data only
-    there     key path                            answers true
-    children  key path                            answers the names, sorted
-    multi     value ((kind, key, value), ...)     answers as many answers; all of it or nothing
-    close     value (path, ...)                   answers nothing: what went with a session
+    create    key path, value (data, mode)        returns the path
+    set       key path, value (data, version)     returns the new version
+    delete    key path, value version             returns None
+    check     key path, value version             returns None; only in a multi
+    get       key path                            returns (data, version)
+    exists    key path                            returns the version
+    data      key path                            returns the data only
+    there     key path                            returns true
+    children  key path                            returns the names, sorted
+    multi     value ((kind, key, value), ...)     returns a result for each part; carried out as a whole or not at all
+    close     value (path, ...)                   returns None; deletes the ephemeral nodes of a session
 
-A refusal answers the error's name; a multi that was refused, one for each part: None before the one that was wrong,
-and `RUNTIME_INCONSISTENCY` behind it.
+A refused operation returns the name of the error. A refused multi returns one result for each part: None before the
+wrong part, and `RUNTIME_INCONSISTENCY` after it.
 
-Which nodes must be judged together depends on what anybody asked: a node and its parent, if somebody looked at the
-parent's children or numbered them, or if the parent came or went. `Znodes.of` finds that out.
+A node and its parent must be checked together if an operation reads or numbers the parent's children, or creates or
+deletes the parent. `Znodes.of` finds these parents.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WRITES: Final = frozenset({"create", "set", "delete", "check"})
 KINDS: Final = READS | WRITES | {"multi", "close"}
 
 Node: TypeAlias = tuple[Value, int, int, bool]
-"""(data, version, how many children it ever had, ephemeral)"""
+"""The state of a node: (data, version, number of children that it has ever had, ephemeral)."""
 Part: TypeAlias = tuple[str, str, Value]
 _ROOT: Final[Node] = ("", 0, 0, False)
 _ERRORS: Final = frozenset(
@@ -51,7 +51,7 @@ def parent_of(path: str) -> str:
 @frozen
 class Znodes:
     tied: frozenset[str] = frozenset()
-    """Parents that are judged together with their children."""
+    """The parents that are checked together with their children."""
 
     @classmethod
     def of(cls, operations: Iterable[Operation]) -> Znodes:
@@ -62,7 +62,7 @@ class Znodes:
                 if kind in ("create", "delete"):
                     come_and_go.add(path)
                 if kind in ("children", "delete"):
-                    looked_at.add(path)  # who deletes a node learns whether it has children
+                    looked_at.add(path)  # the result of a deletion depends on the children
                 if kind == "create" and "sequential" in _mode(op, value):
                     looked_at.add(parent_of(path))
             come_and_go.update(_created(op))
@@ -80,7 +80,7 @@ class Znodes:
         return (tuple(sorted(tree.items(), key=lambda item: item[0])),)
 
     def answers(self, tree: dict[str, Node], op: Operation) -> Value:
-        """And leaves the tree as it is afterwards."""
+        """Apply the operation to the tree, and return its result."""
         if op.kind == "close":
             for _, path, _ in parts_of(op):
                 tree.pop(path, None)
@@ -153,7 +153,7 @@ class Znodes:
         tree[path] = data, 0, 0, "ephemeral" in mode
         return path
 
-    # -- its algebra -------------------------------------------------------------------------------
+    # -- algebra -----------------------------------------------------------------------------------
 
     def pure(self, op: Operation) -> bool:
         if op.kind in READS:
@@ -181,9 +181,9 @@ class Znodes:
 
 
 def parts_of(op: Operation) -> list[Part]:
-    """Return its single operations. The end of a session deletes."""
+    """Return the single operations of an operation. The end of a session is a list of deletions."""
     if op.kind not in KINDS:
-        raise HistoryError(f"#{op.id}.kind: {op.kind!r} is nothing that nodes do: {', '.join(sorted(KINDS))}")
+        raise HistoryError(f"#{op.id}.kind: nodes have no operation {op.kind!r}, only {', '.join(sorted(KINDS))}")
     if op.kind == "close":
         return [("delete", str(path), None) for path in _listed(op)]
     if op.kind != "multi":
@@ -194,7 +194,7 @@ def parts_of(op: Operation) -> list[Part]:
             case (str(kind), str(path), value) if kind in READS | WRITES:
                 found.append((kind, path, value))
             case _:
-                raise HistoryError(f"#{op.id}.value[{place}]: {part!r} is no [kind, path, value] of a multi")
+                raise HistoryError(f"#{op.id}.value[{place}]: expected [kind, path, value], not {part!r}")
     return found
 
 
@@ -218,7 +218,7 @@ def _mode(op: Operation, value: Value) -> str:
 
 
 def _created(op: Operation) -> Iterator[str]:
-    """The paths that it answered: of a sequential node there is no other way to know."""
+    """Yield the created paths from the results, which alone have the names of sequential nodes."""
     answers = op.result if isinstance(op.result, tuple) else (op.result,)
     for (kind, _, _), answer in zip(parts_of(op), answers, strict=False):
         if kind == "create" and isinstance(answer, str) and answer not in _ERRORS:

@@ -1,10 +1,10 @@
 """Registers in which every value is written once: decided by sorting, without a search.
 
-Who reads a value names the write it saw. So each value stands for a *cluster*, its write and its reads, and each
-cluster has a *zone* between its first return and its last call. Is the first return the earlier one, the value must
-have been there from the one to the other: a *forward* zone. Otherwise the whole cluster fits into any one instant
-of the zone: a *backward* one. The history is legal exactly if no read returns before its write is called, no two
-forward zones overlap, and no backward zone lies within a forward one (Gibbons and Korach, 1997).
+A read identifies its write by the value. Each value defines a cluster, its write and its reads, and each cluster has a
+zone between its first return and its last call. If the first return is earlier, the register must have the value
+between the two: a forward zone. Otherwise the whole cluster fits into any one instant of the zone: a backward zone. The
+history is legal exactly if no read returns before its write is called, no two forward zones overlap, and no backward
+zone lies within a forward one (Gibbons and Korach, 1997).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ordered:
 
 @frozen
 class Conflict:
-    """These operations alone admit no order."""
+    """A few operations that have no legal order."""
 
     core: tuple[Operation, ...]
     why: str
@@ -38,9 +38,9 @@ class Conflict:
 class _Zone:
     value: Value
     operations: tuple[Operation, ...]
-    """The write, which the unwritten value has not, then the reads by their calls."""
+    """The write, except for the initial value, then the reads in the order of their calls."""
     first: Operation | None
-    """Returned first. None: the value was there before everything."""
+    """The operation that returned first. None: the register has had the value from the beginning."""
     last: Operation
     first_return: float
     last_call: float
@@ -51,20 +51,21 @@ class _Zone:
 
     @property
     def evidence(self) -> tuple[Operation, ...]:
-        """Return at most three operations that already make this zone."""
+        """Return at most three operations that prove this zone."""
         write = [op for op in self.operations if op.kind == "write"]
         picked = {op.id: op for op in (*write, *([self.first] if self.first else []), self.last)}
         return tuple(picked.values())
 
     def __str__(self) -> str:
         if not self.forward:
-            return f"{self.value!r} came and went between {self.last_call:g} and {self.first_return:g}"
+            return f"{self.value!r} was written and replaced between {self.last_call:g} and {self.first_return:g}"
         since = "the beginning" if self.first is None else f"{self.first_return:g}"
-        return f"{self.value!r} was there from {since} to {self.last_call:g}"
+        return f"the value was {self.value!r} from {since} to {self.last_call:g}"
 
 
 def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Conflict | None:
-    """Reads and writes of one register. None: a value was written twice, or was there before it was written."""
+    """Decide the reads and writes of one register. Return None if a value is written twice, or equals the initial
+    one."""
     writes: dict[Value, Operation] = {}
     reads: dict[Value, list[Operation]] = {}
     steps = 0
@@ -72,7 +73,7 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
         steps += 1
         if op.kind == "write":
             if op.result not in (None, UNKNOWN):
-                return Conflict((op,), f"no write answers {op.result!r}", steps)
+                return Conflict((op,), f"a write cannot return {op.result!r}", steps)
             if op.value in writes or op.value == unwritten:
                 return None
             writes[op.value] = op
@@ -85,7 +86,7 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
         write = writes.get(value)
         if write is None:
             if value != unwritten:
-                return Conflict((seen[0],), f"{value!r} was read and never written", steps)
+                return Conflict((seen[0],), f"{value!r} was read, but never written", steps)
             continue
         early = next((read for read in seen if read.before(write)), None)
         if early is not None:
@@ -101,7 +102,7 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
 
 def _zone(value: Value, write: Operation | None, reads: list[Operation]) -> _Zone | None:
     if write is not None and write.ret is None and not reads:
-        return None  # for all that anybody saw, it never happened
+        return None  # a write without a return or a read may never have happened
     operations = (*([write] if write else []), *reads)
     last = max(operations, key=lambda op: op.call)
     if write is None:
@@ -115,7 +116,7 @@ def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
     forward = sorted((zone for zone in zones if zone.forward), key=lambda zone: zone.first_return)
     for one, next_one in pairwise(forward):
         steps += 1
-        # Touching is not overlapping: in one instant, the one can go and the other come.
+        # Two zones may meet in one instant: the value may change then.
         if next_one.first_return < one.last_call:
             return Conflict((*one.evidence, *next_one.evidence), f"{one}, and {next_one}", steps)
     starts = [zone.first_return for zone in forward]
@@ -124,10 +125,10 @@ def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
         if zone.forward:
             continue
         steps += 1
-        around = bisect_left(starts, zone.last_call) - 1  # the last that starts strictly before
-        # One that outlasts the forward zone comes behind it, where its last call puts it anyway.
+        around = bisect_left(starts, zone.last_call) - 1  # the last forward zone that starts strictly before
+        # A backward zone that ends after the forward zone fits behind it, and is sorted so by its last call.
         if around >= 0 and zone.first_return < forward[around].last_call:
-            return Conflict((*forward[around].evidence, *zone.evidence), f"{forward[around]}, yet {zone}", steps)
+            return Conflict((*forward[around].evidence, *zone.evidence), f"{forward[around]}, but {zone}", steps)
         placed.append((zone.last_call, False, zone))
     placed.sort(key=lambda item: item[:2])
     return Ordered(tuple(op for _, _, zone in placed for op in zone.operations), steps)

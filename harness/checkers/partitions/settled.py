@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.checkers.controller.settled import Data, absent, told
+from harness.checkers.controller.settled import Data, absent, expected
 from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.observed import Broker
 from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
@@ -19,7 +19,7 @@ def apart(data: Data, versions: Mapping[str, int], brokers: Mapping[BrokerId, Br
     missing = absent(data, brokers, count)
     if missing is not None:
         return missing
-    states = told(data, versions)
+    states = expected(data, versions)
     for broker in brokers.values():
         missing = _unlike(broker, states)
         if missing is not None:

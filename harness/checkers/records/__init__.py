@@ -1,13 +1,13 @@
-"""Checks of what clients of brokers saw: are records where they were acknowledged, once, in order, and for ever?
+"""Invariants of partitions as the clients of brokers see them: acknowledged records stay, once, and in order.
 
-`history`   what is checked, `as_json` how it is stored
-`case`      calls with their answers, the places of each value, and what still counts where something was undone
-`values`    one value at an offset, one offset of a value, nothing that was not sent, in the order of the sends
+`history`   the events of clients; `as_json` stores them
+`case`      calls with their replies, the offsets of each value, and the events that count after an allowed loss
+`values`    one value at an offset, one offset of a value, only sent values, in the order of the sends
 `lost`      acknowledged records that are missing
 `polls`     consumers that skip records or go back
-`groups`    offsets of groups that are forgotten
-`members`   members of groups that have the same partition, or skip records between them
-`judge`     all of it: the violations, or the order of each partition, which `verify` checks again by other means
+`groups`    committed offsets of groups that are lost
+`members`   members of a group that own the same partition, or skip records between them
+`judge`     the verdict: the violations, or the order of each partition, which `verify` checks independently
 """
 
 from __future__ import annotations

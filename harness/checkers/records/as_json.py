@@ -1,7 +1,7 @@
-"""A history as text: a line that says what follows, then one line for each thing that was seen.
+"""A history as text: a header line, then one line of JSON for each event.
 
-What is not a whole history of this version is refused with the line and the field that are wrong, and so is one that
-contradicts itself: an answer to a call that nobody made, one value sent twice, time that goes back.
+`loads` refuses everything but a complete history of this version, and names the wrong line and field. It also refuses
+contradictions: a reply without a call, a value that is sent twice, times that decrease.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.json_lines import HistoryError, Records, parsed, to_json
 
 VERSION: Final = 1
 HEAD: Final = "records"
-"""The first key of such a file, with the version; by it other histories are told apart."""
+"""The key in the header that has the version. It distinguishes these files from other histories."""
 RECORDS: Final = Records({kind.__name__: kind for kind in EVENTS})
 
 
@@ -31,7 +31,7 @@ def dumps(history: History) -> str:
 
 
 def is_of_brokers(text: str) -> bool:
-    """By its first line, whatever follows."""
+    """Return whether the first line is the header of a history of brokers' clients."""
     try:
         head = json.loads(text.partition("\n")[0])
     except (RecursionError, ValueError):
@@ -48,7 +48,7 @@ def loads(text: str) -> History:
     if type(complete) is not bool:
         raise HistoryError(f"line 1, complete: expected true or false, not {complete!r}")
     if type(count) is not int or count != len(lines) - 1:
-        raise HistoryError(f"line 1, events: it promises {count!r}, and there are {len(lines) - 1}")
+        raise HistoryError(f"line 1, events: the header announces {count!r}, but the history has {len(lines) - 1}")
     events = tuple(
         RECORDS.from_json(parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2)
     )

@@ -1,10 +1,10 @@
-"""A history prepared for the checkers: what of it counts, calls with their answers, and the places of each value.
+"""A history prepared for the checkers: the events that count, calls with their replies, and the offsets of each value.
 
-A value is known to be at an offset if a client read it there, or if it was acknowledged there by all replicas in sync.
-A value that fewer replicas have acknowledged may be lost, and its offset be given to another one.
+A value is known to be at an offset if a client read it there, or if all replicas in sync acknowledged it there. A value
+that fewer replicas have acknowledged may be lost, and another value may get its offset.
 
-Where something was undone, earlier events prove nothing: an answer counts as missing, a read as not done, and no
-consumer has a position. For later events and other partitions nothing changes.
+After an allowed loss (`Undone`), earlier events of the partition prove nothing: replies count as missing, reads as not
+done, and consumers have no position. Later events and other partitions are not affected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OFFSET_MAX: Final = (1 << 63) - 1
 
 
 class Contradiction(HistoryError):
-    """An event that no client can have seen, with its place."""
+    """An event that no client can have recorded, with its index in the history."""
 
     def __init__(self, place: int, what: str) -> None:
         super().__init__(f"event {place}: {what}")
@@ -61,24 +61,24 @@ _ANSWERS = {Sent: Acked, Committing: Committed, Looking: Found}
 class Write:
     sent: Sent
     place: int
-    """The place of `sent` in the history."""
+    """The index of `sent` in the history."""
     answer: Acked | Failed | Unknown | None = None
 
     @property
-    def kept(self) -> bool:
-        """Return whether it must never disappear."""
+    def acknowledged(self) -> bool:
+        """Return whether all replicas in sync have acknowledged the record, so that it must never disappear."""
         return self.sent.acks == ALL and isinstance(self.answer, Acked)
 
 
 @define(eq=False)
-class Asked:
+class GroupCall:
     """A call about the offsets of a group."""
 
     call: Committing | Looking
     place: int
     answer: Committed | Found | Failed | Unknown | None = None
     answered: int = -1
-    """The place of the answer."""
+    """The index of the reply in the history, or -1."""
 
 
 @frozen
@@ -91,7 +91,7 @@ class Sighting:
     event: Polled | Acked
 
     def evidence(self, case: Case) -> tuple[Event, ...]:
-        """Return the events that show it, cut down."""
+        """Return the events that show the value at the offset, without their other records."""
         if isinstance(self.event, Acked):
             return case.writes[self.record.value].sent, self.event
         return (evolve(self.event, records=(self.record,), spans=()),)
@@ -101,30 +101,31 @@ class Sighting:
 class Case:
     history: History
     writes: dict[str, Write] = field(factory=dict)
-    """By value."""
-    groups: list[Asked] = field(factory=list)
+    """The sent records, by value."""
+    groups: list[GroupCall] = field(factory=list)
+    """The calls about the offsets of groups."""
     known: dict[str, dict[int, dict[str, Sighting]]] = field(factory=dict)
-    """By partition, offset and value."""
+    """The values that are known to be at each offset, by partition, offset and value."""
     of: dict[str, dict[tuple[str, int], Sighting]] = field(factory=dict)
-    """By value: all places where it was seen."""
+    """The partitions and offsets where each value was seen, by value."""
     reads: dict[str, dict[int, Sighting]] = field(factory=dict)
-    """By partition and offset: the first read."""
+    """The first read of each offset, by partition and offset."""
     read: set[str] = field(factory=set)
-    """Values that any client has read."""
+    """The values that any client has read."""
     trims: dict[str, list[tuple[int, int]]] = field(factory=dict)
-    """By partition: the places of DeleteRecords requests in the history, and their offsets."""
+    """The DeleteRecords requests of each partition, as (index in the history, offset)."""
 
-    def may_be_gone(self, write: Write) -> bool:
-        """Return whether a later DeleteRecords request covers it."""
+    def may_be_deleted(self, write: Write) -> bool:
+        """Return whether a later DeleteRecords request covers the record."""
         offset = write.answer.offset if isinstance(write.answer, Acked) else NOWHERE
         return any(place > write.place and offset < upto for place, upto in self.trims.get(write.sent.partition, ()))
 
-    def gone_before(self, partition: str, place: int) -> int:
-        """Return the offset before which records may be missing in events from this place on."""
+    def deleted_below(self, partition: str, place: int) -> int:
+        """Return the offset below which records may be missing, for events from this index of the history on."""
         return max((upto for asked, upto in self.trims.get(partition, ()) if asked < place), default=0)
 
     def first(self, value: str) -> Sighting | None:
-        """Return its lowest place in the partition to which it was sent."""
+        """Return the lowest offset of the value in the partition to which it was sent."""
         write = self.writes[value]
         here = [each for (partition, _), each in self.of.get(value, {}).items() if partition == write.sent.partition]
         return min(here, key=lambda each: each.record.offset, default=None)
@@ -138,22 +139,22 @@ def prepared(history: History) -> Case:
 class _Preparing:
     history: History
     case: Case = field(init=False)
-    _open: dict[int, Write | Asked] = field(factory=dict)
+    _open: dict[int, Write | GroupCall] = field(factory=dict)
     _calls: set[int] = field(factory=set)
 
     def __attrs_post_init__(self) -> None:
-        self.case = Case(standing(self.history))
+        self.case = Case(without_undone(self.history))
         at = 0
         for place, event in enumerate(self.case.history.events):
             if event.at < at:
-                raise Contradiction(place, f"it is seen at {event.at}, and the one before it at {at}")
+                raise Contradiction(place, f"its time is {event.at}, but the event before it has {at}")
             at = event.at
             self._take(event, place)
 
     def _take(self, event: Event, place: int) -> None:
         for offset, least in _offsets(event):
             if not least <= offset <= OFFSET_MAX:
-                raise Contradiction(place, f"there is no offset {offset}")
+                raise Contradiction(place, f"{offset} is not a legal offset")
         match event:
             case Sent():
                 write = Write(event, place)
@@ -161,7 +162,7 @@ class _Preparing:
                     raise Contradiction(place, f"{event.value!r} is sent a second time")
                 self._begin(event, write, place)
             case Committing() | Looking():
-                asked = Asked(event, place)
+                asked = GroupCall(event, place)
                 self.case.groups.append(asked)
                 self._begin(event, asked, place)
             case Acked() | Committed() | Found() | Failed() | Unknown():
@@ -173,9 +174,9 @@ class _Preparing:
             case Assigned() | Sought() | Ended() | Undone():
                 pass
 
-    def _begin(self, call: Call, made: Write | Asked, place: int) -> None:
+    def _begin(self, call: Call, made: Write | GroupCall, place: int) -> None:
         if call.call in self._calls:
-            raise Contradiction(place, f"there is another call {call.call}")
+            raise Contradiction(place, f"call {call.call} is used twice")
         self._calls.add(call.call)
         self._open[call.call] = made
 
@@ -185,14 +186,14 @@ class _Preparing:
         if call is None or call.client != answer.client:
             raise Contradiction(place, f"client {answer.client} has no open call {answer.call}")
         if not isinstance(answer, Failed | Unknown) and not isinstance(answer, _ANSWERS[type(call)]):
-            raise Contradiction(place, f"{type(answer).__name__} is no answer to {type(call).__name__}")
+            raise Contradiction(place, f"{type(answer).__name__} cannot be the reply to {type(call).__name__}")
         if isinstance(made, Write):
             assert isinstance(answer, Acked | Failed | Unknown)
             made.answer = answer
-            if isinstance(answer, Acked) and made.kept and answer.offset != NOWHERE:
+            if isinstance(answer, Acked) and made.acknowledged and answer.offset != NOWHERE:
                 record = Record(made.sent.partition, answer.offset, made.sent.value)
                 self._see(Sighting(record, answer.at, answer.client, answer))
-        elif isinstance(made, Asked):
+        elif isinstance(made, GroupCall):
             assert not isinstance(answer, Acked)
             made.answer, made.answered = answer, place
 
@@ -203,7 +204,7 @@ class _Preparing:
         for span in poll.spans:
             if span.end < span.start:
                 raise Contradiction(
-                    place, f"the span of {span.partition} begins at {span.start} and ends at {span.end}"
+                    place, f"the span of {span.partition} begins at {span.start}, but ends at {span.end}"
                 )
             if span.partition in spans:
                 raise Contradiction(place, f"{span.partition} has two spans")
@@ -221,7 +222,7 @@ class _Preparing:
 
 
 def _offsets(event: Event) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of an event, each with the least legal one."""
+    """Yield the offsets of an event, each with the smallest legal value."""
     match event:
         case Acked(offset=offset) | Sought(offset=offset):
             yield offset, NOWHERE
@@ -237,13 +238,13 @@ def _offsets(event: Event) -> Iterator[tuple[int, int]]:
 
 
 def spans_of(poll: Polled) -> Iterator[Span]:
-    """Yield the spans of a poll, or those of its records where it has none."""
-    said = {span.partition for span in poll.spans}
+    """Yield the spans of a poll. Derive them from the records for partitions without one."""
+    named = {span.partition for span in poll.spans}
     yield from poll.spans
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for partition, offset, _ in poll.records:
-        if partition not in said:
+        if partition not in named:
             first.setdefault(partition, offset)
             last[partition] = max(offset, last.get(partition, offset))
     for partition, offset in first.items():
@@ -253,28 +254,30 @@ def spans_of(poll: Polled) -> Iterator[Span]:
 UNDONE = "it was undone"
 
 
-def standing(history: History) -> History:
-    """Return the same events at the same places, without what was undone."""
+def without_undone(history: History) -> History:
+    """Return the history with the same number of events, reduced by everything that a later `Undone` voids."""
     undone = {event.partition: place for place, event in enumerate(history.events) if isinstance(event, Undone)}
     if not undone:
         return history
     sent_to = {event.call: event.partition for event in history.events if isinstance(event, Sent)}
     positions = max((place for name, place in undone.items() if name.startswith(POSITIONS)), default=NOWHERE)
-    cut = _Cut(undone, sent_to, positions)
+    cut = _Reduction(undone, sent_to, positions)
     return evolve(history, events=tuple(cut.left(event, place) for place, event in enumerate(history.events)))
 
 
 @define(eq=False)
-class _Cut:
+class _Reduction:
     undone: Mapping[str, int]
-    """The place in the history, by partition."""
+    """The index of the last `Undone` in the history, by partition."""
     sent_to: Mapping[int, str]
+    """The partition of each `Sent`, by call."""
     positions: int
+    """The index of the last `Undone` of a partition of the offsets topic."""
 
     def left(self, event: Event, place: int) -> Event:
         match event:
             case Sent() if self._is(event.partition, place):
-                return evolve(event, producer=0)  # who sends it again may be the only one who knows of the first time
+                return evolve(event, producer=0)  # the brokers may have lost the producer's state, and write it twice
             case Acked() if self._is(self.sent_to.get(event.call, ""), place):
                 return Unknown(event.at, event.client, event.call, UNDONE)
             case Committed() if place < self.positions:
@@ -301,5 +304,5 @@ class _Cut:
 
 
 def proof(*events: Event) -> tuple[Event, ...]:
-    """Each once, in the order in which they were seen."""
+    """Return the events in the order of their times, each once."""
     return tuple(sorted(dict.fromkeys(events), key=lambda event: event.at))

@@ -1,7 +1,7 @@
 """Offsets of groups: a committed offset is returned until another one is committed.
 
-A commit takes effect at some moment between its call and its answer; one without an answer at any later moment, or
-never. A fetch returns an offset that was in effect at some moment between its call and its answer.
+A commit takes effect at an instant between its call and its reply; one without a reply takes effect at any later
+instant, or never. A fetch returns an offset that was in effect at an instant between its call and its reply.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from attrs import frozen
 
 from harness.checkers.broken import Broken
-from harness.checkers.records.case import Asked, Case, proof
+from harness.checkers.records.case import Case, GroupCall, proof
 from harness.checkers.records.history import (
     NOWHERE,
     Committed,
@@ -30,7 +30,7 @@ INVENTED: Final = "a fetched group offset was committed"
 
 @frozen
 class Commit:
-    asked: Asked
+    asked: GroupCall
     offset: int
 
     @property
@@ -43,12 +43,12 @@ class Commit:
         return self.asked.answer if isinstance(self.asked.answer, Committed) else None
 
     def counts_before(self, call: Event, place: int) -> bool:
-        """Return whether it was answered before that call."""
+        """Return whether the commit was answered before that call."""
         return self.done is not None and _before(self.done, self.asked.answered, call, place)
 
 
 def _before(one: Event, its_place: int, other: Event, others_place: int) -> bool:
-    """Return whether it was certainly earlier: by order for one client, by time for two."""
+    """Return whether `one` was certainly earlier: by the order of events of one client, by the times of two clients."""
     return its_place < others_place and (one.client == other.client or one.at < other.at)
 
 
@@ -65,17 +65,17 @@ def positions(case: Case) -> Iterator[Broken]:
 
 
 def _found(
-    asked: Asked, call: Looking, found: Found, place: Place, commits: dict[tuple[str, str], list[Commit]]
+    asked: GroupCall, call: Looking, found: Found, place: Place, commits: dict[tuple[str, str], list[Commit]]
 ) -> Iterator[Broken]:
     known = commits.get((call.group, place.partition), [])
     over = [each for each in known if each.counts_before(call, asked.place)]
     latest = max(over, key=lambda each: (each.call.at, each.asked.place), default=None)
-    who = f"client {call.client} looked at {call.at} where group {call.group} is in {place.partition}"
+    fetch = f"client {call.client} fetched the offset of group {call.group} in {place.partition} at {call.at}"
     narrow = Looking(call.at, call.client, call.call, call.group, (place.partition,))
     seen = Found(found.at, found.client, found.call, (place,))
     if place.offset == NOWHERE:
         if latest is not None:
-            what = f"{who}, and found nothing, after {latest.offset} had been committed at {_at(latest)}"
+            what = f"{fetch} and received none, but {latest.offset} had been committed at {_at(latest)}"
             yield Broken(REMEMBERED, what, proof(*_evidence(latest, place.partition), narrow, seen))
         return
     same = [
@@ -84,12 +84,12 @@ def _found(
         if each.offset == place.offset and not _before(found, asked.answered, each.call, each.asked.place)
     ]
     if not same:
-        yield Broken(INVENTED, f"{who}, and found {place.offset}, which nobody had committed", (narrow, seen))
+        yield Broken(INVENTED, f"{fetch} and received {place.offset}, which was never committed", (narrow, seen))
     elif latest is not None and all(each.counts_before(latest.call, latest.asked.place) for each in same):
         newest = max(same, key=lambda each: each.call.at)
         what = (
-            f"{who}, and found {place.offset}, committed at {_at(newest)}, after {latest.offset} had been committed at "
-            f"{_at(latest)}"
+            f"{fetch} and received {place.offset}, committed at {_at(newest)}, but {latest.offset} had been committed "
+            f"later, at {_at(latest)}"
         )
         evidence = (event for each in (*same, latest) for event in _evidence(each, place.partition))
         yield Broken(REMEMBERED, what, proof(*evidence, narrow, seen))

@@ -1,11 +1,11 @@
 """The history of the clients of brokers, which `harness.checkers.records` checks.
 
-One list, in the order in which things were seen from outside. For any one client that order is the truth; between
-clients only the times count. It contains nothing about the inside of brokers, so it can be recorded of any that use
-Kafka's protocol.
+The events are one list. For one client, the order of the list is the order in which it saw the events; between clients
+only the times count. The list has no internal state of brokers, so it can be recorded with any brokers that use Kafka's
+protocol.
 
-A partition has one name, `orders-0`. A value is text and never sent twice: a producer that sends again what may have
-been written sends another value.
+A partition has one name, such as `orders-0`. A value is a string that is sent only once: a producer that repeats a send
+with an unknown outcome must use a new value.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final, NamedTuple, TypeAlias
 from attrs import frozen
 
 ALL: Final = -1
-"""`acks`: by every replica in sync."""
+"""The value of `acks` that requires all replicas in sync."""
 NOWHERE: Final = -1
-"""An offset that is unknown; as the offset of a group, that none was ever committed."""
+"""An unknown offset. As the offset of a group: no offset was ever committed."""
 NOBODY: Final = 0
-"""The client of an event that no client has seen."""
+"""The client of an event that no client has recorded."""
 POSITIONS: Final = "__consumer_offsets-"
 """The prefix of the names of the partitions that hold the offsets of groups."""
 NO_GENERATION: Final = -1
-"""The generation is unknown."""
+"""An unknown generation of a group."""
 
 
 class Record(NamedTuple):
@@ -45,18 +45,18 @@ class Place(NamedTuple):
     offset: int
 
 
-# -- writing -------------------------------------------------------------------------------------------
+# -- producers -----------------------------------------------------------------------------------------
 
 
 @frozen
 class Sent:
-    """Right before the record left. The events of one client are in the order of its sends."""
+    """A producer is about to send a record. The events of one client are in the order of its sends."""
 
     at: int
-    """Microseconds since the run began."""
+    """The time in microseconds since the run began."""
     client: int
     call: int
-    """Its number, unique in the run."""
+    """The number of the call, unique in the run."""
     partition: str
     value: str
     acks: int = ALL
@@ -71,24 +71,24 @@ class Acked:
     client: int
     call: int
     offset: int = NOWHERE
-    """The offset in the reply, if it has one."""
+    """The offset in the reply, or `NOWHERE`."""
 
 
-# -- reading -------------------------------------------------------------------------------------------
+# -- consumers -----------------------------------------------------------------------------------------
 
 
 @frozen
 class Assigned:
-    """From now on the consumer reads these partitions and no others, by its own choice or after a rebalance."""
+    """The consumer reads only these partitions from now on, by its own choice or after a rebalance."""
 
     at: int
     client: int
     begins: tuple[Place, ...] = ()
-    """Where it begins; `NOWHERE`: unknown."""
+    """The newly assigned partitions with the starting offsets; `NOWHERE`: unknown."""
     goes_on: tuple[str, ...] = ()
-    """Partitions that it had before, and keeps."""
+    """The partitions that the consumer had before, and keeps."""
     group: str = ""
-    """The group that assigned them, if one did."""
+    """The group that assigned the partitions. Empty: no group."""
     generation: int = NO_GENERATION
     """The generation of the group."""
 
@@ -111,10 +111,11 @@ class Polled:
     """The time when the poll began."""
     records: tuple[Record, ...] = ()
     spans: tuple[Span, ...] = ()
-    """For a partition without one: from its first record to behind its last."""
+    """The positions before and after the poll. The default is from the first record of a partition to after its
+    last."""
 
 
-# -- positions of groups -------------------------------------------------------------------------------
+# -- offsets of groups ---------------------------------------------------------------------------------
 
 
 @frozen
@@ -152,12 +153,12 @@ class Found:
     places: tuple[Place, ...]
 
 
-# -- what goes wrong -----------------------------------------------------------------------------------
+# -- failures ------------------------------------------------------------------------------------------
 
 
 @frozen
 class Failed:
-    """The call was refused: it certainly did not happen, and will not."""
+    """The call was refused: it certainly has no effect."""
 
     at: int
     client: int
@@ -167,7 +168,7 @@ class Failed:
 
 @frozen
 class Unknown:
-    """The call may have happened, may still happen, or never will, like a call without any answer."""
+    """The call may have taken effect, may still do so, or never will, like a call without any reply."""
 
     at: int
     client: int
@@ -177,18 +178,18 @@ class Unknown:
 
 @frozen
 class Ended:
-    """The client has ended. A later client of its number knows nothing of it."""
+    """The client has ended. A later client with the same number has none of its state."""
 
     at: int
     client: int
 
 
-# -- what may go ---------------------------------------------------------------------------------------
+# -- allowed losses ------------------------------------------------------------------------------------
 
 
 @frozen
 class Trimmed:
-    """Right before a DeleteRecords request: from here on records before `upto` may be gone."""
+    """A client is about to send a DeleteRecords request: from now on, records below `upto` may be missing."""
 
     at: int
     client: int
@@ -198,17 +199,17 @@ class Trimmed:
 
 @frozen
 class Undone:
-    """Records that were written, acknowledged and read up to here may be gone, and others have their offsets.
+    """Records that were written, acknowledged and read before this event may be lost, and their offsets reused.
 
-    A leader was elected that lacked committed records, because unclean elections are allowed, or because a disk had
-    lost them. The world records this when it is over.
+    A leader was elected that lacked committed records: by an allowed unclean election, or with a disk that had lost
+    them. The observer of the run records the event after the election.
     """
 
     at: int
     client: int
-    """`NOBODY`: no client has seen it."""
+    """Always `NOBODY`: no client records this event."""
     partition: str
-    """If it is one of the offsets topic, offsets of all groups may be forgotten."""
+    """The partition. For one of the offsets topic, committed offsets of all groups may be lost."""
 
 
 Event: TypeAlias = (
@@ -237,4 +238,4 @@ EVENTS: Final[tuple[type[Event], ...]] = (
 class History:
     events: tuple[Event, ...] = ()
     complete: bool = False
-    """After the last write a client has read every partition to its end: a record unseen by now is never seen."""
+    """True if a client has read every partition to its end after the last write, so that no unread record remains."""

@@ -1,4 +1,4 @@
-"""The verdict on a history of brokers' clients: the violations, or the order of each partition, and numbers."""
+"""The verdict on a history of brokers' clients: the violations, or the order of each partition, with counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from harness.checkers.broken import Broken, check
+from harness.checkers.broken import Broken, Findings, check
 from harness.checkers.records import groups, lost, members, polls, values
 from harness.checkers.records.case import Case, prepared, spans_of
 from harness.checkers.records.history import Acked, Failed, History, Polled
@@ -29,7 +29,7 @@ CHECKERS: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     members.passed,
     members.onwards,
 )
-"""The gravest first."""
+"""All checkers, the most serious invariants first."""
 
 
 @frozen
@@ -38,32 +38,24 @@ class Counts:
     acknowledged: int
     failed: int
     unknown: int
-    """Also those that were never answered."""
+    """The number of sends with an unknown outcome or without a reply."""
     unknown_written: int
-    """Of the unknown, those that somebody has read: they were written."""
+    """The number of unknown sends whose records were read, and so were written."""
     read: int
-    """Different values."""
+    """The number of different values that were read."""
     repeated: int
-    """Values that stand twice, of producers who promised nothing."""
+    """The number of values at several offsets whose producers are not idempotent."""
     unread: int
-    """Acknowledged by all, and never read."""
+    """The number of records that all replicas in sync acknowledged, and that no consumer has read."""
     lag_us_max: int
+    """The largest lag of a consumer, in microseconds."""
 
 
 @frozen
-class Verdict:
-    broken: tuple[Broken, ...]
+class Verdict(Findings):
     orders: Orders
-    """If nothing is broken: of each partition what stands where, as far as it is known. That proves it."""
+    """The known values of each partition with their offsets, as the proof of a legal history; empty for others."""
     counts: Counts
-
-    @property
-    def valid(self) -> bool:
-        return not self.broken
-
-    @property
-    def invariant(self) -> str | None:
-        return self.broken[0].invariant if self.broken else None
 
     def __str__(self) -> str:
         if self.broken:
@@ -76,7 +68,7 @@ class Verdict:
 
 
 def judge(history: History) -> Verdict:
-    """`HistoryError` if it contradicts itself."""
+    """Check all invariants. Raise HistoryError if the history contradicts itself."""
     case = prepared(history)
     broken = check(CHECKERS, case)
     orders = () if broken else order_of(case)
@@ -110,9 +102,9 @@ def counts_of(case: Case) -> Counts:
 
 
 def lag_us_max(case: Case) -> int:
-    """Of all polls, the longest time for which the first record that it did not get had been acknowledged already.
+    """Return the largest lag of a poll: the time since the acknowledgement of the first record after its end.
 
-    At least so much: a record was there before it was acknowledged.
+    The true lag is at least as large, because a record is written before its acknowledgement.
     """
     acknowledged = {partition: _since(case, partition) for partition in case.known}
     longest = 0
@@ -127,7 +119,7 @@ def lag_us_max(case: Case) -> int:
 
 
 def _since(case: Case, partition: str) -> tuple[list[int], list[int]]:
-    """Offsets ascending, and for each when the first of it and those behind it was acknowledged."""
+    """Return the acknowledged offsets in ascending order, and for each the earliest acknowledgement from it on."""
     found = sorted(
         (offset, sighting.at)
         for offset, values in case.known[partition].items()

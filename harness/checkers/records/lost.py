@@ -1,8 +1,8 @@
-"""Records that all replicas in sync have acknowledged, and that are missing.
+"""Missing records that all replicas in sync have acknowledged.
 
-A record is lost if a consumer has passed its offset and no consumer has ever read it there. A consumer that reads on
-behind an offset without a recorded move has passed it. If none came so far, the record is only unseen, which is as bad
-at the end of a complete history.
+A record is lost if a consumer has passed its offset and no consumer has ever read it there. A consumer passes an offset
+if it continues after it without a recorded move. If no consumer has passed it, the record is only unread, which is a
+violation at the end of a complete history.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from attrs import evolve, frozen
 from harness.checkers.broken import Broken
 from harness.checkers.records.case import Case, Write, proof, spans_of
 from harness.checkers.records.history import NOWHERE, Acked, Event, Polled, Span
-from harness.checkers.records.polls import Standing, Stood
+from harness.checkers.records.polls import Position, Positions
 
 KEPT: Final = "no acknowledged record disappears"
 SEEN: Final = "every acknowledged record is read in the end"
 
 
 def lost(case: Case) -> Iterator[Broken]:
-    for write, past in _missing(case):
+    for write, passing in _missing(case):
         assert isinstance(write.answer, Acked)
         sent, offset = write.sent, write.answer.offset
-        if past is not None:
+        if passing is not None:
             there = " there" if sent.value in case.read else ""
             what = (
-                f"{sent.value!r} was acknowledged in {sent.partition} at {offset}; {past.words(offset)}, and neither "
-                f"it nor anybody else found it{there}"
+                f"{sent.value!r} was acknowledged in {sent.partition} at {offset}, but {passing.words(offset)}, and no "
+                f"client has read it{there}"
             )
-            yield Broken(KEPT, what, proof(sent, write.answer, *past.evidence(offset)))
+            yield Broken(KEPT, what, proof(sent, write.answer, *passing.evidence(offset)))
         elif case.history.complete and _is_unread(case, write):
             where = f" at {offset}" if offset != NOWHERE else ""
-            what = f"{sent.value!r} was acknowledged in {sent.partition}{where}, and nobody has ever read it"
+            what = f"{sent.value!r} was acknowledged in {sent.partition}{where}, but no client has ever read it"
             yield Broken(SEEN, what, (sent, write.answer))
 
 
 def unread(case: Case) -> int:
-    return sum(write.kept and _is_unread(case, write) for write in case.writes.values())
+    return sum(write.acknowledged and _is_unread(case, write) for write in case.writes.values())
 
 
 def _is_unread(case: Case, write: Write) -> bool:
-    return write.sent.value not in case.read and not case.may_be_gone(write)
+    return write.sent.value not in case.read and not case.may_be_deleted(write)
 
 
-def _missing(case: Case) -> Iterator[tuple[Write, Past | None]]:
-    """Yield the acknowledged records that were not read at their offset, with a poll that passed it."""
-    missing = [write for write in case.writes.values() if write.kept and not _is_found(case, write)]
+def _missing(case: Case) -> Iterator[tuple[Write, PassingPoll | None]]:
+    """Yield the acknowledged records that were not read at their offsets, each with a poll that passed it, or None."""
+    missing = [write for write in case.writes.values() if write.acknowledged and not _is_found(case, write)]
     if not missing:
         return
     passed = _Passed(case)
@@ -58,55 +58,57 @@ def _missing(case: Case) -> Iterator[tuple[Write, Past | None]]:
 
 
 def _is_found(case: Case, write: Write) -> bool:
-    """Return whether it was read at its offset; it may be at another one, too."""
+    """Return whether the record was read at its offset."""
     assert isinstance(write.answer, Acked)
     offset = write.answer.offset
     return write.sent.value in case.read and (offset == NOWHERE or offset in case.reads.get(write.sent.partition, {}))
 
 
 @frozen
-class Past:
+class PassingPoll:
     """A poll that passed some offsets of a partition."""
 
     poll: Polled
     span: Span
-    stood: Stood | None
-    """The consumer's position before, if known."""
-    gone: int
-    """Records before this offset may be missing."""
+    position: Position | None
+    """The consumer's position before the poll, if known."""
+    deleted: int
+    """The offset below which records may be missing."""
 
     def passes(self, offset: int) -> bool:
-        begin = self.span.start if self.stood is None else min(self.stood.offset, self.span.start)
-        return max(begin, self.gone) <= offset < self.span.end
+        begin = self.span.start if self.position is None else min(self.position.offset, self.span.start)
+        return max(begin, self.deleted) <= offset < self.span.end
 
     def words(self, offset: int) -> str:
         client, (_, start, end) = self.poll.client, self.span
-        if offset >= start or self.stood is None:
+        if offset >= start or self.position is None:
             return f"client {client} read from {start} to {end}"
-        return f"client {client} was at {self.stood.offset} and went on at {start}"
+        return f"client {client} continued from {self.position.offset} at {start}"
 
     def evidence(self, offset: int) -> tuple[Event, ...]:
         poll = evolve(self.poll, records=(), spans=(self.span,))
-        if offset >= self.span.start or self.stood is None:
+        if offset >= self.span.start or self.position is None:
             return (poll,)
-        return self.stood.evidence(self.span.partition), poll
+        return self.position.evidence(self.span.partition), poll
 
 
 class _Passed:
     """The polls that passed each offset."""
 
     def __init__(self, case: Case) -> None:
-        self._by_partition: dict[str, list[Past]] = {}
-        standing = Standing()
+        self._by_partition: dict[str, list[PassingPoll]] = {}
+        positions = Positions()
         for place, event in enumerate(case.history.events):
             if not isinstance(event, Polled):
-                standing.take(event)
+                positions.take(event)
                 continue
             for span in spans_of(event):
                 partition = span.partition
-                past = Past(event, span, standing.at(event.client, partition), case.gone_before(partition, place))
-                self._by_partition.setdefault(partition, []).append(past)
-                standing.polled(event, span)
+                passing = PassingPoll(
+                    event, span, positions.at(event.client, partition), case.deleted_below(partition, place)
+                )
+                self._by_partition.setdefault(partition, []).append(passing)
+                positions.polled(event, span)
 
-    def find(self, partition: str, offset: int) -> Past | None:
-        return next((past for past in self._by_partition.get(partition, ()) if past.passes(offset)), None)
+    def find(self, partition: str, offset: int) -> PassingPoll | None:
+        return next((passing for passing in self._by_partition.get(partition, ()) if passing.passes(offset)), None)

@@ -1,9 +1,8 @@
 """Members of groups: they share the partitions, and skip no record between them.
 
-Only clients whose assignment names a group are checked. A member may learn late that it has lost a partition, and read
-on, but its commits are refused then. So the invariants are: no two members have one partition in a generation; all
-records before a committed offset have been read by a member; and a new owner begins no earlier than the former one
-committed.
+Only clients whose assignment names a group are checked. A member may continue to read a lost partition for a while, but
+its commits are refused then. So there are three invariants: no two members own a partition in the same generation; some
+member has read each record below a committed offset; and a new owner does not begin below the committed offset.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 from attrs import define, evolve, field, frozen
 
 from harness.checkers.broken import Broken
-from harness.checkers.records.case import Asked, Case, proof
+from harness.checkers.records.case import Case, GroupCall, proof
 from harness.checkers.records.history import (
     NO_GENERATION,
     NOWHERE,
@@ -34,7 +33,7 @@ PASSED: Final = "a group skips no record"
 ONWARDS: Final = "a group's position does not decrease"
 
 Part = tuple[str, str]
-"""A group and a partition."""
+"""A partition of a group, as (group, partition)."""
 
 
 def owned(case: Case) -> Iterator[Broken]:
@@ -45,7 +44,7 @@ def owned(case: Case) -> Iterator[Broken]:
                 first = owners.setdefault((event.group, event.generation, partition), event)
                 if first.client != event.client:
                     what = (
-                        f"generation {event.generation} of group {event.group} gives {partition} to client "
+                        f"generation {event.generation} of group {event.group} assigns {partition} to client "
                         f"{first.client} and to client {event.client}"
                     )
                     yield Broken(OWNED, what, proof(_only(first, partition), _only(event, partition)))
@@ -63,14 +62,14 @@ def _only(event: Assigned, partition: str) -> Assigned:
     )
 
 
-# -- what members do -----------------------------------------------------------------------------------
+# -- events of members ---------------------------------------------------------------------------------
 
 
 @frozen
 class Commit:
-    """A commit by a member that owns the partition then."""
+    """A commit by a member that owns the partition at that time."""
 
-    asked: Asked
+    asked: GroupCall
     offset: int
     given: Assigned
 
@@ -84,45 +83,49 @@ class Commit:
 
 
 @define(eq=False)
-class Shared:
-    """The acts of members on one partition."""
+class MemberEvents:
+    """The events of a group's members for one partition."""
 
     begins: list[tuple[int, Assigned]] = field(factory=list)
     """The offsets at which members began."""
     commits: list[Commit] = field(factory=list)
     read: dict[int, int] = field(factory=dict)
-    """By offset: the place of the first poll that returned it to a member."""
+    """The index of the first poll that returned each offset to a member, by offset."""
     moved: bool = False
-    """A member has moved on purpose."""
+    """True if a member has moved on purpose."""
 
 
-def _shared(case: Case) -> dict[Part, Shared]:
+def _shared(case: Case) -> dict[Part, MemberEvents]:
     calls = {asked.place: asked for asked in case.groups}
     given: dict[int, Assigned] = {}
-    found: dict[Part, Shared] = {}
+    found: dict[Part, MemberEvents] = {}
     for place, event in enumerate(case.history.events):
         match event:
             case Assigned():
                 given[event.client] = event
                 for partition, offset in event.begins if event.group else ():
                     if offset != NOWHERE:
-                        found.setdefault((event.group, partition), Shared()).begins.append((offset, event))
+                        found.setdefault((event.group, partition), MemberEvents()).begins.append((offset, event))
             case Ended():
                 given.pop(event.client, None)
             case Sought() | Polled() | Committing():
                 its = given.get(event.client)
                 if its is not None and its.group:
-                    _does(found, its, event, calls.get(place), place)
+                    _add(found, its, event, calls.get(place), place)
             case _:
                 pass
     return found
 
 
-def _does(
-    found: dict[Part, Shared], its: Assigned, event: Sought | Polled | Committing, asked: Asked | None, place: int
+def _add(
+    found: dict[Part, MemberEvents],
+    its: Assigned,
+    event: Sought | Polled | Committing,
+    asked: GroupCall | None,
+    place: int,
 ) -> None:
-    def part(partition: str) -> Shared:
-        return found.setdefault((its.group, partition), Shared())
+    def part(partition: str) -> MemberEvents:
+        return found.setdefault((its.group, partition), MemberEvents())
 
     match event:
         case Sought():
@@ -138,7 +141,7 @@ def _does(
                     part(partition).commits.append(Commit(asked, offset, its))
 
 
-# -- what is left out ----------------------------------------------------------------------------------
+# -- skipped records -----------------------------------------------------------------------------------
 
 
 def passed(case: Case) -> Iterator[Broken]:
@@ -147,8 +150,8 @@ def passed(case: Case) -> Iterator[Broken]:
             yield from _passed(case, group, partition, shared)
 
 
-def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[Broken]:
-    """Check each record once: before the first commit of an offset behind it."""
+def _passed(case: Case, group: str, partition: str, shared: MemberEvents) -> Iterator[Broken]:
+    """Check each record once, before the first commit of a larger offset."""
     earliest: list[Commit] = []
     for commit in shared.commits:
         if not earliest or commit.offset > earliest[-1].offset:
@@ -159,7 +162,7 @@ def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[
         for offset, seen in known:
             if not below <= offset < commit.offset or shared.read.get(offset, commit.asked.place) < commit.asked.place:
                 continue
-            if offset < case.gone_before(partition, commit.asked.place):
+            if offset < case.deleted_below(partition, commit.asked.place):
                 continue
             own = next((place.offset for place in commit.given.begins if place.partition == partition), NOWHERE)
             earlier = [event for begin, event in shared.begins if begin <= offset and event.at <= commit.call.at]
@@ -167,7 +170,7 @@ def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[
             if began is not None:
                 what = (
                     f"client {commit.call.client} commits {commit.offset} in {partition} for group {group} at "
-                    f"{commit.call.at}, and no member has read {seen.record.value!r} at {offset}"
+                    f"{commit.call.at}, but no member has read {seen.record.value!r} at {offset}"
                 )
                 begins = _only(began, partition), *commit.evidence(partition)
                 yield Broken(PASSED, what, proof(*seen.evidence(case), *begins))
@@ -189,20 +192,20 @@ def _onwards(case: Case, group: str, partition: str, commits: list[Commit]) -> I
             if not any(_explains(other, group, partition, before, commit) for other in case.groups):
                 what = (
                     f"client {commit.call.client} commits {commit.offset} in {partition} for group {group} at "
-                    f"{commit.call.at}, and client {before.call.client} had committed {before.offset} at "
+                    f"{commit.call.at}, but client {before.call.client} had committed {before.offset} at "
                     f"{before.call.at}"
                 )
                 answers = [each.asked.answer for each in (before, commit) if each.asked.answer is not None]
-                same = before.call.client == commit.call.client  # then it is enough that it had it at all
+                same = before.call.client == commit.call.client  # one assignment is enough for both commits
                 again = commit.evidence(partition)[same:]
                 yield Broken(ONWARDS, what, proof(*before.evidence(partition), *again, *answers))
-            highest = None  # from here on it is another story
+            highest = None  # compare later commits with this lower one
         if highest is None or commit.offset >= highest.offset:
             highest = commit
 
 
-def _explains(other: Asked, group: str, partition: str, before: Commit, after: Commit) -> bool:
-    """Return whether this commit of a lower offset may have come in between, so that the group went back legally."""
+def _explains(other: GroupCall, group: str, partition: str, before: Commit, after: Commit) -> bool:
+    """Return whether this commit of a lower offset may have taken effect in between, so that the decrease is legal."""
     call = other.call
     if not isinstance(call, Committing) or call.group != group or other in (before.asked, after.asked):
         return False

@@ -1,7 +1,7 @@
-"""Consumers: each goes forward, and skips no record that is known to exist.
+"""Consumers: positions never decrease, and no consumer skips a record that is known to exist.
 
-Within one poll, and from one poll to the next, unless the consumer moved on purpose or was assigned other partitions in
-between. Offsets of which nothing is known may be skipped: they belong to control records, or were never used.
+Both hold within a poll and from one poll to the next, unless the consumer moved on purpose or got another assignment in
+between. A consumer may skip unknown offsets: they belong to control records, or were never used.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FORWARD: Final = "a consumer's position does not decrease"
 NOTHING_MISSED: Final = "a consumer skips no record"
 
 
-class Stood(NamedTuple):
+class Position(NamedTuple):
     """A consumer's position, and the event that shows it."""
 
     offset: int
     event: Assigned | Sought | Polled
 
     def evidence(self, partition: str) -> Assigned | Sought | Polled:
-        """Return the event, cut down to this position."""
+        """Return the event, reduced to this position."""
         match self.event:
             case Polled():
                 return evolve(self.event, records=(), spans=(Span(partition, self.offset, self.offset),))
@@ -37,20 +37,20 @@ class Stood(NamedTuple):
                 return self.event
 
 
-_Places: TypeAlias = dict[str, Stood]
+_Places: TypeAlias = dict[str, Position]
 
 
 @define(eq=False)
-class Standing:
-    """The positions of all consumers: one that does not report a move goes on where it ended."""
+class Positions:
+    """The positions of all consumers. A consumer without a recorded move continues where its last poll ended."""
 
     _places: dict[int, _Places] = field(factory=dict)
 
-    def at(self, client: int, partition: str) -> Stood | None:
+    def at(self, client: int, partition: str) -> Position | None:
         return self._places.get(client, {}).get(partition)
 
     def take(self, event: Event) -> None:
-        """Take an event that is no poll. Spans of polls are taken one by one after their check, by `polled`."""
+        """Apply an event other than a poll. `polled` applies the spans of polls one by one, after their check."""
         match event:
             case Assigned():
                 before = self._places.get(event.client, {})
@@ -72,7 +72,7 @@ class Standing:
         if offset == NOWHERE:
             places.pop(partition, None)
         else:
-            places[partition] = Stood(offset, event)
+            places[partition] = Position(offset, event)
 
 
 def polls(case: Case) -> Iterator[Broken]:
@@ -82,15 +82,15 @@ def polls(case: Case) -> Iterator[Broken]:
         if isinstance(event, Polled):
             yield from judge.polled(event)
         else:
-            judge.stood.take(event)
+            judge.position.take(event)
 
 
 @define(eq=False)
 class _Polls:
     case: Case
-    stood: Standing = field(factory=Standing)
+    position: Positions = field(factory=Positions)
     place: int = 0
-    """In the history."""
+    """The index of the current event in the history."""
     _offsets: dict[str, list[int]] = field(factory=dict)
 
     def polled(self, poll: Polled) -> Iterator[Broken]:
@@ -103,26 +103,26 @@ class _Polls:
             yield from self._from_before(poll, span, found)
             yield from self._in_order(poll, span, records)
             yield from self._missed(poll, span, found)
-            self.stood.polled(poll, span)
+            self.position.polled(poll, span)
 
     def _from_before(self, poll: Polled, span: Span, found: set[int]) -> Iterator[Broken]:
-        """It begins where it ended, or behind that if nothing is known to lie between.
+        """Check that the poll begins where the last one ended, or later if no known record lies in between.
 
-        What it has found there itself it does not miss: that this is not where it began is said of its order.
+        Records in between that the poll itself returned are not missing; `_in_order` reports their wrong order.
         """
-        before = self.stood.at(poll.client, span.partition)
+        before = self.position.at(poll.client, span.partition)
         if before is None:
             return
         offset = before.offset
         evidence = before.evidence(span.partition), evolve(poll, records=(), spans=(span,))
-        who = f"client {poll.client} in {span.partition}"
+        client = f"client {poll.client} in {span.partition}"
         if span.start < offset:
-            yield Broken(FORWARD, f"{who} was at {offset} and goes on at {span.start}", evidence)
+            yield Broken(FORWARD, f"{client} goes back from {offset} to {span.start}", evidence)
         for missed in self._read_between(span.partition, offset, span.start):
             if missed in found:
                 continue
             seen = self.case.reads[span.partition][missed]
-            what = f"{who} was at {offset} and goes on at {span.start}: it leaves out {seen.record.value!r} at {missed}"
+            what = f"{client} continues from {offset} at {span.start} and skips {seen.record.value!r} at {missed}"
             yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(self.case), *evidence))
 
     def _in_order(self, poll: Polled, span: Span, records: list[Record]) -> Iterator[Broken]:
@@ -130,12 +130,12 @@ class _Polls:
         for record in records:
             kept = (last, record) if last.value else (record,)
             if record.offset < least:
-                what = f"client {poll.client} in {span.partition}: one poll from {span.start} has {record.offset}"
-                what += f" behind {last.offset}" if last.value else ""
+                what = f"client {poll.client} in {span.partition}: a poll from {span.start} returns {record.offset}"
+                what += f" after {last.offset}" if last.value else ""
                 yield Broken(FORWARD, what, (evolve(poll, records=kept, spans=(span,)),))
             least, last = record.offset + 1, record
         if least > span.end:
-            what = f"client {poll.client} in {span.partition}: one poll ends at {span.end} and has {last.offset}"
+            what = f"client {poll.client} in {span.partition}: a poll up to {span.end} returns {last.offset}"
             yield Broken(FORWARD, what, (evolve(poll, records=(last,), spans=(span,)),))
 
     def _missed(self, poll: Polled, span: Span, found: set[int]) -> Iterator[Broken]:
@@ -143,17 +143,17 @@ class _Polls:
             if offset not in found:
                 seen = self.case.reads[span.partition][offset]
                 what = (
-                    f"client {poll.client} in {span.partition}: one poll from {span.start} to {span.end} leaves out "
+                    f"client {poll.client} in {span.partition}: a poll from {span.start} to {span.end} skips "
                     f"{seen.record.value!r} at {offset}, which client {seen.client} has read"
                 )
                 narrow = evolve(poll, records=(), spans=(span,))
                 yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(self.case), narrow))
 
-    # -- what is known of a partition ----------------------------------------------------------------
+    # -- known records -------------------------------------------------------------------------------
 
     def _read_between(self, partition: str, start: int, end: int) -> Iterator[int]:
-        """Offsets where somebody has read something that is still there. What nobody has is lost, or not seen yet."""
-        start = max(start, self.case.gone_before(partition, self.place))
+        """Yield the offsets of records that any client has read and that are not deleted. `lost` checks unread ones."""
+        start = max(start, self.case.deleted_below(partition, self.place))
         offsets = self._offsets.get(partition)
         if offsets is None:
             offsets = self._offsets[partition] = sorted(self.case.reads.get(partition, ()))

@@ -1,7 +1,7 @@
 """Records: one value at an offset, one offset of a value, only values that were sent, and in the order of the sends.
 
-An idempotent producer's records are in the order of its sends. Every record is behind those that were known to be at
-some offset before it was sent.
+An idempotent producer's records are in the order of its sends. Every record is after all records whose offsets were
+known before it was sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def one(case: Case) -> Iterator[Broken]:
     for partition, offsets in sorted(case.known.items()):
         for offset, values in sorted(offsets.items()):
             for a, b in pairwise(values.values()):
-                what = f"{partition} holds {a.record.value!r} at {offset}, {_how(a)}, and {b.record.value!r}, {_how(b)}"
+                what = f"{partition} has {a.record.value!r} at {offset}, {_how(a)}, and {b.record.value!r}, {_how(b)}"
                 yield Broken(ONE, what, proof(*a.evidence(case), *b.evidence(case)))
 
 
@@ -42,7 +42,7 @@ def once(case: Case) -> Iterator[Broken]:
         if write.sent.producer:
             for a, b in pairwise(sorted(_here(case, value), key=lambda each: each.record.offset)):
                 what = (
-                    f"{value!r} of producer {write.sent.producer} stands in {write.sent.partition} at "
+                    f"{value!r} of producer {write.sent.producer} is in {write.sent.partition} at "
                     f"{a.record.offset}, {_how(a)}, and at {b.record.offset}, {_how(b)}"
                 )
                 yield Broken(ONCE, what, proof(write.sent, *a.evidence(case), *b.evidence(case)))
@@ -54,7 +54,7 @@ def repeated(case: Case) -> int:
 
 
 def _here(case: Case, value: str) -> list[Sighting]:
-    """Return its places in the partition to which it was sent; others are another violation."""
+    """Return the offsets of a value in the partition to which it was sent; `written` checks other partitions."""
     partition = case.writes[value].sent.partition
     return [each for (where, _), each in case.of.get(value, {}).items() if where == partition]
 
@@ -71,14 +71,14 @@ def _written(case: Case, poll: Polled, record: Record) -> Iterator[Broken]:
     narrow = evolve(poll, records=(record,), spans=())
     read = f"client {poll.client} read {record.value!r} in {record.partition} at {record.offset}"
     if write is None:
-        yield Broken(SENT, f"{read}, which nobody sent", (narrow,))
+        yield Broken(SENT, f"{read}, but no client sent it", (narrow,))
     elif write.sent.partition != record.partition:
-        yield Broken(THERE, f"{read}, which was sent to {write.sent.partition}", proof(write.sent, narrow))
+        yield Broken(THERE, f"{read}, but it was sent to {write.sent.partition}", proof(write.sent, narrow))
     elif isinstance(write.answer, Failed):
-        what = f"{read}, and its sender was told that it was refused: {write.answer.error}"
+        what = f"{read}, but it was refused with {write.answer.error}"
         yield Broken(REFUSED, what, proof(write.sent, write.answer, narrow))
     elif poll.at < write.sent.at:
-        yield Broken(THERE, f"{read} at {poll.at}, before it was sent at {write.sent.at}", proof(narrow, write.sent))
+        yield Broken(THERE, f"{read} at {poll.at}, but it was sent at {write.sent.at}", proof(narrow, write.sent))
 
 
 IN_ORDER: Final = "an idempotent producer's records are in the order of its sends"
@@ -97,7 +97,7 @@ def in_order(case: Case) -> Iterator[Broken]:
         if highest.record.offset > place.record.offset:
             what = (
                 f"producer {write.sent.producer} sent {before.sent.value!r} to {write.sent.partition} before "
-                f"{write.sent.value!r}, and it stands at {highest.record.offset}, behind that at {place.record.offset}"
+                f"{write.sent.value!r}, but it is at {highest.record.offset}, after the other at {place.record.offset}"
             )
             evidence = before.sent, write.sent, *highest.evidence(case), *place.evidence(case)
             yield Broken(IN_ORDER, what, proof(*evidence))
@@ -107,7 +107,7 @@ def in_order(case: Case) -> Iterator[Broken]:
 
 @frozen
 class Known:
-    """An offset that a client knew to be used, and the event that shows it."""
+    """An offset that is known to have a record, and the event that shows it."""
 
     offset: int
     event: Acked | Polled
@@ -122,11 +122,11 @@ NONE: Final = Known(NOWHERE, Polled(-1, 0, -1))
 
 @define(eq=False)
 class _Watermarks:
-    """By partition, the highest offset known to any client at a time, and to each client by its own writes."""
+    """The largest known offset of each partition over time, and of each client's own acknowledged writes."""
 
     case: Case
     highest: dict[str, list[Known]] = field(factory=dict)
-    """Ascending, by partition."""
+    """The successive largest known offsets, by partition."""
     own: dict[tuple[int, str], Known] = field(factory=dict)
 
     def see(self, partition: str, offset: int, event: Acked | Polled) -> None:
@@ -135,7 +135,7 @@ class _Watermarks:
             marks.append(Known(offset, event))
 
     def before(self, sent: Sent) -> Known:
-        """Return the highest known offset before a send; events of the same moment may be later."""
+        """Return the largest known offset before a send. Events of the same instant do not count."""
         marks = self.highest.get(sent.partition, [NONE])
         return next(mark for mark in reversed(marks) if mark.event.at < sent.at)
 
@@ -148,7 +148,7 @@ def behind(case: Case) -> Iterator[Broken]:
         match event:
             case Sent():
                 yield from _behind(case, event, marks)
-            case Acked(offset=offset) if offset != NOWHERE and sends[event.call].kept:
+            case Acked(offset=offset) if offset != NOWHERE and sends[event.call].acknowledged:
                 sent = sends[event.call].sent
                 marks.see(sent.partition, offset, event)
                 own = marks.own.get((event.client, sent.partition), NONE)
@@ -165,15 +165,15 @@ def _behind(case: Case, sent: Sent, marks: _Watermarks) -> Iterator[Broken]:
     if place is None:
         return
     own = marks.own.get((sent.client, sent.partition), NONE)
-    anybody = marks.before(sent)
-    for invariant, known in ((UPWARDS, own), (IN_TIME, anybody)):
+    highest = marks.before(sent)
+    for invariant, known in ((UPWARDS, own), (IN_TIME, highest)):
         if known.offset >= place.record.offset:
             value, evidence = _of(case, sent.partition, known)
             if value == sent.value:
-                continue  # it was read before it was sent, which is said elsewhere
+                continue  # `written` reports a read before the send
             what = (
                 f"client {sent.client} sent {sent.value!r} to {sent.partition} at {sent.at}, when "
-                f"{known.words(value)}; it stands at {place.record.offset}"
+                f"{known.words(value)}, but it is at {place.record.offset}"
             )
             yield Broken(invariant, what, proof(*evidence, sent, *place.evidence(case)))
             return

@@ -1,8 +1,8 @@
 """A history, prepared for the checkers: its calls with their outcomes, and the tree at every zxid.
 
-The reply to a write names its transaction. For a write whose reply was lost, the changes of its session that no
-answered call claims are searched in order: the write was carried out if and only if its change is among them, because a
-history has all that was ever committed.
+The reply to a write names its transaction. A write whose reply was lost is compared with those changes of its session
+that belong to no answered call. It was carried out if and only if its change is among them, because a history has all
+committed changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.history import Change, Event, History, Info, Invoke, Reply, Request
 _WRITES: Final = ("create", "set", "delete", "check", "setacl")
 _READS: Final = ("get", "exists", "children", "getacl")
 WITHOUT_TRANSACTION: Final = ("NOT_READ_ONLY", "THROTTLED_OP")
-"""Errors that a server gives by itself: nothing is committed for the call, whatever zxid the reply bears."""
+"""The errors of a server alone: no transaction belongs to the call, whatever zxid the reply has."""
 
 
 def is_write(request: Request) -> bool:
@@ -34,22 +34,22 @@ def parts_of(request: Request) -> tuple[Request, ...]:
 
 @frozen
 class Call:
-    asked: Invoke
-    asked_place: int
-    """The place in the events of the history."""
-    told: Response | None = None
-    told_place: int = -1
-    lost: Info | None = None
+    invoke: Invoke
+    invoke_place: int
+    """The index in the events of the history."""
+    response: Response | None = None
+    response_place: int = -1
+    info: Info | None = None
     group: Group | None = None
     """The transaction of a write."""
 
     @property
     def request(self) -> Request:
-        return self.asked.request
+        return self.invoke.request
 
     @property
     def reply(self) -> Reply | None:
-        return None if self.told is None else self.told.reply
+        return None if self.response is None else self.response.reply
 
     @property
     def write(self) -> bool:
@@ -57,23 +57,23 @@ class Call:
 
     @property
     def done(self) -> bool:
-        """Return whether it was answered without an error."""
+        """Return whether the call was answered without an error."""
         reply = self.reply
         return reply is not None and not reply.error and not any(part.error for part in reply.parts)
 
     @property
     def zxid(self) -> int:
-        """Return its zxid; 0 if unknown, or if it was never carried out."""
+        """Return the call's zxid; 0 if unknown, or if the call was never carried out."""
         if self.group is not None:
             return self.group.zxid
-        return 0 if self.told is None else self.told.reply.zxid
+        return 0 if self.response is None else self.response.reply.zxid
 
     @property
-    def who(self) -> str:
-        return f"client {self.asked.client}, session {self.asked.session:#x}"
+    def caller(self) -> str:
+        return f"client {self.invoke.client}, session {self.invoke.session:#x}"
 
     def __str__(self) -> str:
-        return f"call {self.asked.call} ({words(self.request)})"
+        return f"call {self.invoke.call} ({words(self.request)})"
 
 
 def words(request: Request) -> str:
@@ -88,7 +88,7 @@ def words(request: Request) -> str:
 class Calls:
     def __init__(self, history: History, replay: Replay) -> None:
         self.strays: list[str] = []
-        """Replies without an open call."""
+        """Descriptions of replies without an open call."""
         found: dict[int, Call] = {}
         for place, event in enumerate(history.events):
             match event:
@@ -96,35 +96,35 @@ class Calls:
                     found[event.call] = Call(event, place)
                 case Response() | Info():
                     call = found.get(event.call)
-                    if call is None or call.told is not None or call.lost is not None:
-                        self.strays.append(f"call {event.call} has an end, and was not asked or has ended before")
+                    if call is None or call.response is not None or call.info is not None:
+                        self.strays.append(f"call {event.call} has a reply, but was never invoked or was over already")
                     elif isinstance(event, Response):
-                        found[event.call] = evolve(call, told=event, told_place=place)
+                        found[event.call] = evolve(call, response=event, response_place=place)
                     else:
-                        found[event.call] = evolve(call, lost=event)
+                        found[event.call] = evolve(call, info=event)
                 case _:
                     pass
         self.unclaimed: list[Group] = []
-        """Transactions of sessions in the history that no call of theirs requested."""
+        """The transactions of sessions in the history that belong to no call."""
         self.all: list[Call] = []
         """All calls in the order of their requests."""
         self._claim(list(found.values()), replay)
         self.of: dict[int, list[Call]] = {}
         for each in self.all:
-            self.of.setdefault(each.asked.session, []).append(each)
+            self.of.setdefault(each.invoke.session, []).append(each)
 
     def _claim(self, calls: list[Call], replay: Replay) -> None:
         claimed: dict[int, int] = {}
         by_session: dict[int, list[Call]] = {}
         for call in calls:
-            by_session.setdefault(call.asked.session, []).append(call)
+            by_session.setdefault(call.invoke.session, []).append(call)
             reply = call.reply
             if reply is None or reply.error in WITHOUT_TRANSACTION:
                 continue
             if call.write and reply.zxid in replay.groups:
                 group = replay.groups[reply.zxid]
-                if group.session == call.asked.session and _is_of_a_client(group):
-                    claimed.setdefault(group.zxid, call.asked.call)
+                if group.session == call.invoke.session and _is_of_a_client(group):
+                    claimed.setdefault(group.zxid, call.invoke.call)
         left: dict[int, list[Group]] = {}
         for group in replay.groups.values():
             if group.zxid not in claimed and group.session in by_session and group.writes:
@@ -133,24 +133,24 @@ class Calls:
         for session, groups in left.items():
             self._match(by_session[session], groups, matched, replay)
         self.unclaimed.sort(key=lambda group: group.zxid)
-        claims = ((call, matched.get(call.asked.call)) for call in calls)
+        claims = ((call, matched.get(call.invoke.call)) for call in calls)
         self.all = [call if group is None else evolve(call, group=group) for call, group in claims]
 
     def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
-        """Match each transaction with a fitting call that could be carried out then; of several, the earliest."""
+        """Match each transaction with the earliest fitting call that could be carried out then."""
         for group in groups:
             low = 0
             for place, call in enumerate(calls):
-                known = matched.get(call.asked.call)
+                known = matched.get(call.invoke.call)
                 if known is not None and known.zxid < group.zxid:
-                    low = place  # what was asked before this one took effect before it
+                    low = place  # earlier requests took effect before this one
             fitting = [
                 (place < low, _refused(call, group, replay), place)
                 for place, call in enumerate(calls)
-                if call.asked.call not in matched and _open(call) and made_by(call.request, group)
+                if call.invoke.call not in matched and _open(call) and made_by(call.request, group)
             ]
             if fitting:
-                matched[calls[min(fitting)[-1]].asked.call] = group
+                matched[calls[min(fitting)[-1]].invoke.call] = group
             else:
                 self.unclaimed.append(group)
 
@@ -163,8 +163,8 @@ def _refused(call: Call, group: Group, replay: Replay) -> bool:
 
 
 def _open(call: Call) -> bool:
-    """Return whether it may have been carried out under an unknown zxid."""
-    return call.told is None or (call.done and not call.told.reply.zxid)
+    """Return whether the call may have been carried out at an unknown zxid."""
+    return call.response is None or (call.done and not call.response.reply.zxid)
 
 
 def _is_of_a_client(group: Group) -> bool:
@@ -172,7 +172,7 @@ def _is_of_a_client(group: Group) -> bool:
 
 
 def made_by(request: Request, group: Group) -> bool:
-    """Return whether these changes are those of the request, as far as that can be compared without the tree."""
+    """Return whether the request can have made these changes, as far as this is visible without the tree."""
     parts = [part for part in parts_of(request) if part.op != "check"]
     changes = [change for change in group.changes if change.kind != "other"]
     return len(parts) == len(changes) and all(map(_made_by, parts, changes))
@@ -209,7 +209,7 @@ class Case:
         return cls(history, replay, Calls(history, replay))
 
     def sessions(self) -> dict[int, list[tuple[int, Event]]]:
-        """The events of each session, with their places in the history."""
+        """Return the events of each session, each with its index in the history."""
         found: dict[int, list[tuple[int, Event]]] = {}
         for place, event in enumerate(self.history.events):
             found.setdefault(event.session, []).append((place, event))
@@ -235,15 +235,15 @@ def shown_by(event: Event) -> int:
 
 
 def by_call(invariant: str, call: Call, what: str, *also: Event | Change, zxid: int = 0) -> Broken:
-    told = call.told
-    evidence = (call.asked, *(() if told is None else (told,)), *also)
-    at = call.asked.at if told is None else told.at
-    session, number = call.asked.session, call.asked.call
-    return Broken(invariant, f"{call.who}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
+    response = call.response
+    evidence = (call.invoke, *(() if response is None else (response,)), *also)
+    at = call.invoke.at if response is None else response.at
+    session, number = call.invoke.session, call.invoke.call
+    return Broken(invariant, f"{call.caller}, {call}: {what}", evidence, at, session, number, zxid or call.zxid)
 
 
 def by_event(invariant: str, event: Event, what: str, *evidence: Event | Change, zxid: int = 0) -> Broken:
-    """`evidence`: the event alone, if nothing else is said."""
+    """Return a violation that the event shows. The default evidence is the event itself."""
     what = f"client {event.client}, session {event.session:#x}: {what}"
     call = event.call if isinstance(event, Response) else 0
     return Broken(invariant, what, evidence or (event,), event.at, event.session, call, zxid)

@@ -1,6 +1,6 @@
-"""A read shows the tree as it was at one zxid: the one that the reply bears, and never half of a multi.
+"""A read shows the tree at one zxid: the zxid in the reply, and never a part of a multi.
 
-Where a reply bears none, it must be some zxid that is not below what the session has seen already.
+A reply without a zxid must show the tree at some zxid that is not below what the session has seen already.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.history import Change, Reply, Request, Response, WatchFired
 
 INVARIANT: Final = "a read shows the state of its zxid"
 ATOMIC: Final = "no read sees a part of a multi"
-OPEN, ANYBODY = "open", "anybody"
+OPEN, ANY_USER = "open", "any user"
 READS: Final = ("get", "exists", "children", "getacl")
 
 
@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[Broken]:
         if call.reply is None:
             continue
         if call.reply.zxid > last:
-            what = f"it was answered from zxid {call.reply.zxid:#x}, and nothing beyond {last:#x} was committed"
+            what = f"the reply shows zxid {call.reply.zxid:#x}, but the last committed zxid is {last:#x}"
             yield by_call(INVARIANT, call, what)
             continue
         if call.write:
@@ -34,7 +34,7 @@ def check(case: Case) -> Iterator[Broken]:
         replies = call.reply.parts if call.request.op == "multi" else (call.reply,)
         if len(requests) != len(replies):
             if not call.reply.error:
-                yield by_call(INVARIANT, call, f"{len(requests)} reads have {len(replies)} answers")
+                yield by_call(INVARIANT, call, f"the multi has {len(requests)} reads, but {len(replies)} replies")
             continue
         for request, reply in zip(requests, replies, strict=True):
             if request.op in READS and reply.error in ("", "NO_NODE", "NO_AUTH") and not of_the_system(request.path):
@@ -49,15 +49,15 @@ def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[i
         if wrong:
             yield _explained(case, call, request, reply, wrong)
         return
-    floor = floors[call.told_place]
+    floor = floors[call.response_place]
     nodes = [replay.node(path, floor), *(node for since, node in replay.lives(path) if since > floor)]
     wrongs = [difference(request, reply, node) for node in nodes]
     if all(wrongs):
-        yield by_call(INVARIANT, call, f"at no zxid from {floor:#x} on it could be answered so: {wrongs[0]}")
+        yield by_call(INVARIANT, call, f"the reply fits no state from zxid {floor:#x} on: {wrongs[0]}")
 
 
 def _floors(case: Case) -> dict[int, int]:
-    """Return, by the place of a reply, the largest zxid that its session had seen before."""
+    """Return the largest zxid that the session had seen before each reply, by the reply's index in the history."""
     seen: dict[int, int] = {}
     floors = {}
     for place, event in enumerate(case.history.events):
@@ -70,19 +70,19 @@ def _floors(case: Case) -> dict[int, int]:
 def difference(request: Request, reply: Reply, node: Node | None) -> str:
     """Return the mistake in this reply to a read of this node, or ""."""
     if node is None:
-        return "" if reply.error == "NO_NODE" else f"there is no {request.path}"
+        return "" if reply.error == "NO_NODE" else f"{request.path} does not exist"
     if reply.error == "NO_NODE":
-        return f"{request.path} is there"
+        return f"{request.path} exists"
     if node.acl != UNKNOWN:
         allowed = granted(node.acl, "ra" if request.op == "getacl" else "r", request.user)
         if allowed == bool(reply.error):
-            not_ = "" if allowed else "not "
-            who = request.user or ANYBODY
-            return f"the list of {request.path} is {node.acl or OPEN}, by which {who} may {not_}read it"
+            decides = "allows" if allowed else "forbids"
+            user = request.user or ANY_USER
+            return f"the ACL of {request.path} is {node.acl or OPEN}, which {decides} {user} to read it"
     if reply.error:
         return ""
     if request.op == "getacl" and UNKNOWN not in (reply.acl, node.acl) and reply.acl != node.acl:
-        return f"the list of {request.path} is {node.acl or OPEN}, not {reply.acl or OPEN}"
+        return f"the ACL of {request.path} is {node.acl or OPEN}, not {reply.acl or OPEN}"
     if request.op == "get" and reply.data != node.data:
         return f"{request.path} holds {node.data!r:.60}, not {reply.data!r:.60}"
     if request.op == "children" and sorted(reply.children or ()) != sorted(node.children):
@@ -104,17 +104,17 @@ def _explained(case: Case, call: Call, request: Request, reply: Reply, wrong: st
     replay, path, zxid = case.replay, request.path, call.zxid
     since = replay.since(path, zxid)
     evidence: list[Change] = list(case.changes_at(since))
-    what = f"it was answered from zxid {zxid:#x}, and there {wrong}"
-    for halfway, states in replay.midst.items():
-        final = replay.node(path, halfway)
+    what = f"the reply shows zxid {zxid:#x}, where {wrong}"
+    for multi, states in replay.within.items():
+        final = replay.node(path, multi)
         for where, node in states:
             if where == path and node != final and not difference(request, reply, node):
-                what += f"; that is how it was in the midst of the multi of zxid {halfway:#x}"
-                return by_call(ATOMIC, call, what, *case.changes_at(halfway))
+                what += f"; the reply shows a state within the multi of zxid {multi:#x}"
+                return by_call(ATOMIC, call, what, *case.changes_at(multi))
     for made, node in replay.lives(path):
         if not difference(request, reply, node):
-            age = "a state long past" if made < since else "a state that was still to come"
-            what += f"; its answer is {age}, from zxid {made:#x}"
+            age = "an older state" if made < since else "a later state"
+            what += f"; the reply shows {age}, of zxid {made:#x}"
             evidence += case.changes_at(made)
             break
     return by_call(INVARIANT, call, what, *evidence)

@@ -1,8 +1,8 @@
-"""The verdict on a history of the store: every invariant by itself, and then linearizability.
+"""The verdict on a history of the store: each invariant separately, then linearizability.
 
-The checkers of single invariants report what was wrong for which client. If none objects, `harness.checkers.linear`
-decides, with a proof, whether the operations have an order in which each took effect at one instant between its call
-and its reply.
+The checkers of single invariants report each mistake and the client that saw it. If they find none,
+`harness.checkers.linear` decides, with a proof, whether the operations have an order in which each takes effect at one
+instant between its call and its reply.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from harness.checkers import linear
-from harness.checkers.broken import Broken, check
+from harness.checkers.broken import Broken, Findings, check
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.linear.znodes import Znodes
 from harness.checkers.store import image, log, order, refusals, sessions, watches, writes
@@ -44,24 +44,11 @@ ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
 
 
 @frozen
-class Kept:
-    """The violated invariants, each with its first violations."""
+class InvariantVerdict(Findings):
+    """The violated invariants, each with its first violations, and the size of the history."""
 
-    broken: tuple[Broken, ...]
     calls: int
     changes: int
-
-    @property
-    def valid(self) -> bool:
-        return not self.broken
-
-    @property
-    def invariant(self) -> str | None:
-        return self.broken[0].invariant if self.broken else None
-
-    @property
-    def what(self) -> str:
-        return self.broken[0].what if self.broken else ""
 
     def __str__(self) -> str:
         if self.valid:
@@ -69,8 +56,8 @@ class Kept:
         return "\n".join(str(each) for each in self.broken)
 
 
-def kept(case: Case) -> Kept:
-    return Kept(check(ALL, case), len(case.calls.all), len(case.history.changes))
+def check_invariants(case: Case) -> InvariantVerdict:
+    return InvariantVerdict(check(ALL, case), len(case.calls.all), len(case.history.changes))
 
 
 LINEARIZABLE = "writes and synced reads are linearizable"
@@ -78,13 +65,13 @@ LINEARIZABLE = "writes and synced reads are linearizable"
 
 @frozen
 class Verdict:
-    store: Kept
+    store: InvariantVerdict
     linear: linear.Verdict | None
-    """None: an invariant was violated before it came to that."""
+    """None: an invariant was violated, so linearizability was not checked."""
 
     @property
     def valid(self) -> bool:
-        """Undecided is not held."""
+        """Return whether the history is proved correct; an unknown verdict is not valid."""
         return self.store.valid and isinstance(self.linear, linear.Legal)
 
     @property
@@ -93,7 +80,7 @@ class Verdict:
 
     @property
     def invariant(self) -> str | None:
-        """The first that was broken, or could not be judged."""
+        """Return the first invariant that was violated or could not be decided."""
         return self.store.invariant if not self.store.valid else None if self.valid else LINEARIZABLE
 
     @property
@@ -108,7 +95,7 @@ class Verdict:
 
 def judge(history: History, budget: int = BUDGET) -> Verdict:
     case = Case.of(history)
-    invariants = kept(case)
+    invariants = check_invariants(case)
     if not invariants.valid:
         return Verdict(invariants, None)
     made = operations(case)

@@ -1,11 +1,11 @@
-"""The calls of the store's clients, as operations whose linearizability is checked.
+"""The calls of the store's clients, as operations for the check of linearizability.
 
-Writes are asked and answered, and that is their time. A plain read may show an old state, but none older than what its
-session has done: so its time begins when the session's last write or `sync` before it was asked. Read so, every read
-of the store is linearizable, and one that was synced first within the time that it took.
+A write takes effect between its request and its reply. A plain read may show an old state, but none older than the last
+write or `sync` of its session, so its interval begins with the request of that call. With these intervals every correct
+history is linearizable.
 
-A write without an answer is in here if it was committed, and is not if it was not. What servers did on their own
-account, when they closed a session or removed a container, happened at some time.
+A write without a reply is an operation if and only if it was committed. Changes by the servers themselves (they close a
+session or delete a container) may take effect at any time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _of_session(calls: list[Call]) -> Iterator[Operation]:
         if op is not None:
             yield op
         if (call.write and call.reply is not None and call.reply.zxid) or (call.request.op == "sync" and call.done):
-            since = call.asked.at
+            since = call.invoke.at
 
 
 def _operation(call: Call, since: int) -> Operation | None:
@@ -51,15 +51,15 @@ def _operation(call: Call, since: int) -> Operation | None:
         return None
     if any(not part.path.startswith("/") for part in requests):
         return None
-    begin = call.asked.at if call.write else since
-    client = f"client {call.asked.client}"
+    begin = call.invoke.at if call.write else since
+    client = f"client {call.invoke.client}"
     if reply is None:
         if call.group is None:
-            return None  # it was never carried out
+            return None  # the call was never carried out
         parts = _as_committed(requests, call.group)
         kind, key, value = parts[0] if request.op != "multi" else ("multi", "", tuple(parts))
-        return Operation(call.asked.call, client, kind, key, value, UNKNOWN, begin, None, call.group.zxid)
-    assert call.told is not None
+        return Operation(call.invoke.call, client, kind, key, value, UNKNOWN, begin, None, call.group.zxid)
+    assert call.response is not None
     answers = reply.parts if request.op == "multi" else (reply,)
     parts = [(_kind(part, answer), part.path, _value(part)) for part, answer in zip(requests, answers, strict=False)]
     versions = _versions(call.group)
@@ -79,16 +79,16 @@ def _operation(call: Call, since: int) -> Operation | None:
         kind, key, value = parts[0]
         result = _answer(request, reply, versions.get(0, 0))
     zxid = call.zxid or None
-    return Operation(call.asked.call, client, kind, key, value, result, begin, call.told.at, zxid)
+    return Operation(call.invoke.call, client, kind, key, value, result, begin, call.response.at, zxid)
 
 
 def _versions(group: Group | None) -> dict[int, int]:
-    """Return the versions in the log by the part of a multi, for replies without a stat."""
+    """Return the versions in the log, by part of a multi, for replies without a stat."""
     return {} if group is None else {change.part: change.version for change in group.changes}
 
 
 def _kind(request: Request, reply: Reply) -> str:
-    """A read without a recorded stat is judged less strictly."""
+    """Return the operation's kind. A read without a recorded stat has a weaker kind, which compares no version."""
     if reply.stat is None and request.op in ("get", "exists"):
         return "data" if request.op == "get" else "there"
     return request.op
@@ -131,7 +131,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _as_committed(requests: tuple[Request, ...], group: Group) -> list[tuple[str, str, Value]]:
-    """Return the parts of a write without a reply: the name of a sequential node is in the log only."""
+    """Return the parts of a write without a reply. Only the log has the names of its sequential nodes."""
     names = {change.part: change.path for change in group.changes if change.kind == "create"}
     return [
         (part.op, names.get(place, part.path), _value(evolve(part, mode=part.mode.replace("sequential", "").strip())))

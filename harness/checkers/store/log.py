@@ -1,7 +1,7 @@
-"""The committed changes by themselves: each one is possible after those before it, and sequence numbers ascend.
+"""The committed changes by themselves: each is possible in the state before it, and sequence numbers ascend.
 
-All other checkers compare with the tree that the changes make. If the changes contradict themselves, a server has
-applied something that no leader may have prepared. A sequence number is the number of children that the parent has had.
+All other checkers compare with the tree that the changes produce. If the changes contradict each other, a server has
+applied a transaction that no leader may prepare. A sequence number is the number of children that the parent has had.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLLOWS: Final = "each transaction follows from the state before it"
 def possible(case: Case) -> Iterator[Broken]:
     for problem in case.replay.problems:
         change = problem.change
-        what = f"the change of zxid {change.zxid:#x}, part {change.part}, cannot be: {problem.what}"
+        what = f"the change of zxid {change.zxid:#x}, part {change.part}, is impossible: {problem.what}"
         yield by_change(FOLLOWS, change, what)
 
 
@@ -34,7 +34,7 @@ def numbered(case: Case) -> Iterator[Broken]:
             for part, request in enumerate(parts_of(call.request)):
                 if request.op == "create" and "sequential" in request.mode:
                     sequential.add((call.group.zxid, part))
-    # "/" begins with /zookeeper in it, which nobody has created.
+    # "/" contains /zookeeper from the start; no transaction creates it.
     had: dict[str, int] = {}
     last: dict[str, Change] = {}
     for change in case.history.changes:
@@ -55,6 +55,6 @@ def _number(change: Change, had: int, before: Change | None) -> Iterator[Broken]
         return
     made = f"{change.path}, created at zxid {change.zxid:#x}"
     if before is not None and (not digits.isdecimal() or int(digits) <= int(before.path[-10:])):
-        yield by_change(NUMBERED, change, f"{made}, comes behind {before.path}", before)
+        yield by_change(NUMBERED, change, f"{made}, does not ascend from {before.path}", before)
     else:
-        yield by_change(NUMBERED, change, f"{made}: its parent had had {had} children")
+        yield by_change(NUMBERED, change, f"{made}, needs the number {had}: its parent has had {had} children")

@@ -1,8 +1,8 @@
 """A small model of the store for comparison: nodes, their ACLs, and the effect of each kind of change.
 
-It shares no line with `zab.store`, so that no mistake of the store is repeated here, and knows less: no quotas. Its
-refusals are those of Apache ZooKeeper 3.9, first check first. Of an ACL that the words of a history cannot express
-(`?`) nothing is known, and any answer is right.
+The model shares no code with `zab.store`, so that it does not repeat mistakes of the store. It has no quotas. It
+refuses requests in the order of checks of Apache ZooKeeper 3.9. An ACL that the words of a history cannot express (`?`)
+is unknown, and the model accepts any reply that depends on it.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ REFUSALS: Final = ("NO_AUTH", "INVALID_ACL")
 def _entries(words: str) -> list[tuple[str, str]]:
     found = []
     for entry in words.split(", "):
-        who, _, letters = entry.partition(":")
-        found.append((who, letters))
+        name, _, letters = entry.partition(":")
+        found.append((name, letters))
     return found
 
 
 def resolved(words: str, user: str) -> str | None:
-    """Return the ACL as the node has it if this user sends it, or None if it is invalid."""
+    """Return the ACL that a node gets from a request of this user, or None if the ACL is invalid."""
     if not words or words == UNKNOWN:
         return words
     made = []
-    for who, letters in dict.fromkeys(_entries(words)):
-        if who == "auth":
+    for name, letters in dict.fromkeys(_entries(words)):
+        if name == "auth":
             if not user:
                 return None
-            who = user
-        made.append(f"{who}:{letters}")
+            name = user
+        made.append(f"{name}:{letters}")
     return "" if made == [f"world:{ALL}"] else ", ".join(made)
 
 
 def granted(words: str, letters: str, user: str) -> bool:
-    """Return whether the list allows one of these permissions to that user."""
+    """Return whether the ACL gives one of these permissions to that user."""
     if not words or words == UNKNOWN:
         return True
     return any(
-        who in ("world", user) and any(letter in letters for letter in granted) for who, granted in _entries(words)
+        name in ("world", user) and any(letter in letters for letter in granted) for name, granted in _entries(words)
     )
 
 
 BY_NODES: Final = ("", "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS")
-"""The answers to a write that follow from the tree alone, unlike those about sessions."""
+"""The results of a write that follow from the tree alone, unlike those about sessions."""
 DECIDED: Final = (*BY_NODES, *REFUSALS)
-"""And those that follow from ACLs as well."""
+"""The results of a write that follow from the tree and its ACLs."""
 LATER: Final = "RUNTIME_INCONSISTENCY"
-"""The error of those parts of a refused multi that are behind the wrong one."""
+"""The error of the parts of a refused multi after the wrong part."""
 SYSTEM: Final = "/zookeeper"
 ROOT: Final = "/"
 
@@ -70,7 +70,7 @@ class Node:
     version: int = 0
     aversion: int = 0
     created: int = 0
-    """The number of children that it ever had: the number of the next sequential one."""
+    """The number of children that the node has ever had, which is the number of the next sequential child."""
     owner: int = 0
     mode: str = ""
     acl: str = ""
@@ -94,7 +94,7 @@ class Node:
 EMPTY: Final[dict[str, Node]] = {ROOT: Node(children=frozenset({"zookeeper"})), SYSTEM: Node()}
 
 _WANTED: Final = {"set": "w", "check": "r", "setacl": "a"}
-"""The permission that the node itself must grant; for a creation or a deletion its parent decides."""
+"""The permission that each operation needs on the node. A creation or deletion needs one on the parent instead."""
 
 Lookup = Callable[[str], Node | None]
 
@@ -109,7 +109,7 @@ def name_of(path: str) -> str:
 
 
 def of_the_system(path: str) -> bool:
-    """Return whether servers keep this node themselves. It is not in the model."""
+    """Return whether the servers manage this node. The model does not contain such nodes."""
     return path == SYSTEM or path.startswith(SYSTEM + "/")
 
 
@@ -135,10 +135,10 @@ class Moment:
             case "set":
                 return self._set(change)
             case "setacl":
-                return self._set_list(change)
+                return self._set_acl(change)
             case "delete":
-                unasked = self._unasked(change)
-                return self._delete(change.path, change.zxid) or unasked
+                unrequested = self._unrequested(change)
+                return self._delete(change.path, change.zxid) or unrequested
             case "close":
                 return next(filter(None, [self._delete(path, change.zxid) for path in change.gone]), "")
             case _:
@@ -150,9 +150,9 @@ class Moment:
         parent = self.get(above)
         wrong = ""
         if parent is None:
-            return f"it creates {path}, and there is no {above}"
+            return f"it creates {path}, but {above} does not exist"
         if self.get(path) is not None:
-            return f"it creates {path}, which is there already"
+            return f"it creates {path}, which exists already"
         if parent.owner:
             wrong = f"it creates {path} below {above}, which is ephemeral"
         children = parent.children | {name_of(path)}
@@ -163,25 +163,25 @@ class Moment:
     def _set(self, change: Change) -> str:
         node = self.get(change.path)
         if node is None:
-            return f"it sets {change.path}, which is not there"
+            return f"it sets {change.path}, which does not exist"
         self.changed[change.path] = evolve(node, data=change.data, mzxid=change.zxid, version=change.version)
         if change.version != node.version + 1:
-            return f"it makes version {change.version} of {change.path} out of version {node.version}"
+            return f"it sets {change.path} to version {change.version} after version {node.version}"
         return ""
 
-    def _set_list(self, change: Change) -> str:
+    def _set_acl(self, change: Change) -> str:
         node = self.get(change.path)
         if node is None:
-            return f"it changes the list of {change.path}, which is not there"
+            return f"it sets the ACL of {change.path}, which does not exist"
         self.changed[change.path] = evolve(node, acl=change.acl, aversion=change.version)
         if change.version != node.aversion + 1:
-            return f"it makes version {change.version} of the list of {change.path} out of version {node.aversion}"
+            return f"it sets the ACL of {change.path} to version {change.version} after version {node.aversion}"
         return ""
 
     def _delete(self, path: str, zxid: int) -> str:
         node = self.get(path)
         if node is None:
-            return f"it deletes {path}, which is not there"
+            return f"it deletes {path}, which does not exist"
         above = parent_of(path)
         parent = self.get(above)
         assert parent is not None, f"{path} has no parent"
@@ -189,18 +189,18 @@ class Moment:
         self.changed[path] = None
         return f"it deletes {path}, which has children" if node.children else ""
 
-    def _unasked(self, change: Change) -> str:
-        """Return the mistake in a deletion by the servers themselves: only containers and TTL nodes may be deleted so.
-        It may be another node than the expired one, if that was created anew in between."""
+    def _unrequested(self, change: Change) -> str:
+        """Return the mistake in a deletion by the servers themselves, or "". They may delete only containers and TTL
+        nodes. The node need not be the one that expired: a client may have created it again in between."""
         node = self.get(change.path)
         if change.session or node is None:
             return ""
-        return "" if node.mode else f"servers delete {change.path}, which is neither a container nor for a time"
+        return "" if node.mode else f"servers delete {change.path}, which is neither a container nor a TTL node"
 
     # -- requests ----------------------------------------------------------------------------------
 
     def refusal(self, request: Request) -> str:
-        """Return the error that this request must get here; "" if it must be carried out."""
+        """Return the error that this request must get in this state; "" if it must be carried out."""
         path, version, user = request.path, request.version, request.user
         if resolved(request.acl, user) is None:
             return "INVALID_ACL"
@@ -235,7 +235,7 @@ class Moment:
         return "NO_CHILDREN_FOR_EPHEMERALS" if parent.owner else ""
 
     def refusals(self, requests: Sequence[Request], session: int) -> list[str]:
-        """Return the errors that these must get here, carried out in order."""
+        """Return the error that each part of a multi must get in this state. Apply the parts to the state."""
         for place, request in enumerate(requests):
             error = self.refusal(request)
             if error:
@@ -245,7 +245,7 @@ class Moment:
 
     def change_for(self, request: Request, session: int) -> Change:
         """Return the change that the request makes if it is not refused."""
-        zxid = 0  # nobody asks a moment for it
+        zxid = 0  # a Moment has no zxid of its own
         match request.op:
             case "create":
                 parent = self.get(parent_of(request.path))

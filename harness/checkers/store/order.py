@@ -1,11 +1,12 @@
-"""The order in which sessions see the store, by themselves and in real time.
+"""The order in which sessions see the store, each by itself and in real time.
 
-Each session sees one order, also across reconnections and servers: replies in the order of its requests, writes in the
-order of its requests, and zxids that never go back. An event bears the zxid of its change and counts as well.
+Each session sees one order, also across reconnections and servers: replies come and writes take effect in the order of
+its requests, and zxids never decrease. The zxid of a watch event counts as well.
 
 In real time a write takes effect after its invocation: no client has seen its zxid, or a later one, before. A sync
-reaches everything that any client had seen before its request. A client that is told of the end of its session has seen
-that end, unless the server told it too early: then a write requested later took effect before the end.
+reaches everything that any client had seen before its request. A client that receives the end of its session has seen
+the zxid of that end, unless the server reported the end too early: then a write that was requested later took effect
+before the end.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def replies(case: Case) -> Iterator[Broken]:
     for stray in case.calls.strays:
         yield Broken(REPLIES, stray)
     for calls in case.calls.of.values():
-        answered = [call for call in calls if call.told is not None]
+        answered = [call for call in calls if call.response is not None]
         for one, other in pairwise(answered):
-            if one.told_place > other.told_place:
-                assert one.told is not None
-                what = f"it was answered before {one}, which was asked first"
-                yield by_call(REPLIES, other, what, one.asked, one.told)
+            if one.response_place > other.response_place:
+                assert one.response is not None
+                what = f"its reply came before the reply to {one}, which was invoked earlier"
+                yield by_call(REPLIES, other, what, one.invoke, one.response)
 
 
 def writes(case: Case) -> Iterator[Broken]:
@@ -46,10 +47,10 @@ def writes(case: Case) -> Iterator[Broken]:
         for one, other in pairwise(placed):
             if one.zxid >= other.zxid:
                 what = (
-                    f"it took effect at zxid {other.zxid:#x}, and {one}, which was asked before it,"
-                    f" only at {one.zxid:#x}"
+                    f"it took effect at zxid {other.zxid:#x}, before {one}, which was invoked earlier and took effect"
+                    f" at {one.zxid:#x}"
                 )
-                yield by_call(WRITES, other, what, one.asked, *case.changes_at(one.zxid), *case.changes_at(other.zxid))
+                yield by_call(WRITES, other, what, one.invoke, *case.changes_at(one.zxid), *case.changes_at(other.zxid))
 
 
 def never_back(case: Case) -> Iterator[Broken]:
@@ -80,7 +81,7 @@ def _words(event: Event) -> str:
 
 @frozen
 class _Shown:
-    """That something was committed up to this zxid."""
+    """An event that shows a zxid to a client: everything up to it is committed."""
 
     zxid: int
     event: Response | WatchFired | SessionEvent
@@ -88,25 +89,25 @@ class _Shown:
     def __str__(self) -> str:
         event = self.event
         if isinstance(event, SessionEvent):
-            return f"client {event.client} was told at {event.at} that its session is over, as of {self.zxid:#x}"
-        return f"client {event.client} was shown {self.zxid:#x} at {event.at}"
+            return f"client {event.client} received the end of its session, of zxid {self.zxid:#x}, at {event.at}"
+        return f"client {event.client} received zxid {self.zxid:#x} at {event.at}"
 
 
 def after_invocation(case: Case) -> Iterator[Broken]:
     for call, shown in _seen_before(_writes(case), _read(case)):
         if shown.zxid >= call.zxid:
-            what = f"it took effect at zxid {call.zxid:#x}, but {shown}, and it was asked at {call.asked.at} only"
+            what = f"it was invoked at {call.invoke.at} and took effect at zxid {call.zxid:#x}, but {shown} already"
             yield by_call(AFTER, call, what, shown.event)
 
 
 def synced(case: Case) -> Iterator[Broken]:
-    """Judged by the zxid of the answer, if there is one; what is read behind it, others judge."""
+    """Check the zxid in the reply to each sync, if it has one. Other checkers check the reads after the sync."""
     asked = [call for call in case.calls.all if call.request.op == "sync" and call.done and call.zxid > 0]
     early = {shown.event.session for shown, _ in _early(case)}
     ends = [shown for shown in _ends(case) if shown.event.session not in early]
     for call, shown in _seen_before(asked, [*_read(case), *ends]):
         if shown.zxid > call.zxid:
-            what = f"it reached zxid {call.zxid:#x}, but {shown}, and it was asked at {call.asked.at} only"
+            what = f"it was invoked at {call.invoke.at} and reached zxid {call.zxid:#x}, but {shown} already"
             yield by_call(SYNCED, call, what, shown.event)
 
 
@@ -114,18 +115,18 @@ def ended(case: Case) -> Iterator[Broken]:
     for shown, call in _early(case):
         event = shown.event
         what = (
-            f"it was told of its end at {event.at}, before it ended: that was at zxid {shown.zxid:#x}, behind"
-            f" {call.zxid:#x} of {call}, which was asked at {call.asked.at} only"
+            f"the client received its end at {event.at}, before the session ended: it ended at zxid {shown.zxid:#x},"
+            f" after zxid {call.zxid:#x} of {call}, which was invoked at {call.invoke.at}"
         )
-        yield by_event(LIVES, event, what, event, call.asked, zxid=shown.zxid)
+        yield by_event(LIVES, event, what, event, call.invoke, zxid=shown.zxid)
 
 
 def _early(case: Case) -> Iterator[tuple[_Shown, Call]]:
-    """Return each session that was reported as over too early, with the first write that shows it."""
-    writes = sorted(_writes(case), key=lambda call: call.asked.at)
+    """Yield each end of a session that was reported too early, with the write that proves it."""
+    writes = sorted(_writes(case), key=lambda call: call.invoke.at)
     lowest: Call | None = None
     for shown in sorted(_ends(case), key=lambda each: each.event.at, reverse=True):
-        while writes and writes[-1].asked.at > shown.event.at:
+        while writes and writes[-1].invoke.at > shown.event.at:
             call = writes.pop()
             lowest = call if lowest is None or call.zxid < lowest.zxid else lowest
         if lowest is not None and lowest.zxid < shown.zxid:
@@ -144,9 +145,9 @@ def _ends(case: Case) -> list[_Shown]:
     closed: dict[int, int] = {}
     for change in case.history.changes:
         if change.kind == "close":
-            closed.setdefault(change.session, change.zxid)  # its end is the first: a leader may be asked for it twice
+            closed.setdefault(change.session, change.zxid)  # the first close counts: a leader may close it twice
     for session in own_sessions(case):
-        closed.pop(session, None)  # another server may say that it is over before it learns of the upgrade
+        closed.pop(session, None)  # a server that has not applied the upgrade yet may report the session as expired
     return [
         _Shown(closed[event.session], event)
         for event in case.history.events
@@ -155,11 +156,11 @@ def _ends(case: Case) -> list[_Shown]:
 
 
 def _seen_before(asked: Iterable[Call], shown: Iterable[_Shown]) -> Iterator[tuple[Call, _Shown]]:
-    """For each of these, in the order in which they were asked: the largest zxid that was shown before, and where."""
+    """Yield each call, in the order of invocations, with the event that showed the largest zxid before it."""
     coming = sorted(shown, key=lambda each: each.event.at)
     at, largest = 0, None
-    for call in sorted(asked, key=lambda call: call.asked.at):
-        while at < len(coming) and coming[at].event.at < call.asked.at:
+    for call in sorted(asked, key=lambda call: call.invoke.at):
+        while at < len(coming) and coming[at].event.at < call.invoke.at:
             if largest is None or coming[at].zxid > largest.zxid:
                 largest = coming[at]
             at += 1

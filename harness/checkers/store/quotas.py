@@ -1,8 +1,8 @@
-"""Limits on subtrees: what is refused for one had to be, what is done was within it, and what is counted is there.
+"""Quotas: a request is refused exactly if it would exceed a hard limit, and the statistics match the tree.
 
-A leader holds a request against what it has applied, and what is outstanding is not counted yet. How far it had come is
-not in a history: `prepared` says it, by the zxid of each transaction, in worlds that can see it. In one that cannot, a
-request is refused wrongly if it would have been within all limits whatever the leader had applied.
+A leader compares a request with the state that it has applied, without outstanding transactions. A history does not
+contain that state. Some simulations report it: `prepared` has the leader's applied zxid for each transaction. Without
+it, a refusal is wrong only if the request was within all limits in every possible state.
 
 A model computes the statistics. A change counts only at the nearest limited path from its own path up, so a limited
 subtree within a limited one counts apart from then on. Changes without a limit do not count. The model knows nothing
@@ -27,7 +27,7 @@ BELOW: Final = f"{SYSTEM}/quota"
 LIMITS, STATS = "zookeeper_limits", "zookeeper_stats"
 _PAIR: Final = re.compile(r"(\w+)=(-?\d+)")
 _BEHIND_THE_LIMIT: Final = ("", "BAD_VERSION")
-"""The answers to a request that has passed the limit."""
+"""The results of a request that has passed the check of the limits."""
 
 
 def numbers(data: bytes) -> dict[str, int]:
@@ -39,9 +39,9 @@ class Quotas:
 
     def __init__(self, changes: tuple[Change, ...]) -> None:
         self._made: dict[str, list[tuple[int, bytes | None]]] = {}
-        """The writes below `BELOW`, by path; None: a deletion."""
+        """The writes below `BELOW`, by path, each with its zxid. None: a deletion."""
         self.limited: dict[str, None] = {}
-        """All subtrees that ever were limited."""
+        """All subtrees that have ever had a limit."""
         self._statistics = _statistics(changes)
         for change in changes:
             if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
@@ -52,20 +52,20 @@ class Quotas:
             if name == LIMITS:
                 self.limited[path] = None
 
-    def _lives(self, path: str, zxid: int) -> list[tuple[int, bytes]]:
-        """Return the writes of the present node, its creation first; none if it does not exist."""
-        lives: list[tuple[int, bytes]] = []
+    def _writes_of(self, path: str, zxid: int) -> list[tuple[int, bytes]]:
+        """Return the writes of the node that exists at `zxid`, its creation first; none if it does not exist."""
+        writes: list[tuple[int, bytes]] = []
         for at, data in self._made.get(path, ()):
             if at <= zxid:
-                lives = [] if data is None else [*lives, (at, data)]
-        return lives
+                writes = [] if data is None else [*writes, (at, data)]
+        return writes
 
     def covering(self, path: str, zxid: int) -> tuple[str, dict[str, int]] | None:
         """Return the nearest limited subtree, with its limits."""
         while path != parent_of(path):
-            lives = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
-            if lives:
-                return path, numbers(lives[-1][1])
+            writes = self._writes_of(f"{BELOW}{path}/{LIMITS}", zxid)
+            if writes:
+                return path, numbers(writes[-1][1])
             path = parent_of(path)
         return None
 
@@ -79,12 +79,12 @@ class Quotas:
         return found
 
     def exceeded(self, path: str, zxid: int, nodes: int, size: int) -> str | None:
-        """Return the limit that a change would exceed there; "" if none, None if that is unknown."""
+        """Return the limit that a change of the path would exceed; "" if none, None if that is uncertain."""
         covering = self.covering(path, zxid)
         if covering is None:
             return ""
         limited, limits = covering
-        if not self._lives(f"{BELOW}{limited}/{STATS}", zxid):
+        if not self._writes_of(f"{BELOW}{limited}/{STATS}", zxid):
             return ""
         used = self.used(limited, zxid)
         if used is None:
@@ -92,7 +92,7 @@ class Quotas:
         for key, more, there in (("countHardLimit", nodes, used[0]), ("byteHardLimit", size, used[1])):
             limit = limits.get(key)
             if limit is not None and more and 0 <= limit < there + more:
-                return f"{limited} had {key} {limit}, and {there} + {more} is more"
+                return f"{limited} has {key} {limit}, and {there} + {more} exceed it"
         return ""
 
 
@@ -155,20 +155,20 @@ def check(case: Case, prepared: Mapping[int, int] | None = None) -> Iterator[Bro
         if call.reply is None or not (quotas.limited or _refused(call.reply)):
             continue
         if call.write:
-            yield from _decided(case, call, quotas, prepared)
+            yield from _write(case, call, quotas, prepared)
         elif quotas.limited:
-            yield from _counted(call, quotas)
+            yield from _check_statistics(call, quotas)
 
 
 def _refused(reply: Reply) -> bool:
     return REFUSED in (reply.error, *(part.error for part in reply.parts))
 
 
-def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int] | None) -> Iterator[Broken]:
+def _write(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int] | None) -> Iterator[Broken]:
     reply = call.reply
     assert reply is not None
     if prepared is None:
-        yield from _refused_at_no_time(case, call, quotas)
+        yield from _refused_in_every_state(case, call, quotas)
         return
     if reply.zxid not in prepared:
         return
@@ -180,17 +180,17 @@ def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]
             return
         right = quotas.exceeded(request.path, seen, *_more(request, moment))
         if error == REFUSED and right == "":
-            what = f"it was refused for a limit, and at zxid {seen:#x}, by which it was judged, none is passed"
+            what = f"it was refused by a quota, but no limit was exceeded at the leader's zxid {seen:#x}"
             yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
         elif error in _BEHIND_THE_LIMIT and right:
-            what = f"it was not refused for a limit, and at zxid {seen:#x}, by which it was judged, {right}"
+            what = f"it was not refused by a quota, but at the leader's zxid {seen:#x} {right}"
             yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
         if error:
             return
-        moment.apply(moment.change_for(request, call.asked.session))
+        moment.apply(moment.change_for(request, call.invoke.session))
 
 
-def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Broken]:
+def _refused_in_every_state(case: Case, call: Call, quotas: Quotas) -> Iterator[Broken]:
     """Check single requests only: earlier parts of a multi may have filled a subtree."""
     reply, request = call.reply, call.request
     assert reply is not None
@@ -199,12 +199,12 @@ def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Brok
     more = _more(request, case.replay.before(reply.zxid))
     seen = [zxid for zxid in case.replay.order if zxid < reply.zxid]
     if all(quotas.exceeded(request.path, each, *more) == "" for each in seen):
-        what = "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
+        what = "it was refused by a quota, but no limit was exceeded in any state that the leader may have applied"
         yield by_call(LIMITED, call, what, *case.changes_at(reply.zxid))
 
 
 def _more(request: Request, moment: Moment) -> tuple[int, int]:
-    """Return the nodes and bytes that a request adds; none if it neither creates nor sets."""
+    """Return the numbers of nodes and bytes that a request adds; zeros if it neither creates nor sets."""
     size = len(request.data or b"")
     if request.op == "create":
         return 1, size
@@ -213,13 +213,13 @@ def _more(request: Request, moment: Moment) -> tuple[int, int]:
     return 0, size - there if request.op == "set" else 0
 
 
-def _counted(call: Call, quotas: Quotas) -> Iterator[Broken]:
+def _check_statistics(call: Call, quotas: Quotas) -> Iterator[Broken]:
     reply, path = call.reply, call.request.path
     assert reply is not None
     limited = path.removeprefix(BELOW).removesuffix(f"/{STATS}")
     if call.request.op != "get" or reply.error or path != f"{BELOW}{limited}/{STATS}":
         return
-    right, told = quotas.used(limited, reply.zxid), numbers(reply.data or b"")
-    if right is not None and (told.get("count"), told.get("bytes")) != right:
-        what = f"it was told {told} of {limited}, where {right[0]} nodes with {right[1]} bytes are"
+    right, reported = quotas.used(limited, reply.zxid), numbers(reply.data or b"")
+    if right is not None and (reported.get("count"), reported.get("bytes")) != right:
+        what = f"the reply has {reported} for {limited}, which has {right[0]} nodes with {right[1]} bytes"
         yield by_call(COUNTED, call, what)

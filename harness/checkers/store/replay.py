@@ -1,4 +1,4 @@
-"""The changes, one after the other, and the tree at any zxid between."""
+"""The committed changes, replayed in order, and the tree at every zxid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Group:
 
 @frozen
 class Problem:
-    """A change that cannot come behind those before it."""
+    """A change that is impossible after the changes before it."""
 
     change: Change
     what: str
@@ -43,9 +43,9 @@ class Replay:
         self.problems: list[Problem] = []
         self.groups: dict[int, Group] = {}
         self.after: dict[tuple[int, int], Node | None] = {}
-        """By zxid and place in a multi: the node that was created or set, as it was right then."""
-        self.midst: dict[int, list[tuple[str, Node | None]]] = {}
-        """By the zxid of a multi: the nodes that a read of a part of it would show."""
+        """The node that each change created or set, as it was right afterwards, by zxid and index in a multi."""
+        self.within: dict[int, list[tuple[str, Node | None]]] = {}
+        """The nodes that a read in the middle of a multi would show, by zxid of the multi."""
         self._zxids: dict[str, list[int]] = {path: [0] for path in EMPTY}
         self._nodes: dict[str, list[Node | None]] = {path: [node] for path, node in EMPTY.items()}
         self._latest: dict[str, Node | None] = dict(EMPTY)
@@ -54,7 +54,7 @@ class Replay:
             together = tuple(made)
             group = Group(zxid, together[0].session, together)
             if zxid <= last:
-                self.problems.append(Problem(group.changes[0], f"it comes behind zxid {last:#x}"))
+                self.problems.append(Problem(group.changes[0], f"it follows zxid {last:#x}"))
             last = max(last, zxid)
             self.groups[zxid] = group
             self._apply(group)
@@ -70,31 +70,31 @@ class Replay:
             node = moment.get(change.path) if change.path else None
             self.after[group.zxid, change.part] = node
             if len(group.changes) > 1:
-                self.midst.setdefault(group.zxid, []).extend(moment.changed.items())
+                self.within.setdefault(group.zxid, []).extend(moment.changed.items())
         for path, node in moment.changed.items():
             self._latest[path] = node
             self._zxids.setdefault(path, [0]).append(group.zxid)
             self._nodes.setdefault(path, [None]).append(node)
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- lookups -----------------------------------------------------------------------------------
 
     def node(self, path: str, zxid: int) -> Node | None:
-        """Return the node as it was after `zxid`, or None."""
+        """Return the node after `zxid`, or None."""
         zxids = self._zxids.get(path)
         return None if zxids is None else self._nodes[path][bisect_right(zxids, zxid) - 1]
 
     def since(self, path: str, zxid: int) -> int:
-        """Return the zxid that made the node as it was after `zxid`."""
+        """Return the zxid of the newest change of the node up to `zxid`."""
         zxids = self._zxids.get(path, [0])
         return zxids[bisect_right(zxids, zxid) - 1]
 
     def lives(self, path: str) -> Iterator[tuple[int, Node | None]]:
-        """Yield every state that the node ever had, with the zxid that made it."""
+        """Yield every state that the node has had, with the zxid that made it."""
         yield from zip(self._zxids.get(path, [0]), self._nodes.get(path, [None]), strict=True)
 
     @property
     def paths(self) -> Iterable[str]:
-        """All paths that ever existed."""
+        """Return all paths that have ever existed."""
         return self._zxids
 
     def before(self, zxid: int) -> Moment:
@@ -106,5 +106,5 @@ class Replay:
         return self.node(path, zxid)
 
     def between(self, low: int, high: int) -> list[int]:
-        """Zxids above `low` up to `high`."""
+        """Return the zxids above `low` up to `high`."""
         return self.order[bisect_right(self.order, low) : bisect_right(self.order, high)]

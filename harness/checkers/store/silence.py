@@ -13,20 +13,20 @@ SILENT: Final = "a silent session expires after its timeout"
 
 
 def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
-    """Check that no session is ended early. `scale`: the microseconds of a server's clock in one of the history.
+    """Check that no session is ended early. `scale`: microseconds of a server's clock per microsecond of the history.
 
-    Clients know of one moment for which the leader has no excuse: an answered sync has reached the leader itself, not
-    before its request. A session that is told of its expiry sooner than its timeout after the newest of these was ended
-    early, unless its end was already under way: an end that waits for disks and for a quorum stops no sync. That is
-    excluded if a write before the end in the history was requested, by any client, after the reply to the sync.
+    An answered sync proves that the leader has received a message of the session, not before the sync's request. If the
+    client learns of the expiry sooner than the timeout after its newest such request, the session was ended early.
+    There is one exception: the end was already proposed, and waited for disks and a quorum, which stops no sync. A
+    write that was requested after the reply to the sync, and that precedes the end in the history, excludes this.
 
-    Pings and other replies prove nothing: a server may not have reported them to the leader. Nor does a reconnection:
-    the leader may decide on the end before it has applied the reconnection. All clocks must go at one rate.
+    Pings and other replies prove nothing: a server may not have reported them to the leader. A reconnection proves
+    nothing either: the leader may decide on the end before it has applied it. All clocks must have the same rate.
     """
     ends = {change.session: change.zxid for change in history.changes if change.kind == "close"}
     before = last_request_before(history, ends.values())
     asked: dict[int, int] = {}
-    heard: dict[int, tuple[int, int]] = {}
+    last_sync: dict[int, tuple[int, int]] = {}
     timeouts: dict[int, int] = {}
     for event in history.events:
         session = event.session
@@ -36,19 +36,19 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
             case Response() if event.call in asked and not event.reply.error:
                 if session in ends and event.at < before[ends[session]]:
                     this = asked[event.call], event.call
-                    heard[session] = max(heard.get(session, this), this)
+                    last_sync[session] = max(last_sync.get(session, this), this)
             case SessionEvent(state="connected"):
                 timeouts[session] = event.timeout_ms
             case SessionEvent(state="closed"):
-                heard.pop(session, None)  # the client may present it later, and it does not end then
-            case SessionEvent(state="expired") if session in heard:
-                at, call = heard[session]
+                last_sync.pop(session, None)  # the client may present the id later, and that does not end the session
+            case SessionEvent(state="expired") if session in last_sync:
+                at, call = last_sync[session]
                 silent_ms = (event.at - at) * scale / 1_000
                 if silent_ms < timeouts.get(session, 0):
                     what = (
-                        f"client {event.client}, session {session:#x} of {timeouts[session]} ms: it was told at"
-                        f" {event.at} that it has expired, {silent_ms:.0f} ms after call {call}, a sync that was"
-                        f" answered, was asked at {at}"
+                        f"client {event.client}, session {session:#x} with a timeout of {timeouts[session]} ms: it was"
+                        f" reported as expired at {event.at}, only {silent_ms:.0f} ms after the request of call {call},"
+                        f" an answered sync, at {at}"
                     )
                     yield Broken(SILENT, what, (event,), event.at, session)
             case _:
@@ -56,7 +56,7 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
 
 
 def last_request_before(history: History, ends: Iterable[int]) -> dict[int, int]:
-    """Return, for each end, the time of the request of the last write before it."""
+    """Return, for each end (a zxid), the latest request time of all writes with smaller zxids."""
     asked = {event.call: event.at for event in history.events if isinstance(event, Invoke) and is_write(event.request)}
     written = sorted(
         (event.reply.zxid, asked[event.call])

@@ -88,7 +88,7 @@ def partitions_with_losses(history: History, losses: Sequence[Loss]) -> list[Top
         lost_upto(write.zxid)
         lack = lacking.get(where, set())
         lack.intersection_update(state.isr)
-        unclean = before is not None and state.leader != NO_LEADER and state.leader not in before.isr and write.free
+        unclean = before is not None and state.leader != NO_LEADER and state.leader not in before.isr and write.unclean
         if state.leader in lack or unclean:
             found[where] = None
         known[where] = state

@@ -84,10 +84,10 @@ def _judge(
     if canon.whole and clients:
         from harness.checkers.store import ended_early, quotas
         from harness.checkers.store.case import Case
-        from harness.checkers.store.judge import kept
+        from harness.checkers.store.judge import check_invariants
 
         case = Case.of(history)
-        verdict = kept(case)
+        verdict = check_invariants(case)
         if not verdict.valid:
             world.violated(str(verdict.invariant), verdict.what)
         for wrong in quotas.check(case):

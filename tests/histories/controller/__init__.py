@@ -1,10 +1,10 @@
-"""For every promise of a controller, stories in which it is kept and in which it is broken, told in a few words."""
+"""Examples for every invariant of a controller: legal runs, and runs that violate it."""
 
 from __future__ import annotations
 
-from tests.histories.controller import commands, partitions, rulers
-from tests.histories.controller.story import STORIES, Told, said
+from tests.histories.controller import commands, elections, partitions
+from tests.histories.controller.scenario import EXAMPLES, Example, result_of
 
-MODULES = (commands, partitions, rulers)
+MODULES = (commands, partitions, elections)
 
-__all__ = ["MODULES", "STORIES", "Told", "said"]
+__all__ = ["MODULES", "EXAMPLES", "Example", "result_of"]

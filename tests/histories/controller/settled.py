@@ -1,4 +1,4 @@
-"""A cluster in which everything has come to its end, and all the ways in which one thing has not."""
+"""A cluster in which every procedure has ended, and changes that leave one open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraft_controller.core.commands import Role
 from kraft_controller.core.names import NO_LEADER, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
-from tests.histories.controller.story import held
+from tests.histories.controller.scenario import held
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 IDENT: Final = TopicId("a" * 22)
@@ -23,7 +23,7 @@ ELSEWHERE: Final = TopicPartition("t2", 0)
 
 @define
 class Cluster:
-    """Three brokers, and a topic of two partitions: led by 1 and held by 2, led by 2 and held by 3."""
+    """Three brokers, and a topic with two partitions: one led by 1 with follower 2, one led by 2 with follower 3."""
 
     data: dict[str, bytes | None] = field(factory=dict)
     versions: dict[str, int] = field(factory=dict)
@@ -37,11 +37,11 @@ class Cluster:
         self.data[znodes.state_path(where)] = znodes.partition_state(state)
         self.versions[znodes.state_path(where)] = state.version
 
-    def knows(self, broker: BrokerId, role: Role) -> None:
+    def sets_role(self, broker: BrokerId, role: Role) -> None:
         self.replicas[broker].roles[role.where] = role
         self.replicas[broker].disk[role.where] = IDENT
 
-    def said(self) -> object:
+    def result(self) -> object:
         return unfinished(self.data), apart(self.data, self.versions, self.replicas, self.brokers)
 
 
@@ -67,50 +67,50 @@ def cluster() -> Cluster:
     for where, role in ROLES.items():
         made.stated(where, role.state)
         for broker in role.assignment.replicas:
-            made.knows(broker, role)
+            made.sets_role(broker, role)
     return made
 
 
-Spoil = Callable[[Cluster], None]
+Change = Callable[[Cluster], None]
 
 
-def _state_of(leader: BrokerId, *isr: BrokerId) -> Spoil:
+def _state_of(leader: BrokerId, *isr: BrokerId) -> Change:
     return lambda cluster: cluster.stated(FIRST, _state(leader, *isr))
 
 
-def _role_of(broker: BrokerId, role: Role) -> Spoil:
-    return lambda cluster: cluster.knows(broker, role)
+def _role_of(broker: BrokerId, role: Role) -> Change:
+    return lambda cluster: cluster.sets_role(broker, role)
 
 
-def _believed(broker: BrokerId, state: PartitionState) -> Spoil:
+def _role_with(broker: BrokerId, state: PartitionState) -> Change:
     return _role_of(broker, evolve(ROLES[FIRST], state=state))
 
 
-def _told(broker: BrokerId, state: PartitionState) -> Spoil:
+def _metadata_with(broker: BrokerId, state: PartitionState) -> Change:
     return lambda cluster: cluster.replicas[broker].metadata.update({FIRST: state})
 
 
-def _left(path: str) -> Spoil:
+def _remaining(path: str) -> Change:
     return lambda cluster: cluster.data.update({path: b"left"})
 
 
-def _without(path: str) -> Spoil:
-    def spoil(cluster: Cluster) -> None:
+def _without(path: str) -> Change:
+    def change(cluster: Cluster) -> None:
         del cluster.data[path]
 
-    return spoil
+    return change
 
 
-def _another_move(cluster: Cluster) -> None:
+def _reassignment(cluster: Cluster) -> None:
     cluster.assigned(held(1, 2, adding=[2]), held(2, 3))
 
 
-def _forgotten(cluster: Cluster) -> None:
+def _role_missing(cluster: Cluster) -> None:
     del cluster.replicas[TWO].roles[FIRST]
     del cluster.replicas[TWO].disk[FIRST]
 
 
-def _unknown(cluster: Cluster) -> None:
+def _metadata_missing(cluster: Cluster) -> None:
     del cluster.replicas[THREE].metadata[FIRST]
 
 
@@ -118,15 +118,15 @@ def _still_on_disk(cluster: Cluster) -> None:
     cluster.replicas[THREE].disk[FIRST] = IDENT
 
 
-def _still_held(cluster: Cluster) -> None:
+def _foreign_role(cluster: Cluster) -> None:
     cluster.replicas[THREE].roles[FIRST] = ROLES[FIRST]
 
 
-def _of_a_topic_that_is_gone(cluster: Cluster) -> None:
+def _deleted_topic_on_disk(cluster: Cluster) -> None:
     cluster.replicas[THREE].disk[ELSEWHERE] = IDENT
 
 
-def _known_though_gone(cluster: Cluster) -> None:
+def _deleted_topic_in_metadata(cluster: Cluster) -> None:
     cluster.replicas[THREE].metadata[ELSEWHERE] = ROLES[FIRST].state
 
 
@@ -142,58 +142,58 @@ def _more_brokers(cluster: Cluster) -> None:
     cluster.brokers = 4
 
 
-SPOILT: Final[dict[str, Spoil]] = {
-    "nothing": lambda cluster: None,
-    "a move is asked for": _left(znodes.REASSIGN),
-    "an election is asked for": _left(znodes.PREFERRED),
-    "a deletion is asked for": _left(znodes.DELETE_TOPICS + "/t1"),
-    "an ISR is not heard of": _left(znodes.ISR_CHANGES + "/isr_change_1"),
-    "a broken directory is not heard of": _left(znodes.LOG_DIR_EVENTS + "/log_dir_event_1"),
-    "a move is not over": _another_move,
-    "a state is not there": _without(znodes.state_path(SECOND)),
-    "nobody leads": _state_of(NO_LEADER, ONE, TWO),
-    "not all are in sync": _state_of(ONE, ONE),
-    "somebody else is in sync": _state_of(ONE, ONE, TWO, THREE),
-    "nobody is the controller": _without(znodes.CONTROLLER),
+UNSETTLED: Final[dict[str, Change]] = {
+    "no change": lambda cluster: None,
+    "a reassignment is requested": _remaining(znodes.REASSIGN),
+    "an election is requested": _remaining(znodes.PREFERRED),
+    "a deletion is requested": _remaining(znodes.DELETE_TOPICS + "/t1"),
+    "an ISR notification remains": _remaining(znodes.ISR_CHANGES + "/isr_change_1"),
+    "a log directory event remains": _remaining(znodes.LOG_DIR_EVENTS + "/log_dir_event_1"),
+    "a reassignment is not finished": _reassignment,
+    "a state is missing": _without(znodes.state_path(SECOND)),
+    "a partition has no leader": _state_of(NO_LEADER, ONE, TWO),
+    "a replica is not in sync": _state_of(ONE, ONE),
+    "a broker without a replica is in sync": _state_of(ONE, ONE, TWO, THREE),
+    "no broker is the controller": _without(znodes.CONTROLLER),
     "the last broker is not registered": _without(znodes.broker_path(THREE)),
     "the first broker is not registered": _without(znodes.broker_path(ONE)),
-    "the last broker is not there": _no_broker,
-    "a broker was never there": _more_brokers,
-    "a replica is not known to its broker": _forgotten,
-    "a partition is not known to a broker": _unknown,
-    "another leader is told": _told(THREE, evolve(ROLES[FIRST].state, leader=TWO)),
-    "another leader epoch is told": _told(THREE, evolve(ROLES[FIRST].state, leader_epoch=LeaderEpoch(5))),
-    "another ISR is told": _told(THREE, evolve(ROLES[FIRST].state, isr=(ONE,))),
-    "another version is told": _told(THREE, evolve(ROLES[FIRST].state, version=Version(1))),
-    "another leader is believed": _believed(TWO, evolve(ROLES[FIRST].state, leader=TWO)),
-    "another leader epoch is believed": _role_of(
+    "the last broker has no state": _no_broker,
+    "a broker was never registered": _more_brokers,
+    "a broker lacks the role of a replica": _role_missing,
+    "a broker lacks the metadata of a partition": _metadata_missing,
+    "metadata has another leader": _metadata_with(THREE, evolve(ROLES[FIRST].state, leader=TWO)),
+    "metadata has another leader epoch": _metadata_with(THREE, evolve(ROLES[FIRST].state, leader_epoch=LeaderEpoch(5))),
+    "metadata has another ISR": _metadata_with(THREE, evolve(ROLES[FIRST].state, isr=(ONE,))),
+    "metadata has another version": _metadata_with(THREE, evolve(ROLES[FIRST].state, version=Version(1))),
+    "a role has another leader": _role_with(TWO, evolve(ROLES[FIRST].state, leader=TWO)),
+    "a role has another leader epoch": _role_of(
         TWO, evolve(ROLES[FIRST], state=evolve(ROLES[FIRST].state, leader_epoch=LeaderEpoch(3)))
     ),
-    "other replicas are believed": _role_of(TWO, evolve(ROLES[FIRST], assignment=held(2, 1))),
-    "it was stopped": _stopped,
-    "a leader knows another version": _role_of(
+    "a role has other replicas": _role_of(TWO, evolve(ROLES[FIRST], assignment=held(2, 1))),
+    "a replica is stopped": _stopped,
+    "a leader has another version": _role_of(
         ONE, evolve(ROLES[FIRST], state=evolve(ROLES[FIRST].state, version=Version(5)))
     ),
-    "a follower knows another version": _role_of(
+    "a follower has another version": _role_of(
         TWO, evolve(ROLES[FIRST], state=evolve(ROLES[FIRST].state, version=Version(5)))
     ),
-    "it is still on a disk": _still_on_disk,
-    "somebody still has a role": _still_held,
-    "a topic that is gone is still on a disk": _of_a_topic_that_is_gone,
-    "a topic that is gone is still known": _known_though_gone,
+    "a foreign replica is on a disk": _still_on_disk,
+    "a broker without the replica has a role": _foreign_role,
+    "a deleted topic is on a disk": _deleted_topic_on_disk,
+    "a deleted topic has metadata": _deleted_topic_in_metadata,
 }
-"""What was left undone, or is not known. A follower need not know the version, nor anybody that of the metadata."""
+"""The changes by name. Followers need not have the version, and metadata has none."""
 
 
-def deeds() -> Iterator[tuple[str, Callable[[], object]]]:
-    for name, spoil in SPOILT.items():
-        yield name, _asked(spoil)
+def actions() -> Iterator[tuple[str, Callable[[], object]]]:
+    for name, change in UNSETTLED.items():
+        yield name, _action(change)
 
 
-def _asked(spoil: Spoil) -> Callable[[], object]:
-    def ask() -> object:
+def _action(change: Change) -> Callable[[], object]:
+    def action() -> object:
         made = cluster()
-        spoil(made)
-        return made.said()
+        change(made)
+        return made.result()
 
-    return ask
+    return action

@@ -1,4 +1,4 @@
-"""Sessions that ended because nothing was heard of them: each story in time, and too early by a microsecond or so."""
+"""Examples of expired sessions: each in time, and too early by about a microsecond."""
 
 from __future__ import annotations
 
@@ -10,65 +10,67 @@ from attrs import frozen
 from harness.checkers.broken import Broken
 from harness.checkers.store.silence import SILENT, ended_early
 from harness.history import Change, Reply, Request
-from tests.histories.tale import Tale, Who
+from tests.histories.history_builder import ClientSession, HistoryBuilder
 
 SYNC: Final = Request("sync", "/")
 ASKED_US: Final = 1_000_000
-"""When the sync was asked that proves something."""
+"""The time of the request of the sync that proves contact."""
 IN_TIME_US: Final = ASKED_US + 4_000_000
 
-Tell: TypeAlias = Callable[[Tale, Who, Who, bool], None]
+Build: TypeAlias = Callable[[HistoryBuilder, ClientSession, ClientSession, bool], None]
 
 
 @frozen
-class Told:
+class Example:
     name: str
-    tell: Tell
+    build: Build
     scale: float
     invariant: str = SILENT
 
-    def said(self, bad: bool) -> list[Broken]:
-        tale = Tale()
-        ann, bob = tale.client(1), tale.client(2)
-        self.tell(tale, ann, bob, bad)
-        return list(ended_early(tale.history(), self.scale))
+    def violations(self, bad: bool) -> list[Broken]:
+        scenario = HistoryBuilder()
+        ann, bob = scenario.client(1), scenario.client(2)
+        self.build(scenario, ann, bob, bad)
+        return list(ended_early(scenario.history(), self.scale))
 
 
-STORIES: Final[dict[str, Told]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def told(scale: float = 1.0) -> Callable[[Tell], Tell]:
-    def keep(tell: Tell) -> Tell:
-        STORIES[tell.__name__] = Told(tell.__name__, tell, scale)
-        return tell
+def example(scale: float = 1.0) -> Callable[[Build], Build]:
+    def add(build: Build) -> Build:
+        EXAMPLES[build.__name__] = Example(build.__name__, build, scale)
+        return build
 
-    return keep
+    return add
 
 
-def at(t: Tale, at_us: int) -> None:
-    """The next thing happens then."""
+def at(t: HistoryBuilder, at_us: int) -> None:
+    """Set the time of the next event."""
     t.now = at_us - 10
 
 
-def synced(t: Tale, who: Who, asked_us: int, answered_us: int, reply: Reply | None = None) -> None:
+def synced(
+    t: HistoryBuilder, client: ClientSession, asked_us: int, answered_us: int, reply: Reply | None = None
+) -> None:
     at(t, asked_us)
-    call = t.ask(who, SYNC)
+    call = t.invoke(client, SYNC)
     at(t, answered_us)
-    t.tell(call, reply or Reply(zxid=t.zxid))
+    t.respond(call, reply or Reply(zxid=t.zxid))
 
 
-def wrote(t: Tale, who: Who, asked_us: int) -> int:
+def wrote(t: HistoryBuilder, client: ClientSession, asked_us: int) -> int:
     at(t, asked_us)
-    return t.create(who, f"/n{asked_us}")
+    return t.create(client, f"/n{asked_us}")
 
 
-def expired(t: Tale, who: Who, at_us: int) -> None:
+def expired(t: HistoryBuilder, client: ClientSession, at_us: int) -> None:
     at(t, at_us)
-    t.became(who, "expired")
+    t.session_event(client, "expired")
 
 
-@told()
-def its_time_from_when_it_was_heard(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def timeout_counts_from_the_sync(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     wrote(t, bob, ASKED_US - 100)
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
@@ -76,37 +78,37 @@ def its_time_from_when_it_was_heard(t: Tale, ann: Who, bob: Who, bad: bool) -> N
     expired(t, ann, IN_TIME_US - bad)
 
 
-@told()
-def its_time_from_when_it_was_heard_last(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
-    """Of two that were under way at once, what was asked later counts, whichever was answered last."""
+@example()
+def timeout_counts_from_the_last_sync(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """The later request of two concurrent syncs counts, in any order of replies."""
     at(t, ASKED_US)
-    one, two = t.ask(ann, SYNC), t.ask(ann, SYNC)
-    t.tell(two, Reply(zxid=t.zxid))
-    t.tell(one, Reply(zxid=t.zxid))
+    one, two = t.invoke(ann, SYNC), t.invoke(ann, SYNC)
+    t.respond(two, Reply(zxid=t.zxid))
+    t.respond(one, Reply(zxid=t.zxid))
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
     expired(t, ann, IN_TIME_US + (9 if bad else 10))
 
 
-@told(scale=2.0)
-def where_servers_have_more_time(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example(scale=2.0)
+def servers_with_a_slower_clock(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
     expired(t, ann, ASKED_US + 2_000_000 - bad)
 
 
-@told()
-def its_end_was_under_way_when_it_was_heard(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
-    """What was asked in the moment of the answer proves nothing."""
+@example()
+def end_was_proposed_before_the_sync(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """A write that was requested at the time of the reply proves nothing."""
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 500 + bad)
     t.close(ann)
     expired(t, ann, ASKED_US + 900)
 
 
-@told()
-def who_writes_behind_its_end_proves_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def write_after_the_end_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     if not bad:
         t.close(ann)
@@ -117,47 +119,49 @@ def who_writes_behind_its_end_proves_nothing(t: Tale, ann: Who, bob: Who, bad: b
     expired(t, ann, ASKED_US + 900)
 
 
-@told()
-def of_all_that_stands_before_its_end_what_was_asked_last_counts(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
-    """It may stand before what was asked earlier."""
+@example()
+def latest_request_before_the_end_counts(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """It may take effect before an earlier request."""
     at(t, ASKED_US - 50)
-    early = t.ask(bob, Request("create", "/early", b""))
+    early = t.invoke(bob, Request("create", "/early", b""))
     synced(t, ann, ASKED_US, ASKED_US + 500)
     if bad:
         wrote(t, bob, ASKED_US + 501)
-    t.tell(early, Reply(zxid=t.commit(bob, Change(0, 0, "create", "/early", b"")), path="/early"))
+    t.respond(early, Reply(zxid=t.commit(bob, Change(0, 0, "create", "/early", b"")), path="/early"))
     t.close(ann)
     wrote(t, bob, ASKED_US + 800)
     expired(t, ann, ASKED_US + 900)
 
 
-@told()
-def what_is_no_write_or_has_no_place_proves_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def reads_and_writes_without_zxid_prove_nothing(
+    t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
+) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     at(t, ASKED_US + 600)
     t.exists(bob, "/x", there=False)
     t.sync(bob)
-    t.tell(t.ask(bob, Request("set", "/x", b"")), Reply("SESSION_MOVED"))
-    t.lose(t.ask(bob, Request("set", "/x", b"")))
+    t.respond(t.invoke(bob, Request("set", "/x", b"")), Reply("SESSION_MOVED"))
+    t.lose(t.invoke(bob, Request("set", "/x", b"")))
     if bad:
         t.refuse(bob, Request("multi", parts=(Request("delete", "/x"),)), "NO_NODE")
     t.close(ann)
     expired(t, ann, ASKED_US + 900)
 
 
-@told()
-def a_sync_that_fails_proves_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def sync_that_fails_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500, Reply("" if bad else "SESSION_EXPIRED", t.zxid))
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
     expired(t, ann, ASKED_US + 900)
 
 
-@told()
-def other_answers_prove_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def other_replies_prove_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     at(t, ASKED_US)
     t.exists(ann, "/", there=True)
-    t.lose(t.ask(ann, SYNC))
+    t.lose(t.invoke(ann, SYNC))
     if bad:
         t.sync(ann)
     wrote(t, bob, ASKED_US + 501)
@@ -165,8 +169,8 @@ def other_answers_prove_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
     expired(t, ann, ASKED_US + 900)
 
 
-@told()
-def anothers_sync_proves_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def sync_of_another_client_proves_nothing(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann if bad else bob, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
@@ -174,17 +178,19 @@ def anothers_sync_proves_nothing(t: Tale, ann: Who, bob: Who, bad: bool) -> None
     synced(t, bob, ASKED_US + 950, ASKED_US + 960)
 
 
-@told()
-def who_went_by_itself_does_not_complain(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
+@example()
+def session_closed_by_its_client_is_legal(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(ann)
-    t.became(ann, "expired" if bad else "closed")
+    t.session_event(ann, "expired" if bad else "closed")
 
 
-@told()
-def the_first_write_of_all_is_asked_behind_the_first_answer(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
-    """A run may begin with it, at no time at all."""
+@example()
+def first_write_is_requested_after_the_first_reply(
+    t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool
+) -> None:
+    """A run may begin with it, at time 0."""
     synced(t, ann, 0, 0)
     if bad:
         wrote(t, bob, 100)
@@ -192,9 +198,9 @@ def the_first_write_of_all_is_asked_behind_the_first_answer(t: Tale, ann: Who, b
     expired(t, ann, 900)
 
 
-@told()
-def two_end_in_turn(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
-    """What stands before the first end stands before the second one, too."""
+@example()
+def two_end_in_turn(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """Writes before the first end are before the second one, too."""
     cyd = t.client(3)
     for each in (ann, bob):
         synced(t, each, ASKED_US, ASKED_US + 500)
@@ -206,13 +212,13 @@ def two_end_in_turn(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
     expired(t, bob, ASKED_US + 910)
 
 
-@told()
-def nobody_knows_its_time(t: Tale, ann: Who, bob: Who, bad: bool) -> None:
-    """It was never connected, so far as anybody saw."""
-    eve = Who(4, 0x999, 1)
+@example()
+def session_with_an_unknown_timeout(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    """The history has no connection of the session."""
+    eve = ClientSession(4, 0x999, 1)
     synced(t, eve, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
     t.close(eve)
     if bad:
-        t.became(eve, "connected")
+        t.session_event(eve, "connected")
     expired(t, eve, ASKED_US + 900)

@@ -80,7 +80,7 @@ def nowhere() -> tuple[object, ...]:
     return tuple(tale.world.counts)
 
 
-def deeds() -> Iterator[tuple[str, Callable[[], object]]]:
+def actions() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "cleaned nowhere", nowhere
     for name, story in STORIES.items():
         yield f"cleaned: {name}", cast("Callable[[], object]", story.said)

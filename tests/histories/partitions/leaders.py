@@ -6,7 +6,7 @@ from harness.checkers.partitions import commitment, logs, replicas
 from harness.probes import counted_as
 from kraft_controller.core.names import NO_LEADER
 from kraft_controller.wire import znodes
-from tests.histories.controller.story import ADMIN
+from tests.histories.controller.scenario import ADMIN
 from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks, reaches
 
 # -- watermarks ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.isr import Isr
 from replica.core.partitions.leader_role import LeaderRole
 from replica.core.partitions.partition import Partition
-from tests.histories.controller.story import ADMIN, held
+from tests.histories.controller.scenario import ADMIN, held
 from tests.histories.partitions.story import (
     ELSEWHERE,
     HERE,
@@ -288,7 +288,7 @@ HARMLESS: Final = frozenset(
 )
 
 
-def deeds() -> Iterator[tuple[str, Callable[[], object]]]:
+def actions() -> Iterator[tuple[str, Callable[[], object]]]:
     for name, spoil in SPOILT.items():
         yield name, _asked(spoil)
 

@@ -44,6 +44,6 @@ def said(deals: tuple[Deal, ...], gift: Gift) -> str:
     return ""
 
 
-def deeds() -> Iterator[tuple[str, Callable[[], object]]]:
+def actions() -> Iterator[tuple[str, Callable[[], object]]]:
     for name, (deals, gift, _) in STORIES.items():
         yield f"a member is given {name}", lambda deals=deals, gift=gift: said(deals, gift)  # type: ignore[misc]

@@ -44,8 +44,8 @@ from replica.core.partitions.partition_log import FetchDataInfo
 from replica.core.replica_messages import Deleted, Fetched, Produced, Results
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire import records as wire
-from tests.histories.controller import story as store
-from tests.histories.controller.story import ADMIN, held
+from tests.histories.controller import scenario as store
+from tests.histories.controller.scenario import ADMIN, held
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -243,7 +243,7 @@ class Workload:
 
 @define(eq=False)
 class World:
-    store: store.Tale
+    store: store.Scenario
     replication: Replicated
     brokers: dict[int, Member]
     workload: Workload = field(factory=Workload)
@@ -264,7 +264,7 @@ class World:
 
 class Tale:
     def __init__(self) -> None:
-        self.store = store.Tale()
+        self.store = store.Scenario()
         # All that goes is old enough, where a story says nothing else.
         replication = Replicated(ReplicaSettings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
         self.world = World(self.store, replication, {each: Member(each) for each in ALL})

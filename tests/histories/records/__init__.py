@@ -1,4 +1,4 @@
-"""Histories of clients of brokers: told by hand, made by a broker that keeps its promises, and spoilt by lies."""
+"""Histories of brokers' clients: handwritten examples, random legal histories, and corruptions."""
 
 from __future__ import annotations
 

@@ -1,25 +1,25 @@
-"""Stories of records that may be gone: what somebody let go, and what was lost with a disk or an election."""
+"""Examples of allowed losses: DeleteRecords requests, lost disks, and unclean elections."""
 
 from __future__ import annotations
 
 from harness.checkers.records import groups, lost, members, polls, values
 from harness.checkers.records.history import NOWHERE, POSITIONS
-from tests.histories.records.stories import bad, good
-from tests.histories.records.tale import HERE, Tale
+from tests.histories.records.examples import legal_case, violates
+from tests.histories.records.history_builder import HERE, HistoryBuilder
 
 THERE = "t-1"
 
 
-def _written(t: Tale, values: str = "abcd", first: int = 0) -> None:
+def _written(t: HistoryBuilder, values: str = "abcd", first: int = 0) -> None:
     for offset, value in enumerate(values, start=first):
         t.write(1, value, offset)
 
 
-# -- somebody lets them go -----------------------------------------------------------------------------
+# -- DeleteRecords requests ----------------------------------------------------------------------------
 
 
-@good
-def what_was_let_go_is_not_found(t: Tale) -> None:
+@legal_case
+def deleted_record_is_not_found(t: HistoryBuilder) -> None:
     t.complete = True
     _written(t)
     t.trim(2)
@@ -27,8 +27,8 @@ def what_was_let_go_is_not_found(t: Tale) -> None:
     t.read(2, 2, "c", "d")
 
 
-@good
-def what_was_let_go_is_there_for_a_while(t: Tale) -> None:
+@legal_case
+def deleted_record_remains_for_a_while(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(2)
     t.read(2, 0, "a", "b", "c", "d")
@@ -36,62 +36,62 @@ def what_was_let_go_is_there_for_a_while(t: Tale) -> None:
     t.poll(4, (2, "c"), (3, "d"), span=(0, 4))
 
 
-@good
-def what_is_of_unknown_place_and_sent_before_may_have_gone(t: Tale) -> None:
+@legal_case
+def record_at_an_unknown_offset_may_be_deleted(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a"))
     t.trim(1)
     t.poll(2, span=(0, 1))
 
 
-@bad(lost.KEPT)
-def more_is_gone_than_was_let_go(t: Tale) -> None:
+@violates(lost.KEPT)
+def more_than_the_deleted_records_is_lost(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(2)
     t.poll(2, (3, "d"), span=(0, 4))
 
 
-@bad(lost.KEPT)
-def of_two_wishes_the_higher_one_counts_and_no_more(t: Tale) -> None:
+@violates(lost.KEPT)
+def larger_of_two_deletions_counts(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(2)
     t.trim(1)
     t.poll(2, (3, "d"), span=(0, 4))
 
 
-@bad(lost.SEEN)
-def what_is_sent_later_does_not_go_with_it(t: Tale) -> None:
+@violates(lost.SEEN)
+def later_record_is_not_deleted(t: HistoryBuilder) -> None:
     t.complete = True
     t.write(1, "a", 0)
     t.trim(1)
     t.ack(t.send(1, "b"))
 
 
-@bad(lost.KEPT)
-def it_goes_from_another_partition(t: Tale) -> None:
+@violates(lost.KEPT)
+def deletion_in_another_partition(t: HistoryBuilder) -> None:
     _written(t)
     t.trim(4, THERE)
     t.poll(2, (3, "d"), span=(0, 4))
 
 
-@bad(polls.NOTHING_MISSED)
-def a_reader_misses_what_is_let_go_later(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def consumer_skips_a_record_that_is_deleted_later(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
     t.poll(3, (1, "b"), (2, "c"), span=(0, 3))
     t.trim(2)
 
 
-@bad(polls.NOTHING_MISSED)
-def a_reader_misses_what_stands_where_the_log_begins(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def consumer_skips_the_first_remaining_record(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
     t.trim(2)
     t.poll(3, (3, "d"), span=(0, 4))
 
 
-@good
-def a_reader_goes_on_where_the_log_begins(t: Tale) -> None:
+@legal_case
+def consumer_continues_at_the_log_start(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
     t.read(3, 0, "a")
@@ -99,8 +99,8 @@ def a_reader_goes_on_where_the_log_begins(t: Tale) -> None:
     t.read(3, 3, "d")
 
 
-@good
-def a_group_passes_over_what_was_let_go(t: Tale) -> None:
+@legal_case
+def group_skips_deleted_records(t: HistoryBuilder) -> None:
     _written(t)
     t.read(9, 0, "a", "b", "c", "d")
     t.share(2, 1, (HERE, 0))
@@ -109,8 +109,8 @@ def a_group_passes_over_what_was_let_go(t: Tale) -> None:
     t.commit(2, 3)
 
 
-@bad(members.PASSED)
-def a_group_passes_over_more_than_was_let_go(t: Tale) -> None:
+@violates(members.PASSED)
+def group_skips_more_than_the_deleted_records(t: HistoryBuilder) -> None:
     _written(t)
     t.read(9, 0, "a", "b", "c", "d")
     t.share(2, 1, (HERE, 0))
@@ -119,8 +119,8 @@ def a_group_passes_over_more_than_was_let_go(t: Tale) -> None:
     t.commit(2, 3)
 
 
-@bad(members.PASSED)
-def a_group_passes_over_what_is_let_go_later(t: Tale) -> None:
+@violates(members.PASSED)
+def group_skips_records_that_are_deleted_later(t: HistoryBuilder) -> None:
     _written(t)
     t.read(9, 0, "a", "b", "c", "d")
     t.share(2, 1, (HERE, 0))
@@ -129,11 +129,11 @@ def a_group_passes_over_what_is_let_go_later(t: Tale) -> None:
     t.trim(2)
 
 
-# -- they are lost, and that is known ------------------------------------------------------------------
+# -- recorded losses -----------------------------------------------------------------------------------
 
 
-@good
-def what_is_undone_is_gone_and_others_stand_there(t: Tale) -> None:
+@legal_case
+def undone_records_are_replaced(t: HistoryBuilder) -> None:
     t.complete = True
     _written(t)
     t.read(2, 0, "a", "b", "c", "d")
@@ -142,8 +142,8 @@ def what_is_undone_is_gone_and_others_stand_there(t: Tale) -> None:
     t.read(3, 0, "a", "b", "e")
 
 
-@good
-def who_had_read_what_is_undone_stands_nowhere(t: Tale) -> None:
+@legal_case
+def consumer_of_undone_records_has_no_position(t: HistoryBuilder) -> None:
     _written(t)
     t.assign(2, (HERE, 0))
     t.read(2, 0, "a", "b", "c", "d")
@@ -153,8 +153,8 @@ def who_had_read_what_is_undone_stands_nowhere(t: Tale) -> None:
     t.read(3, 0, "a")
 
 
-@good
-def what_is_undone_may_be_sent_again_and_stand_twice(t: Tale) -> None:
+@legal_case
+def undone_record_may_be_written_twice(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "b", producer=1))
     call = t.send(1, "a", producer=1)
     t.read(2, 0, "b", "a")
@@ -163,46 +163,46 @@ def what_is_undone_may_be_sent_again_and_stand_twice(t: Tale) -> None:
     t.read(2, 0, "a", "a", "b")
 
 
-@bad(values.ONE)
-def two_values_at_one_offset_after_it_was_undone(t: Tale) -> None:
+@violates(values.ONE)
+def two_values_at_one_offset_after_it_was_undone(t: HistoryBuilder) -> None:
     _written(t)
     t.undo()
     t.read(2, 0, "a", "b")
     t.read(3, 0, "b")
 
 
-@bad(values.ONCE)
-def what_is_sent_after_it_was_undone_stands_twice(t: Tale) -> None:
+@violates(values.ONCE)
+def record_sent_after_undone_is_written_twice(t: HistoryBuilder) -> None:
     t.undo()
     t.write(1, "a", 0, producer=1)
     t.read(2, 0, "a", "a")
 
 
-@bad(lost.KEPT)
-def what_is_acknowledged_after_it_was_undone_is_lost(t: Tale) -> None:
+@violates(lost.KEPT)
+def record_acknowledged_after_undone_is_lost(t: HistoryBuilder) -> None:
     _written(t)
     t.undo()
     t.write(1, "e", 2)
     t.read(2, 0, "a", "b", end=3)
 
 
-@bad(lost.KEPT)
-def what_was_sent_before_and_acknowledged_after_it_was_undone_is_lost(t: Tale) -> None:
+@violates(lost.KEPT)
+def record_sent_before_and_acknowledged_after_undone_is_lost(t: HistoryBuilder) -> None:
     call = t.send(1, "a")
     t.undo()
     t.ack(call, 0)
     t.read(2, 0, end=1)
 
 
-@bad(lost.KEPT)
-def it_was_undone_in_another_partition(t: Tale) -> None:
+@violates(lost.KEPT)
+def undone_in_another_partition(t: HistoryBuilder) -> None:
     _written(t)
     t.undo(THERE)
     t.read(2, 0, "a", "b", end=4)
 
 
-@bad(values.IN_TIME)
-def it_was_undone_in_another_partition_and_stands_before_what_was_there(t: Tale) -> None:
+@violates(values.IN_TIME)
+def undone_in_another_partition_does_not_excuse_the_order(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(2, "c", 5)
     t.undo(THERE)
@@ -211,16 +211,16 @@ def it_was_undone_in_another_partition_and_stands_before_what_was_there(t: Tale)
     t.poll(3, (3, "b"))
 
 
-@bad(polls.FORWARD)
-def who_reads_after_it_was_undone_goes_back(t: Tale) -> None:
+@violates(polls.FORWARD)
+def consumer_goes_back_after_undone(t: HistoryBuilder) -> None:
     _written(t)
     t.undo()
     t.read(2, 0, "a", "b")
     t.read(2, 1, "b")
 
 
-@bad(polls.FORWARD)
-def who_is_elsewhere_goes_back(t: Tale) -> None:
+@violates(polls.FORWARD)
+def consumer_of_another_partition_goes_back(t: HistoryBuilder) -> None:
     _written(t)
     t.assign(2, (HERE, 0), (THERE, 0))
     t.read(2, 0, "a", "b")
@@ -229,16 +229,16 @@ def who_is_elsewhere_goes_back(t: Tale) -> None:
     t.read(2, 1, "b")
 
 
-@bad(groups.REMEMBERED)
-def that_records_are_undone_excuses_no_forgotten_position(t: Tale) -> None:
+@violates(groups.REMEMBERED)
+def undone_records_do_not_excuse_a_lost_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.commit(2, 3)
     t.undo()
     t.look(2, NOWHERE)
 
 
-@good
-def that_positions_are_undone_excuses_it(t: Tale) -> None:
+@legal_case
+def undone_offsets_excuse_a_lost_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.commit(2, 2)
     t.commit(2, 3)
@@ -247,8 +247,8 @@ def that_positions_are_undone_excuses_it(t: Tale) -> None:
     t.look(2, 2)
 
 
-@bad(groups.REMEMBERED)
-def a_position_is_committed_after_they_were_undone_and_forgotten(t: Tale) -> None:
+@violates(groups.REMEMBERED)
+def offset_committed_after_undone_is_lost(t: HistoryBuilder) -> None:
     t.commit(2, 2)
     t.undo(f"{POSITIONS}1")
     t.commit(2, 3)
@@ -256,8 +256,8 @@ def a_position_is_committed_after_they_were_undone_and_forgotten(t: Tale) -> Non
     t.look(2, NOWHERE)
 
 
-@bad(lost.KEPT)
-def that_positions_are_undone_excuses_no_lost_record(t: Tale) -> None:
+@violates(lost.KEPT)
+def undone_offsets_do_not_excuse_a_lost_record(t: HistoryBuilder) -> None:
     _written(t)
     t.undo(f"{POSITIONS}0")
     t.read(2, 0, "a", "b", end=4)

@@ -1,8 +1,8 @@
-"""Legal histories, made by chance: a few logs, whose clients see them in every way in which they may.
+"""Random legal histories: a few logs, and clients that see them in all allowed ways.
 
-Producers of either kind whose answers are lost, whose records come late or twice; consumers that go back, begin again,
-die, and say more or less of where they stand; groups whose commits count at some moment, or at none; members of a group
-who share all of it anew again and again; somebody who asks that the beginning of a log goes; disks that lose its end.
+Producers are idempotent or not; their replies are lost, their records written late or twice. Consumers seek, are
+reassigned, end, and report their positions or not. Commits of groups take effect late, or never, and members rebalance
+repeatedly. Clients delete records, and disks lose the end of a log.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Sending:
     sent: Sent
     offset: int = NOWHERE
     dropped: bool = False
-    """It will not be written any more."""
+    """True if the record will never be written."""
 
 
 @define(eq=False)
@@ -69,12 +69,12 @@ class _Maker:
     logs: dict[str, dict[int, str]] = field(factory=dict)
     ends: dict[str, int] = field(factory=dict)
     sending: list[_Sending] = field(factory=list)
-    """Not answered yet, or not written yet."""
+    """The sends without a reply, or not written yet."""
     late: list[_Sending] = field(factory=list)
-    """Of unknown fate: perhaps they are still written."""
+    """The sends with an unknown outcome, which may still be written."""
     consumers: dict[int, dict[str, int]] = field(factory=dict)
     producers: dict[int, int] = field(factory=dict)
-    """By client; 0: not idempotent."""
+    """The producer number of each client; 0: not idempotent."""
     committed: dict[str, int] = field(factory=dict)
     committing: list[_Pending] = field(factory=list)
     sharing: Random = field(factory=Random)
@@ -104,7 +104,7 @@ class _Maker:
         self.sending.append(_Sending(sent))
 
     def write(self) -> None:
-        """An idempotent producer's records come in its order, others in any."""
+        """Write a waiting record. Those of an idempotent producer are written in the order of sending."""
         waiting = [each for each in (*self.sending, *self.late) if each.offset == NOWHERE and not each.dropped]
         if not waiting:
             return
@@ -128,7 +128,7 @@ class _Maker:
 
     def _append(self, partition: str, value: str) -> int:
         if self.chance.random() < 0.1:
-            self.ends[partition] += 1  # something that is no record
+            self.ends[partition] += 1  # an offset without a record
         offset = self.ends[partition]
         self.logs[partition][offset] = value
         self.ends[partition] += 1
@@ -144,8 +144,8 @@ class _Maker:
         self.sending.remove(each)
         sent = each.sent
         if each.offset != NOWHERE and self.chance.random() < 0.8:
-            told = each.offset if self.chance.random() < 0.9 else NOWHERE
-            self.events.append(Acked(self.later(), sent.client, sent.call, told))
+            reported = each.offset if self.chance.random() < 0.9 else NOWHERE
+            self.events.append(Acked(self.later(), sent.client, sent.call, reported))
         elif each.dropped and sent.acks == 1:
             self.events.append(Acked(self.later(), sent.client, sent.call, self.ends[sent.partition]))
         elif each.dropped and self.chance.random() < 0.5:
@@ -183,8 +183,8 @@ class _Maker:
         places = self.consumers[client]
         partition = self.chance.choice(list(places))
         offset = places[partition] = self.chance.randint(0, self.ends[partition])
-        told = offset if self.chance.random() < 0.8 else NOWHERE
-        self.events.append(Sought(self.later(), client, partition, told))
+        reported = offset if self.chance.random() < 0.8 else NOWHERE
+        self.events.append(Sought(self.later(), client, partition, reported))
 
     def assign(self) -> None:
         client = self.chance.choice(list(self.consumers))
@@ -194,11 +194,11 @@ class _Maker:
         begins = {
             partition: self.chance.randint(0, self.ends[partition]) for partition in chosen if partition not in kept
         }
-        told = tuple(
+        reported = tuple(
             Place(partition, offset if self.chance.random() < 0.8 else NOWHERE) for partition, offset in begins.items()
         )
         self.consumers[client] = {**{partition: before[partition] for partition in kept}, **begins}
-        self.events.append(Assigned(self.later(), client, told, tuple(kept)))
+        self.events.append(Assigned(self.later(), client, reported, tuple(kept)))
 
     def end(self) -> None:
         client = self.chance.choice(list(self.consumers))
@@ -215,7 +215,7 @@ class _Maker:
         self.committing.append(_Pending(call))
 
     def settle(self) -> None:
-        """Some commit counts, or is answered."""
+        """Let a commit take effect, or answer it."""
         if not self.committing:
             return
         pending = self.chance.choice(self.committing)
@@ -243,14 +243,14 @@ class _Maker:
         self.events.append(looking)
         places = tuple(Place(partition, self.committed.get(partition, NOWHERE)) for partition in self.logs)
         if self.chance.random() < 0.5:
-            self.settle()  # while it is looked
+            self.settle()  # during the fetch
         if self.chance.random() < 0.9:
             self.events.append(Found(self.later(), client, looking.call, places))
 
     # -- members of a group ------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Who goes away commits before it, or has not committed what it read last, and somebody reads that again."""
+        """Rebalance the group. Members that leave may not have committed their last records, which are read again."""
         chance = self.sharing
         for member in self.members:
             if chance.random() < 0.5:
@@ -261,8 +261,8 @@ class _Maker:
             self.members[chance.choice(list(self.members))][partition] = self.shared.get(partition, 0)
         for member, given in self.members.items():
             begins = tuple(Place(*each) for each in given.items())
-            said = NO_GENERATION if chance.random() < 0.1 else self.generation
-            self.events.append(Assigned(self.later(), member, begins, (), SHARED, said))
+            generation = NO_GENERATION if chance.random() < 0.1 else self.generation
+            self.events.append(Assigned(self.later(), member, begins, (), SHARED, generation))
 
     def member_reads(self) -> None:
         for member, places in self.members.items():
@@ -280,10 +280,10 @@ class _Maker:
         self.shared |= dict(places)
         self.events += (call, Committed(self.later(), member, call.call))
 
-    # -- what goes ---------------------------------------------------------------------------------
+    # -- losses ------------------------------------------------------------------------------------
 
     def trim(self) -> None:
-        """Whoever stands in what is gone finds nothing there, and goes on behind it sooner or later."""
+        """Delete records. A consumer within the deleted range continues after it."""
         partition = self.losing.choice(list(self.logs))
         upto = self.losing.randint(0, self.ends[partition])
         self.events.append(Trimmed(self.later(), TRIMMER, partition, upto))
@@ -297,7 +297,7 @@ class _Maker:
                         self.events.append(Sought(self.later(), client, partition, upto))
 
     def undo(self) -> None:
-        """A log loses its end. Who was told nothing yet sends again; who was further stands at the end."""
+        """Lose the end of a log. Unanswered sends are repeated, and consumers beyond the end move to it."""
         partition = self.losing.choice(list(self.logs))
         end = self.ends[partition] = self.losing.randint(0, self.ends[partition])
         self.logs[partition] = {offset: value for offset, value in self.logs[partition].items() if offset < end}
@@ -310,7 +310,7 @@ class _Maker:
         self.events.append(Undone(self.later(), NOBODY, partition))
 
     def forget(self) -> None:
-        """Where groups are; whoever has not been told yet that his commit counts never is."""
+        """Lose committed offsets. Unanswered commits never take effect."""
         self.committed.clear()
         self.shared.clear()
         self.committing = [pending for pending in self.committing if not pending.counts]
@@ -326,7 +326,7 @@ class _Maker:
 
 
 def legal(seed: int, *, steps: int = 60, lossy: bool = False) -> History:
-    """`lossy`: somebody lets records go, and disks lose some."""
+    """Return a legal history. `lossy`: with DeleteRecords requests and lost disks."""
     chance = Random(f"records/{seed}")
     partitions = [f"t-{number}" for number in range(chance.randint(1, 3))]
     maker = _Maker(chance, sharing=Random(f"members/{seed}"), losing=Random(f"losses/{seed}"))

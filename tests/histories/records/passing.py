@@ -1,16 +1,16 @@
-"""Stories of consumers that go past a place: by a poll, or by where they go on after it."""
+"""Examples of consumers that pass an offset, within a poll or between two."""
 
 from __future__ import annotations
 
 from harness.checkers.records import lost, polls, values
 from harness.checkers.records.history import NOWHERE
-from tests.histories.records.stories import bad, good
-from tests.histories.records.tale import HERE, Tale
+from tests.histories.records.examples import legal_case, violates
+from tests.histories.records.history_builder import HERE, HistoryBuilder
 
 THERE = "t-1"
 
 
-def _written(t: Tale, values: str = "abc") -> None:
+def _written(t: HistoryBuilder, values: str = "abc") -> None:
     for offset, value in enumerate(values):
         t.write(1, value, offset)
 
@@ -18,29 +18,29 @@ def _written(t: Tale, values: str = "abc") -> None:
 # -- from one poll to the next ---------------------------------------------------------------------------
 
 
-@bad(lost.KEPT)
-def a_reader_goes_on_behind_what_nobody_has_read(t: Tale) -> None:
+@violates(lost.KEPT)
+def consumer_continues_after_an_unread_record(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (0, "a"))
     t.poll(2, (2, "c"))
 
 
-@bad(lost.KEPT)
-def a_reader_begins_behind_what_nobody_has_read(t: Tale) -> None:
+@violates(lost.KEPT)
+def assigned_consumer_skips_an_unread_record(t: HistoryBuilder) -> None:
     _written(t)
     t.assign(2, (HERE, 1))
     t.poll(2, (2, "c"))
 
 
-@bad(lost.KEPT)
-def a_reader_seeks_a_place_and_goes_on_behind_it(t: Tale) -> None:
+@violates(lost.KEPT)
+def consumer_skips_the_record_at_its_seek(t: HistoryBuilder) -> None:
     _written(t)
     t.seek(2, 1)
     t.poll(2, (2, "c"))
 
 
-@bad(lost.KEPT)
-def a_reader_that_keeps_a_partition_goes_past_what_nobody_has_read(t: Tale) -> None:
+@violates(lost.KEPT)
+def consumer_skips_an_unread_record_in_a_kept_partition(t: HistoryBuilder) -> None:
     _written(t)
     t.assign(2, (HERE, 0))
     t.read(2, 0, "a")
@@ -48,107 +48,107 @@ def a_reader_that_keeps_a_partition_goes_past_what_nobody_has_read(t: Tale) -> N
     t.read(2, 2, "c")
 
 
-@good
-def a_reader_seeks_a_place_behind_what_nobody_has_read(t: Tale) -> None:
+@legal_case
+def consumer_seeks_past_an_unread_record(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (0, "a"))
     t.seek(2, 2)
     t.poll(2, (2, "c"))
 
 
-@good
-def a_reader_is_put_behind_what_nobody_has_read(t: Tale) -> None:
+@legal_case
+def consumer_is_assigned_past_an_unread_record(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (0, "a"))
     t.assign(2, (HERE, NOWHERE))
     t.poll(2, (2, "c"))
 
 
-@good
-def another_reader_begins_behind_what_nobody_has_read(t: Tale) -> None:
+@legal_case
+def another_consumer_begins_after_an_unread_record(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (0, "a"))
     t.poll(3, (2, "c"))
 
 
-@good
-def a_reader_dies_and_its_successor_begins_behind_what_nobody_has_read(t: Tale) -> None:
+@legal_case
+def successor_begins_after_an_unread_record(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (0, "a"))
     t.end(2)
     t.poll(2, (2, "c"))
 
 
-@good
-def a_reader_is_put_at_an_unknown_place_in_what_it_has(t: Tale) -> None:
+@legal_case
+def consumer_is_assigned_at_an_unknown_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.read(2, 0, "a", "b", "c")
     t.assign(2, (HERE, NOWHERE), goes_on=(HERE,))
     t.read(2, 1, "b")
 
 
-# -- what stands elsewhere, too --------------------------------------------------------------------------
+# -- values at other offsets -----------------------------------------------------------------------------
 
 
-@bad(lost.KEPT)
-def a_value_is_read_elsewhere_and_not_where_it_was_acknowledged(t: Tale) -> None:
+@violates(lost.KEPT)
+def value_is_read_only_at_another_offset(t: HistoryBuilder) -> None:
     t.write(1, "a", 1)
     t.write(1, "b", 2)
     t.poll(2, (0, "a"), (2, "b"))
 
 
-@good
-def a_value_is_read_elsewhere_and_nobody_has_come_to_where_it_was_acknowledged(t: Tale) -> None:
+@legal_case
+def value_is_read_at_another_offset_and_its_own_is_not_passed(t: HistoryBuilder) -> None:
     t.complete = True
     t.write(1, "a", 1)
     t.read(2, 0, "a")
 
 
-# -- what is let go --------------------------------------------------------------------------------------
+# -- deleted records -------------------------------------------------------------------------------------
 
 
-@bad(lost.KEPT)
-def a_reader_goes_past_what_is_let_go_later(t: Tale) -> None:
+@violates(lost.KEPT)
+def consumer_passes_a_record_that_is_deleted_later(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (1, "b"), (2, "c"), span=(0, 3))
     t.trim(1)
 
 
-@good
-def a_reader_goes_past_what_was_let_go_before_it_was_there(t: Tale) -> None:
+@legal_case
+def consumer_passes_a_record_that_was_deleted_before_its_write(t: HistoryBuilder) -> None:
     t.trim(1)
     _written(t)
     t.poll(2, (1, "b"), (2, "c"), span=(0, 3))
 
 
-@good
-def a_reader_goes_on_behind_what_was_let_go_and_nobody_has_read(t: Tale) -> None:
+@legal_case
+def consumer_continues_after_deleted_unread_records(t: HistoryBuilder) -> None:
     _written(t)
     t.poll(2, (0, "a"))
     t.trim(2)
     t.poll(2, (2, "c"))
 
 
-@bad(lost.KEPT)
-def a_reader_goes_on_behind_more_than_was_let_go(t: Tale) -> None:
+@violates(lost.KEPT)
+def consumer_continues_after_more_than_the_deleted_records(t: HistoryBuilder) -> None:
     _written(t, "abcd")
     t.poll(2, (0, "a"))
     t.trim(2)
     t.poll(2, (3, "d"))
 
 
-# -- what the order of a log must not pass for -----------------------------------------------------------
+# -- histories that the order of a log cannot prove ------------------------------------------------------
 
 
-@bad(polls.FORWARD)
-def one_poll_has_what_does_not_lie_where_it_was(t: Tale) -> None:
+@violates(polls.FORWARD)
+def poll_has_records_outside_its_span(t: HistoryBuilder) -> None:
     _written(t, "ab")
     t.seek(2, 0)
     t.poll(2, (0, "a"), (1, "b"), span=(2, 2))
 
 
-@bad(values.UPWARDS)
-def one_client_is_told_of_two_places_at_one_moment(t: Tale) -> None:
+@violates(values.UPWARDS)
+def client_gets_two_acknowledgements_at_one_instant(t: HistoryBuilder) -> None:
     t.write(1, "a", 2)
     call = t.send(1, "b")
     t.step = 0

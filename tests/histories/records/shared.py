@@ -1,78 +1,78 @@
-"""Stories of groups whose members share what there is to read, and take over from each other."""
+"""Examples of groups whose members share partitions and take over from each other."""
 
 from __future__ import annotations
 
 from harness.checkers.records import members, polls
 from harness.checkers.records.history import NO_GENERATION, NOWHERE
-from tests.histories.records.stories import bad, good
-from tests.histories.records.tale import HERE, Tale
+from tests.histories.records.examples import legal_case, violates
+from tests.histories.records.history_builder import HERE, HistoryBuilder
 
 THERE = "t-1"
 
 
-def _written(t: Tale, where: str = HERE) -> None:
+def _written(t: HistoryBuilder, where: str = HERE) -> None:
     for offset, value in enumerate("abcd"):
         t.write(1, value + where[2:], offset, where=where)
 
 
-def _read(t: Tale, client: int, start: int, values: str, where: str = HERE) -> None:
+def _read(t: HistoryBuilder, client: int, start: int, values: str, where: str = HERE) -> None:
     t.read(client, start, *(value + where[2:] for value in values), where=where)
 
 
-# -- who owns what -------------------------------------------------------------------------------------
+# -- ownership -----------------------------------------------------------------------------------------
 
 
-@bad(members.OWNED)
-def two_members_are_given_one_partition(t: Tale) -> None:
+@violates(members.OWNED)
+def partition_is_assigned_to_two_members(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0), (THERE, 0))
     t.share(3, 7, (HERE, NOWHERE))
 
 
-@bad(members.OWNED)
-def what_one_keeps_is_given_to_another(t: Tale) -> None:
+@violates(members.OWNED)
+def kept_partition_is_assigned_to_another_member(t: HistoryBuilder) -> None:
     t.share(2, 6, (HERE, 0))
     t.share(2, 7, goes_on=(HERE,))
     t.share(3, 7, (HERE, 0))
 
 
-@bad(members.OWNED)
-def what_one_had_in_a_generation_another_has_later_in_the_same(t: Tale) -> None:
+@violates(members.OWNED)
+def partition_changes_its_owner_within_a_generation(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0))
     t.end(2)
     t.share(3, 7, (HERE, 0))
 
 
-@good
-def members_of_one_generation_share(t: Tale) -> None:
+@legal_case
+def members_of_one_generation_share(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0))
     t.share(3, 7, (THERE, 0))
     t.share(2, 8, (THERE, 0))
     t.share(3, 8, (HERE, 0))
 
 
-@good
-def one_member_is_told_the_same_twice(t: Tale) -> None:
+@legal_case
+def assignment_is_reported_twice(t: HistoryBuilder) -> None:
     t.share(2, 7, (HERE, 0))
     t.share(2, 7, (HERE, 0))
 
 
-@good
-def nobody_says_in_which_generation(t: Tale) -> None:
+@legal_case
+def unknown_generations_are_not_compared(t: HistoryBuilder) -> None:
     t.share(2, NO_GENERATION, (HERE, 0))
     t.share(3, NO_GENERATION, (HERE, 0))
 
 
-@good
-def two_readers_of_no_group(t: Tale) -> None:
+@legal_case
+def two_readers_of_no_group(t: HistoryBuilder) -> None:
     t.assign(2, (HERE, 0))
     t.assign(3, (HERE, 0))
 
 
-# -- what is left out ----------------------------------------------------------------------------------
+# -- skipped records -----------------------------------------------------------------------------------
 
 
-@bad(members.PASSED)
-def between_two_members_a_record_is_left_out(t: Tale) -> None:
+@violates(members.PASSED)
+def record_is_skipped_between_two_members(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "ab")
@@ -83,8 +83,8 @@ def between_two_members_a_record_is_left_out(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@bad(members.PASSED)
-def more_is_committed_than_was_read(t: Tale) -> None:
+@violates(members.PASSED)
+def more_is_committed_than_was_read(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "ab")
@@ -92,24 +92,24 @@ def more_is_committed_than_was_read(t: Tale) -> None:
     _read(t, 2, 2, "cd")
 
 
-@bad(members.PASSED)
-def what_somebody_of_no_group_has_read_is_left_out(t: Tale) -> None:
+@violates(members.PASSED)
+def record_read_outside_the_group_is_skipped(t: HistoryBuilder) -> None:
     _written(t)
     _read(t, 9, 0, "abcd")
     t.share(2, 1, (HERE, 1))
     t.lose(t.commits(2, 2))
 
 
-@bad(members.PASSED)
-def the_first_record_of_all_is_left_out(t: Tale) -> None:
+@violates(members.PASSED)
+def first_record_is_skipped(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.commit(2, 1)
     _read(t, 9, 0, "a")
 
 
-@bad(members.PASSED)
-def what_is_left_out_is_left_out_once(t: Tale) -> None:
+@violates(members.PASSED)
+def skipped_record_is_reported_once(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.commit(2, 2)
@@ -117,8 +117,8 @@ def what_is_left_out_is_left_out_once(t: Tale) -> None:
     _read(t, 9, 0, "ab")
 
 
-@bad(members.PASSED)
-def who_takes_over_leaves_out_where_it_begins(t: Tale) -> None:
+@violates(members.PASSED)
+def new_owner_skips_its_first_record(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "ab")
@@ -127,8 +127,8 @@ def who_takes_over_leaves_out_where_it_begins(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@bad(members.PASSED)
-def what_lay_where_another_began_is_left_out(t: Tale) -> None:
+@violates(members.PASSED)
+def record_at_the_start_of_another_member_is_skipped(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 2))
     t.share(3, 2, (HERE, 3))
@@ -136,8 +136,8 @@ def what_lay_where_another_began_is_left_out(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@good
-def somebody_begins_further_back_later(t: Tale) -> None:
+@legal_case
+def later_member_begins_further_back(t: HistoryBuilder) -> None:
     _written(t)
     _read(t, 9, 0, "abcd")
     t.share(2, 1, (HERE, 2))
@@ -146,8 +146,8 @@ def somebody_begins_further_back_later(t: Tale) -> None:
     t.share(3, 2, (HERE, 0))
 
 
-@good
-def who_has_ended_commits_for_nobody(t: Tale) -> None:
+@legal_case
+def ended_member_commits_for_no_group(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.end(2)
@@ -155,8 +155,8 @@ def who_has_ended_commits_for_nobody(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@good
-def every_record_is_some_members(t: Tale) -> None:
+@legal_case
+def every_record_is_read_by_a_member(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "abc")
@@ -168,8 +168,8 @@ def every_record_is_some_members(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@good
-def the_first_of_a_group_begins_further_on(t: Tale) -> None:
+@legal_case
+def first_of_a_group_begins_further_on(t: HistoryBuilder) -> None:
     _written(t)
     _read(t, 9, 0, "abcd")
     t.share(2, 1, (HERE, 2))
@@ -177,16 +177,16 @@ def the_first_of_a_group_begins_further_on(t: Tale) -> None:
     t.commit(2, 3)
 
 
-@good
-def a_refused_position_passes_over_nothing(t: Tale) -> None:
+@legal_case
+def refused_commit_skips_nothing(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.fail(t.commits(2, 3))
     _read(t, 2, 0, "abcd")
 
 
-@good
-def what_is_none_of_its_is_nobodys_position(t: Tale) -> None:
+@legal_case
+def commit_of_an_unassigned_partition_does_not_count(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (THERE, 0))
     t.share(3, 1, (HERE, 0))
@@ -195,8 +195,8 @@ def what_is_none_of_its_is_nobodys_position(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@good
-def a_member_moves_on_purpose(t: Tale) -> None:
+@legal_case
+def member_moves_on_purpose(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     t.seek(2, 2)
@@ -207,19 +207,19 @@ def a_member_moves_on_purpose(t: Tale) -> None:
     _read(t, 9, 0, "abcd")
 
 
-@bad(polls.NOTHING_MISSED)
-def a_member_leaves_out_what_lies_between(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def member_skips_records_before_its_commit(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 9, 0, "abcd")
     _read(t, 2, 2, "cd")
 
 
-# -- who goes back -------------------------------------------------------------------------------------
+# -- decreasing offsets --------------------------------------------------------------------------------
 
 
-@bad(members.ONWARDS)
-def who_takes_over_begins_before_what_was_committed(t: Tale) -> None:
+@violates(members.ONWARDS)
+def new_owner_begins_below_the_committed_offset(t: HistoryBuilder) -> None:
     _written(t)
     t.share(2, 1, (HERE, 0))
     _read(t, 2, 0, "abc")
@@ -229,8 +229,8 @@ def who_takes_over_begins_before_what_was_committed(t: Tale) -> None:
     t.commit(3, 2)
 
 
-@bad(members.ONWARDS)
-def one_partition_of_two_goes_back(t: Tale) -> None:
+@violates(members.ONWARDS)
+def offset_of_one_of_two_partitions_decreases(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE), (THERE, NOWHERE))
     t.commit(2, 3)
     t.commit(2, 3, where=THERE)
@@ -239,8 +239,8 @@ def one_partition_of_two_goes_back(t: Tale) -> None:
     t.commit(2, 2, where=THERE)
 
 
-@bad(members.ONWARDS)
-def nothing_of_what_else_was_committed_explains_it(t: Tale) -> None:
+@violates(members.ONWARDS)
+def no_other_commit_explains_the_decrease(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(8, 1)
     t.commit(2, 3)
@@ -254,8 +254,8 @@ def nothing_of_what_else_was_committed_explains_it(t: Tale) -> None:
     t.commit(8, 0)
 
 
-@good
-def who_takes_over_goes_on(t: Tale) -> None:
+@legal_case
+def new_owner_continues(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(2, 3)
     t.share(3, 2, (HERE, NOWHERE))
@@ -263,8 +263,8 @@ def who_takes_over_goes_on(t: Tale) -> None:
     t.commit(3, 5)
 
 
-@good
-def somebody_who_is_no_member_puts_it_back(t: Tale) -> None:
+@legal_case
+def client_outside_the_group_resets_the_offset(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(2, 3)
     t.share(2, 2)
@@ -273,8 +273,8 @@ def somebody_who_is_no_member_puts_it_back(t: Tale) -> None:
     t.commit(2, 1)
 
 
-@good
-def a_commit_of_unknown_fate_puts_it_back(t: Tale) -> None:
+@legal_case
+def commit_with_an_unknown_outcome_resets_the_offset(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.lose(t.commits(2, 1))
     t.commit(2, 3)
@@ -282,8 +282,8 @@ def a_commit_of_unknown_fate_puts_it_back(t: Tale) -> None:
     t.commit(3, 2)
 
 
-@good
-def who_is_none_any_more_is_refused(t: Tale) -> None:
+@legal_case
+def former_member_is_refused(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.share(3, 2, (HERE, NOWHERE))
     t.commit(3, 3)
@@ -291,8 +291,8 @@ def who_is_none_any_more_is_refused(t: Tale) -> None:
     t.lose(t.commits(2, 2))
 
 
-@good
-def two_commit_at_the_same_time(t: Tale) -> None:
+@legal_case
+def two_commit_at_the_same_time(t: HistoryBuilder) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     one = t.commits(2, 3)
     two = t.commits(2, 1)

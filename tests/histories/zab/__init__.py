@@ -1,4 +1,4 @@
-"""For every promise of ZAB, stories in which it is kept and in which it is broken, each to be read by a person."""
+"""Examples for every invariant of ZAB: legal runs, and runs that violate it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.histories.zab import (
     service,
     specification,
 )
-from tests.histories.zab.story import STORIES, Story, Told, objection, said
+from tests.histories.zab.scenario import EXAMPLES, Example, Scenario, result_of, violation_of
 
 MODULES = (leadership, histories, durability, delivery, primary_order, recovery, service, specification)
 
-__all__ = ["MODULES", "STORIES", "Story", "Told", "objection", "said"]
+__all__ = ["MODULES", "EXAMPLES", "Scenario", "Example", "violation_of", "result_of"]

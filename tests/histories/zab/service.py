@@ -1,90 +1,90 @@
-"""Barriers, who serves, and who falls over."""
+"""Barriers, serving servers, and crashes."""
 
 from __future__ import annotations
 
 from harness.checkers.service import BarrierIsLinearizable, HistoriesAgree, NoCrash, ServingIsCurrent
-from tests.histories.zab.story import ONE, THREE, TWO, Story, breaks, z
+from tests.histories.zab.scenario import ONE, THREE, TWO, Scenario, breaks, z
 from zab.core.messages import UpToDate
 from zab.core.zxid import NOTHING
 
 
 @breaks(BarrierIsLinearizable)
-def a_barrier_from_the_past(story: Story, bad: bool) -> None:
-    first = story.begins()
-    story.judge.acknowledged(THREE, first.last)
-    story.judge.barrier_asked(ONE, 7)
-    story.judge.barrier_answered(ONE, 7, NOTHING if bad else first.last)
+def barrier_from_the_past(s: Scenario, bad: bool) -> None:
+    first = s.begins()
+    s.judge.acknowledged(THREE, first.last)
+    s.judge.barrier_asked(ONE, 7)
+    s.judge.barrier_answered(ONE, 7, NOTHING if bad else first.last)
 
 
 @breaks(BarrierIsLinearizable)
-def a_barrier_that_is_not_reached(story: Story, bad: bool) -> None:
-    first = story.begins()
+def barrier_that_is_not_reached(s: Scenario, bad: bool) -> None:
+    first = s.begins()
     if bad:
-        story.judge.restored(ONE, NOTHING)
-    story.judge.barrier_asked(ONE, 7)
-    story.judge.barrier_answered(ONE, 7, first.last)
+        s.judge.restored(ONE, NOTHING)
+    s.judge.barrier_asked(ONE, 7)
+    s.judge.barrier_answered(ONE, 7, first.last)
 
 
 @breaks(BarrierIsLinearizable)
-def a_barrier_from_before_what_could_be_read(story: Story, bad: bool) -> None:
-    """Who reads at server 1 has seen it, though nobody who led has told anybody of it."""
-    first = story.begins()
-    story.judge.acknowledged(THREE, first.last)
-    second = story.proposes(THREE, 1, 2)
-    story.logs(second, ONE, TWO, THREE)
-    story.commits(THREE, second.last)
-    story.applies(second, ONE, TWO)
-    story.judge.barrier_asked(TWO, 7)
-    story.judge.barrier_answered(TWO, 7, first.last if bad else second.last)
+def barrier_before_the_readable_state(s: Scenario, bad: bool) -> None:
+    """A client of server 1 has read it, although no leader has acknowledged it to a client."""
+    first = s.begins()
+    s.judge.acknowledged(THREE, first.last)
+    second = s.proposes(THREE, 1, 2)
+    s.logs(second, ONE, TWO, THREE)
+    s.commits(THREE, second.last)
+    s.applies(second, ONE, TWO)
+    s.judge.barrier_asked(TWO, 7)
+    s.judge.barrier_answered(TWO, 7, first.last if bad else second.last)
 
 
 @breaks(ServingIsCurrent)
-def leading_with_an_old_state(story: Story, bad: bool) -> None:
-    story.begins()
-    second = story.proposes(THREE, 1, 2)
-    story.logs(second, ONE, TWO, THREE)
-    story.judge.committed(THREE, second.last, True)
-    story.epochs(2, ONE, TWO)
-    story.leads(TWO, 2)
+def leading_with_an_old_state(s: Scenario, bad: bool) -> None:
+    s.begins()
+    second = s.proposes(THREE, 1, 2)
+    s.logs(second, ONE, TWO, THREE)
+    s.judge.committed(THREE, second.last, True)
+    s.epochs(2, ONE, TWO)
+    s.leads(TWO, 2)
     if not bad:
-        story.applies(second, TWO)
-    story.judge.serves(TWO)
+        s.applies(second, TWO)
+    s.judge.serves(TWO)
 
 
 @breaks(ServingIsCurrent)
-def serving_an_old_state(story: Story, bad: bool) -> None:
-    first = story.begins()
-    story.judge.said[UpToDate](THREE, ONE, UpToDate(first.last))
-    story.follows(ONE, THREE, 1)
+def serving_an_old_state(s: Scenario, bad: bool) -> None:
+    first = s.begins()
+    s.judge.said[UpToDate](THREE, ONE, UpToDate(first.last))
+    s.follows(ONE, THREE, 1)
     if bad:
-        story.judge.restored(ONE, NOTHING)
-    story.judge.serves(ONE)
+        s.judge.restored(ONE, NOTHING)
+    s.judge.serves(ONE)
 
 
 @breaks(ServingIsCurrent)
-def up_to_date_with_what_is_not_committed(story: Story, bad: bool) -> None:
-    first = story.begins()
-    story.logs(story.proposes(THREE, 1, 2), THREE)
-    story.judge.said[UpToDate](THREE, ONE, UpToDate(z(1, 2) if bad else first.last))
+def up_to_date_with_an_uncommitted_transaction(s: Scenario, bad: bool) -> None:
+    first = s.begins()
+    s.logs(s.proposes(THREE, 1, 2), THREE)
+    s.judge.said[UpToDate](THREE, ONE, UpToDate(z(1, 2) if bad else first.last))
 
 
 @breaks(NoCrash)
-def it_falls_over(story: Story, bad: bool) -> None:
+def machine_raises_an_exception(s: Scenario, bad: bool) -> None:
     if bad:
-        story.judge.failed(ONE, "ticks", ZeroDivisionError("oops"))
+        s.judge.failed(ONE, "ticks", ZeroDivisionError("oops"))
 
 
 @breaks(NoCrash)
-def what_was_not_durable_is_gone_with_the_process(story: Story, bad: bool) -> None:
-    first = story.begins()
-    story.logs(story.proposes(THREE, 1, 2), ONE, durably=False)
+def undurable_state_is_lost_with_the_process(s: Scenario, bad: bool) -> None:
+    first = s.begins()
+    s.logs(s.proposes(THREE, 1, 2), ONE, durably=False)
     if bad:
-        story.judge.failed(ONE, "steps", RuntimeError(str(first.last)))
-    story.judge.crashed(ONE)
+        s.judge.failed(ONE, "steps", RuntimeError(str(first.last)))
+    s.judge.crashed(ONE)
 
 
 @breaks(HistoriesAgree)
-def two_histories(story: Story, bad: bool) -> None:
-    story.begins()
+def two_histories(s: Scenario, bad: bool) -> None:
+    s.begins()
     if bad:
-        story.judge.contradicted(ONE, "finds another one")
+        s.judge.contradicted(ONE, "finds another one")

@@ -16,19 +16,19 @@ from tests.checker_mutation.campaign import drawn, run, run_all
 from tests.checker_mutation.cases import TARGETS, Case, case, corpus
 from tests.checker_mutation.equivalent import EQUIVALENT
 from tests.checker_mutation.mutations import applied, mutations
-from tests.histories.stories import STORIES
+from tests.histories.store import EXAMPLES
 
 SAMPLE = 15
 ORDER = import_module("harness.checkers.store.order")
 
 
 def test_mutation_ends_with_its_block() -> None:
-    story = STORIES["the_second_is_answered_first"].history
+    history = EXAMPLES["second_is_answered_first"].history
     silent = next(each for each in mutations(ORDER) if each.key == "checkers.store.order replies: returns at once")
-    assert not check(story).valid
+    assert not check(history).valid
     with applied(silent, ORDER):
-        assert check(story).valid
-    assert not check(story).valid
+        assert check(history).valid
+    assert not check(history).valid
 
 
 def test_rules_mutate_every_part_of_a_function() -> None:
@@ -62,7 +62,7 @@ def test_checker_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_case_records_the_functions_that_it_calls() -> None:
-    reads = case("story", lambda: check(STORIES["the_second_is_answered_first"].history).valid)
+    reads = case("example", lambda: check(EXAMPLES["second_is_answered_first"].history).valid)
     assert reads.expected is False
     assert (ORDER.__file__, "replies") in reads.uses
     assert not any(name == "wrong_with_order" for _, name in reads.uses)

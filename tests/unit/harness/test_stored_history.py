@@ -42,13 +42,13 @@ WHOLE = History(
 )
 
 
-def test_a_history_comes_back_from_text_whole() -> None:
+def test_history_round_trips_through_text() -> None:
     assert loads(dumps(WHOLE)) == WHOLE
     assert loads(dumps(History())) == History()
     assert len(dumps(WHOLE).splitlines()) == 1 + 8 + 3 + 1
 
 
-def test_a_history_comes_back_from_rows_in_any_order() -> None:
+def test_history_round_trips_through_rows_in_any_order() -> None:
     rows = to_rows(WHOLE, "seed 7")
     assert from_rows(rows[::-1]) == WHOLE
     assert from_rows(to_rows(History(jumps=()), "a")) == History(jumps=())
@@ -70,7 +70,7 @@ def test_rows_of_an_older_version_are_refused() -> None:
 
 
 @pytest.mark.parametrize("lost", range(13))
-def test_a_row_that_is_missing_is_noticed(lost: int) -> None:
+def test_missing_row_is_refused(lost: int) -> None:
     rows = to_rows(WHOLE, "seed 7")
     with pytest.raises(HistoryError, match="seed 7|one run"):
         from_rows([row for at, row in enumerate(rows) if at != lost])
@@ -79,7 +79,7 @@ def test_a_row_that_is_missing_is_noticed(lost: int) -> None:
 
 
 @pytest.mark.parametrize("lost", range(13))
-def test_a_line_that_is_missing_is_noticed(lost: int) -> None:
+def test_missing_line_is_refused(lost: int) -> None:
     lines = dumps(WHOLE).splitlines()
     del lines[lost]
     with pytest.raises(HistoryError, match="line 1"):
@@ -102,14 +102,14 @@ def test_a_line_that_is_missing_is_noticed(lost: int) -> None:
         (2, json.dumps({"kind": "Change", "zxid": 1, "session": 1, "change": "set", "data": "\u0100"}), "line 3, data"),
     ],
 )
-def test_damaged_history_is_refused_with_place(line: int, damage: str, place: str) -> None:
+def test_damaged_line_is_refused_with_the_place(line: int, damage: str, place: str) -> None:
     lines = dumps(WHOLE).splitlines()
     lines[line] = damage
     with pytest.raises(HistoryError, match=place):
         loads("\n".join(lines))
 
 
-def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
+def test_mixed_kinds_and_nested_multis_are_refused() -> None:
     lines = dumps(WHOLE).splitlines()
     with pytest.raises(HistoryError, match="mixed"):
         loads("\n".join((lines[0], *lines[:0:-1])))
@@ -120,48 +120,48 @@ def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "what", "said"),
+    ("at", "what", "message"),
     [
-        (0, {"client": -1}, "line 2, client: -1 is no client"),
-        (0, {"at": -1}, "line 2, at: -1 is before 0, where client 1 was"),
-        (2, {"at": 19}, "line 4, at: 19 is before 20, where client 1 was"),
-        (2, {"at": 10**15}, f"line 5, at: 31 is before {10**15}, where client 1 was"),
+        (0, {"client": -1}, "line 2, client: -1 is negative"),
+        (0, {"at": -1}, "line 2, at: -1 is before 0; times of client 1 must ascend"),
+        (2, {"at": 19}, "line 4, at: 19 is before 20; times of client 1 must ascend"),
+        (2, {"at": 10**15}, f"line 5, at: 31 is before {10**15}; times of client 1 must ascend"),
         (2, {"at": 10**30}, f"line 4, at: expected a number of 64 bits, not {10**30}"),
-        (2, {"session": -1}, "line 4, session: call 1 was asked by 77, not -1"),
-        (2, {"client": 2}, "line 4, client: call 1 was asked by 1, not 2"),
-        (7, {"session": 78}, "line 9, session: call 3 was asked by 77, not 78"),
-        (3, {"call": 1}, "line 5, call: there is another call 1"),
+        (2, {"session": -1}, "line 4, session: call 1 belongs to session 77, not -1"),
+        (2, {"client": 2}, "line 4, client: call 1 belongs to client 1, not 2"),
+        (7, {"session": 78}, "line 9, session: call 3 belongs to session 77, not 78"),
+        (3, {"call": 1}, "line 5, call: call 1 is invoked twice"),
     ],
 )
-def test_impossible_events_are_refused(at: int, what: dict[str, int], said: str) -> None:
+def test_impossible_events_are_refused(at: int, what: dict[str, int], message: str) -> None:
     events: list[Any] = list(WHOLE.events)
     events[at] = evolve(events[at], **what)
     with pytest.raises(HistoryError) as caught:
         loads(dumps(evolve(WHOLE, events=tuple(events))))
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
-def test_a_history_is_flat() -> None:
+def test_record_is_flat() -> None:
     with pytest.raises(HistoryError, match="line 1: lists are nested too deeply"):
         loads("[" * 100_000)
 
 
 @pytest.mark.parametrize(
-    ("at", "what", "said"),
+    ("at", "what", "message"),
     [
         (1, {"path": "a"}, "line 11, path: 'a' does not begin with /"),
         (1, {"path": ""}, "line 11, path: '' does not begin with /"),
-        (1, {"part": -1}, "line 11, part: -1 is no place in a multi"),
+        (1, {"part": -1}, "line 11, part: -1 is negative"),
         (1, {"owner": 1 << 63}, f"line 11, owner: expected a number of 64 bits, not {1 << 63}"),
         (2, {"gone": ("/a", "b")}, "line 12, gone[1]: 'b' does not begin with /"),
     ],
 )
-def test_impossible_changes_are_refused(at: int, what: dict[str, Any], said: str) -> None:
+def test_impossible_changes_are_refused(at: int, what: dict[str, Any], message: str) -> None:
     changes = list(WHOLE.changes)
     changes[at] = evolve(changes[at], **what)
     history = evolve(WHOLE, changes=tuple(changes))
     with pytest.raises(HistoryError) as caught:
         loads(dumps(history))
-    assert str(caught.value) == said
+    assert str(caught.value) == message
     with pytest.raises(HistoryError, match="run seed 7, row "):
         from_rows(to_rows(history, "seed 7"))

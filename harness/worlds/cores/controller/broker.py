@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
-from harness.checkers.controller.facts import Obeyed, Registered
+from harness.checkers.controller.facts import CommandApplied, Registered
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.history import Request
@@ -248,7 +248,7 @@ class Broker:
         if world.trace is not None:
             world.record(0, f"broker {self.id}", 0, f"obeys {command}")
         epochs = command.broker_epoch, command.controller, command.controller_epoch
-        world.fact(Obeyed(world.now, self.id, self.life, *epochs))
+        world.fact(CommandApplied(world.now, self.id, self.life, *epochs))
 
     # -- the ISRs of what it leads -------------------------------------------------------------------------
 

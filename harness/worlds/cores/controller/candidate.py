@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Protocol
 
-from harness.checkers.controller.facts import Reigns
+from harness.checkers.controller.facts import BecameController
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.cores.controller.nodes import Job
@@ -170,7 +170,7 @@ class Candidate:
         elected, broker = self._candidacy.elected, self.broker
         assert elected is not None
         self.world.counted("controller elected")
-        self.world.fact(Reigns(self.world.now, broker.id, broker.session, elected.epoch))
+        self.world.fact(BecameController(self.world.now, broker.id, broker.session, elected.epoch))
         self._queue = EventQueue(self._now_s)
         context = ControllerContext(broker.id, elected.epoch, SETTINGS)
         store = ZnodeStore(Fence(elected.version))

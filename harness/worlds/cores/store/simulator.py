@@ -12,7 +12,7 @@ from harness.checkers import ALL, Checker
 from harness.checkers.recovery import MachineIsHistory
 from harness.checkers.store import ended_early, quotas, refusals
 from harness.checkers.store.case import Case
-from harness.checkers.store.judge import Kept, kept
+from harness.checkers.store.judge import InvariantVerdict, check_invariants
 from harness.faults import ClockDrift, ClockFreeze, Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
@@ -69,7 +69,7 @@ class StoreSimulator(Simulator):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
         case = Case.of(outcome.history)
-        verdict = kept(case)
+        verdict = check_invariants(case)
         if verdict.valid:
             early = ended_early(case.history) if self._one_clock else ()
             late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
@@ -77,7 +77,7 @@ class StoreSimulator(Simulator):
         return with_cause(outcome, verdict)
 
 
-def with_cause(outcome: Outcome, kept: Kept) -> Outcome:
+def with_cause(outcome: Outcome, kept: InvariantVerdict) -> Outcome:
     if kept.invariant is None:
         return outcome
     symptom = "" if outcome.invariant is None else f"; and then {outcome.invariant}: {outcome.what}"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import trio
 
 import zab
-from harness.checkers.controller.facts import Obeyed, Registered
+from harness.checkers.controller.facts import CommandApplied, Registered
 from harness.worlds.controller.replicas import Replicas
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
@@ -182,7 +182,7 @@ class Life:
         world, broker = self.world, self.broker
         world.record(0, f"broker {broker.id}", 0, f"obeys {command}" if world.trace is not None else "")
         world.fact(
-            Obeyed(
+            CommandApplied(
                 world.now, broker.id, self.number, command.broker_epoch, command.controller, command.controller_epoch
             )
         )

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 import trio
 
 import zab
-from harness.checkers.controller.facts import Fact, Reigns
-from harness.checkers.store.watching import KINDS
+from harness.checkers.controller.facts import BecameController, Fact
+from harness.checkers.store.watch_tables import KINDS
 from harness.history import Request
 from harness.protocol import request_from
 from harness.worlds.recorded import RecordedSession, RecordingProtocol
@@ -148,7 +148,7 @@ class ObservedController(Controller):
     async def _lead(self, elected: Elected) -> None:
         broker = self.broker
         broker.world.counted("controller elected")
-        broker.world.fact(Reigns(broker.world.now, broker.id, self._session.id, elected.epoch))
+        broker.world.fact(BecameController(broker.world.now, broker.id, self._session.id, elected.epoch))
         self.fails = False
         await super()._lead(elected)
 

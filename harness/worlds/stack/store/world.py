@@ -12,7 +12,7 @@ from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.store import ended_early, quotas
 from harness.checkers.store.case import Case
-from harness.checkers.store.judge import kept
+from harness.checkers.store.judge import check_invariants
 from harness.faults import Script
 from harness.history import Event, History, Jump, Request
 from harness.outcome import Outcome
@@ -199,8 +199,8 @@ class StoreWorld(World):
             return outcome
         assert outcome.history is not None, "a run of the store has a history"
         case = Case.of(outcome.history)
-        verdict = kept(case)
-        if verdict.valid:  # all share one clock here, so a session that expired early shows in the history
+        verdict = check_invariants(case)
+        if verdict.valid:  # all have one clock here, so clients can tell whether a session was ended too early
             early = ended_early(case.history)
             verdict = evolve(verdict, broken=(*quotas.check(case, self._prepared), *early))
         return with_cause(outcome, verdict)

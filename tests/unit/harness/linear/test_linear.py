@@ -1,4 +1,4 @@
-"""Verdicts against all orders: whatever is quick must say what is slow and obvious."""
+"""Verdicts of all methods, compared with an exhaustive search over all orders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.verify import brute, not_minimal, wrong_with_core, wrong_with_order
 from harness.checkers.linear.wgl import Answer, Search
 from harness.checkers.linear.zones import Conflict, Ordered
-from tests.histories.operations import KINDS, spoil, true_history, without_zxids
+from tests.histories.operations import KINDS, corrupt, true_history, without_zxids
 
 seeds = st.integers(0, 2**32)
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -27,14 +27,14 @@ def small(kind: str, seed: int) -> History:
     model, draw = KINDS[kind]
     history = true_history(chance, model, draw, chance.randint(1, SMALL), clients=chance.randint(1, 4), unknown=0.2)
     for _ in range(chance.randrange(3)):
-        history = spoil(chance, history)
+        history = corrupt(chance, history)
     return history
 
 
 @kinds
 @settings(max_examples=20)
 @given(seed=seeds)
-def test_what_a_true_machine_did_is_legal_whoever_judges(kind: str, seed: int) -> None:
+def test_history_of_the_model_is_legal_by_every_method(kind: str, seed: int) -> None:
     chance = Random(seed)
     model, draw = KINDS[kind]
     history = true_history(chance, model, draw, 30, clients=4, unknown=0.05)
@@ -56,7 +56,7 @@ def test_what_a_true_machine_did_is_legal_whoever_judges(kind: str, seed: int) -
 
 
 @kinds
-def test_every_judge_agrees_with_all_orders(kind: str) -> None:
+def test_every_method_agrees_with_exhaustive_search(kind: str) -> None:
     model, _ = KINDS[kind]
     verdicts = {True: 0, False: 0}
     for seed in range(300):
@@ -85,7 +85,7 @@ def test_every_judge_agrees_with_all_orders(kind: str) -> None:
 
 
 @kinds
-def test_leaving_out_what_is_removable_never_makes_a_legal_history_illegal(kind: str) -> None:
+def test_removing_a_removable_operation_keeps_a_legal_history_legal(kind: str) -> None:
     model, _ = KINDS[kind]
     removed = 0
     for seed in range(300):
@@ -101,7 +101,7 @@ def test_leaving_out_what_is_removable_never_makes_a_legal_history_illegal(kind:
 
 @kinds
 @given(seed=seeds)
-def test_a_search_that_is_stopped_and_carried_on_takes_the_same_way(kind: str, seed: int) -> None:
+def test_resumed_search_has_the_same_result(kind: str, seed: int) -> None:
     model, _ = KINDS[kind]
     history = small(kind, seed)
     whole, halting = Search(history.operations, model), Search(history.operations, model)
@@ -111,7 +111,7 @@ def test_a_search_that_is_stopped_and_carried_on_takes_the_same_way(kind: str, s
     assert (halting.answer, halting.steps, halting.order) == (whole.answer, whole.steps, whole.order)
 
 
-def test_too_small_a_budget_is_undecided_and_says_where() -> None:
+def test_too_small_budget_gives_unknown_with_the_open_part() -> None:
     model, draw = KINDS["compared"]
     history = without_zxids(true_history(Random(1), model, draw, 100))
     verdict = check(history, model, budget=20)
@@ -121,8 +121,8 @@ def test_too_small_a_budget_is_undecided_and_says_where() -> None:
     assert "unknown after 20 steps: a: 100 operations" in str(verdict)
 
 
-def test_an_easy_illegal_object_is_found_beside_a_hard_one() -> None:
-    """Eighteen writes at once, then a read of what nobody wrote: a search through all their orders. And a plain lie."""
+def test_easy_illegal_object_is_found_despite_a_hard_one() -> None:
+    """The hard object needs a search through all orders of 18 concurrent writes. The easy one has a wrong read."""
     hard = [Operation(n, f"w{n}", "write", "hard", n % 5, None, 0, 100) for n in range(18)]
     hard += [Operation(20, "r", "read", "hard", None, 77, 101, 102)]
     easy = [

@@ -1,4 +1,4 @@
-"""The checkers with one line of theirs made wrong: the comparison with all orders must notice each."""
+"""Mutants of the methods: the comparison with the exhaustive search must detect each."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 from harness.checkers.linear import certificate, core, decide, models, wgl, zones
 from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.verify import brute, wrong_with_order
-from tests.histories.operations import KINDS, spoil, true_history
+from tests.histories.operations import KINDS, corrupt, true_history
 
 TRIES = 2_000
 
 
 def mutated(module: ModuleType, old: str, new: str) -> dict[str, Any]:
     source = inspect.getsource(module)
-    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {module.__name__}"
+    assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in {module.__name__}"
     made = ModuleType(module.__name__ + "_mutant")
     sys.modules[made.__name__] = made  # attrs looks up where its classes live
     scope = vars(made)
@@ -37,7 +37,7 @@ AT_ONE_INSTANT = History(
         Operation(3, "a", "read", "x", None, 1, 10, 11),
     )
 )
-"""2 must come before 1: both at 5, and nothing else. Chance rarely finds such."""
+"""A history in which 2 must precede 1, both at the instant 5. Random histories rarely contain this."""
 
 
 @cache
@@ -48,7 +48,7 @@ def histories(kind: str) -> Sequence[History]:
         chance = Random(seed)
         history = true_history(chance, model, draw, chance.randint(2, 6), clients=chance.randint(1, 4), unknown=0.2)
         for _ in range(chance.randrange(3)):
-            history = spoil(chance, history)
+            history = corrupt(chance, history)
         made.append(history)
     return made
 
@@ -56,10 +56,10 @@ def histories(kind: str) -> Sequence[History]:
 def wrong_search(scope: dict[str, Any], kind: str, history: History) -> bool:
     model, _ = KINDS[kind]
     search = scope["Search"](history.operations, model)
-    said = search.advance(20_000).value
-    if said == "legal" and wrong_with_order(history, model, search.order) is not None:
+    answer = search.advance(20_000).value
+    if answer == "legal" and wrong_with_order(history, model, search.order) is not None:
         return True
-    return bool(said != ("legal" if brute(history.operations, model) else "illegal"))
+    return bool(answer != ("legal" if brute(history.operations, model) else "illegal"))
 
 
 def wrong_zones(scope: dict[str, Any], kind: str, history: History) -> bool:
@@ -79,7 +79,7 @@ def wrong_zones(scope: dict[str, Any], kind: str, history: History) -> bool:
 
 
 def wrong_certificate(scope: dict[str, Any], kind: str, history: History) -> bool:
-    """What the unchanged one certifies is proved; a mutant that refuses it is as wrong as one that admits more."""
+    """Return whether the mutant certifies a wrong order, or refuses one that the original certifies."""
     model, _ = KINDS[kind]
     found = scope["certify"](history, model)
     if hasattr(found, "order"):
@@ -88,7 +88,7 @@ def wrong_certificate(scope: dict[str, Any], kind: str, history: History) -> boo
 
 
 MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
-    # The order claimed by zxids.
+    # The order of the zxids.
     (wrong_certificate, certificate, "op.before(latest)", "False", "repeated"),
     (wrong_certificate, certificate, "op.call > latest.call", "op.call < latest.call", "repeated"),
     (wrong_certificate, certificate, "if not states or", "if", "repeated"),
@@ -165,21 +165,21 @@ MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
     MUTANTS,
     ids=[f"{m.__name__[24:]}-{n}" for n, (_, m, *_) in enumerate(MUTANTS)],
 )
-def test_a_planted_mistake_is_noticed(wrong: Any, module: ModuleType, old: str, new: str, kind: str) -> None:
+def test_mutant_is_detected(wrong: Any, module: ModuleType, old: str, new: str, kind: str) -> None:
     whole = vars(module)
     scope = mutated(module, old, new)
     for history in histories(kind):
         assert not wrong(whole, kind, history)
         if _notices(wrong, scope, kind, history):
             return
-    pytest.fail(f"{TRIES} histories did not show it")
+    pytest.fail(f"{TRIES} histories did not detect the mutant")
 
 
 def _notices(wrong: Any, scope: dict[str, Any], kind: str, history: History) -> bool:
     try:
         return bool(wrong(scope, kind, history))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
-        return True  # it broke, which nobody overlooks
+        return True  # an exception is a detection
 
 
 REMOVALS: list[tuple[str, str, str]] = [
@@ -201,8 +201,8 @@ REMOVALS: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "kind"), REMOVALS)
-def test_a_rule_that_leaves_out_too_much_is_noticed(old: str, new: str, kind: str) -> None:
-    """A core is a proof only because of what may be left out."""
+def test_too_permissive_removable_is_detected(old: str, new: str, kind: str) -> None:
+    """A core proves the whole history illegal only if `removable` is sound."""
     name = type(KINDS[kind][0]).__name__
     model = mutated(models, old, new)[name]()
     for history in histories(kind):
@@ -211,11 +211,11 @@ def test_a_rule_that_leaves_out_too_much_is_noticed(old: str, new: str, kind: st
                 rest = [other for other in history.operations if other is not op]
                 if model.removable(op, rest) and not brute(rest, model):
                     return
-    pytest.fail(f"{TRIES} histories did not show it")
+    pytest.fail(f"{TRIES} histories did not detect the mutant")
 
 
-def test_a_core_that_keeps_too_much_or_ends_too_late_is_noticed() -> None:
-    """The instant at which a history is cut: what was answered later is not known yet."""
+def test_wrong_cut_of_a_history_is_detected() -> None:
+    """A history that is cut at an instant must not have later results."""
     scope = mutated(core, "op.ret <= instant", "op.call <= instant")
     for history in histories("compared"):
         model, _ = KINDS["compared"]
@@ -224,4 +224,4 @@ def test_a_core_that_keeps_too_much_or_ends_too_late_is_noticed() -> None:
                 assert brute(core.until(history.operations, instant), model)
                 if not brute(scope["until"](history.operations, instant), model):
                     return
-    pytest.fail(f"{TRIES} histories did not show it")
+    pytest.fail(f"{TRIES} histories did not detect the mutant")

@@ -1,4 +1,4 @@
-"""Client histories of brokers: stories by hand, histories made by chance, and lies told in them."""
+"""Histories of brokers' clients: handwritten cases, random legal histories, and corrupted ones."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from harness.checkers.records.history import EVENTS, Acked, Event, Polled, Recor
 from harness.checkers.records.judge import CHECKERS, Counts, order_of
 from harness.checkers.records.verify import proves
 from harness.cli import main
+from tests.histories.records.corrupt import CORRUPTIONS, Corruption, invented_position
+from tests.histories.records.examples import EXAMPLES, Example
 from tests.histories.records.legal import legal
+from tests.histories.records.random_history import random_history
 from tests.histories.records.refused import REFUSED
-from tests.histories.records.spoil import SPOILERS, Spoiler, invented_position
-from tests.histories.records.stories import STORIES, Story
-from tests.histories.records.wild import wild
 
 OF_GROUPS = (groups.positions, members.owned, members.passed, members.onwards)
-"""What the order of a log does not tell."""
-OF_LOGS = SPOILERS[: SPOILERS.index(invented_position)]
+"""The checkers that the order of a log does not cover."""
+OF_LOGS = CORRUPTIONS[: CORRUPTIONS.index(invented_position)]
 SEEDS = 60
 ENOUGH = 6
-WILD = 40_000
+RANDOM_HISTORIES = 40_000
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
-    verdict = judge(story.history)
-    if not story.broken:
+@pytest.mark.parametrize("case", EXAMPLES.values(), ids=EXAMPLES)
+def test_case_has_the_expected_verdict(case: Example) -> None:
+    verdict = judge(case.history)
+    if not case.violated:
         assert verdict.valid, str(verdict)
     else:
-        assert story.broken in [each.invariant for each in verdict.broken], str(verdict)
+        assert case.violated in [each.invariant for each in verdict.broken], str(verdict)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -60,12 +60,12 @@ def test_history_of_a_correct_broker_is_valid(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS // 3))
-def test_what_goes_because_it_may_is_not_missed(seed: int) -> None:
+def test_allowed_losses_are_valid(seed: int) -> None:
     verdict = judge(legal(seed, steps=150, lossy=True))
     assert verdict.valid, str(verdict)
 
 
-def test_in_those_histories_everything_happens() -> None:
+def test_legal_histories_contain_all_kinds_of_events() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
         history = legal(seed, steps=150, lossy=seed % 2 > 0)
@@ -77,31 +77,31 @@ def test_in_those_histories_everything_happens() -> None:
     assert set(seen) > {*(kind.__name__ for kind in EVENTS), *(each.name for each in fields(Counts)), "complete"}
 
 
-# -- lies ----------------------------------------------------------------------------------------------
+# -- corruption ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spoiler", SPOILERS, ids=lambda spoiler: spoiler.__name__)
-def test_a_lie_is_noticed(spoiler: Spoiler) -> None:
-    told = 0
+@pytest.mark.parametrize("corruption", CORRUPTIONS, ids=lambda corruption: corruption.__name__)
+def test_corrupted_history_is_invalid(corruption: Corruption) -> None:
+    corrupted = 0
     for seed in range(SEEDS):
-        spoilt = spoiler(Random(seed), legal(seed, steps=100))
-        if spoilt is not None:
-            assert not judge(spoilt).valid, f"{spoiler.__name__} in the history of seed {seed}"
-            told += 1
-    assert told >= ENOUGH
+        made = corruption(Random(seed), legal(seed, steps=100))
+        if made is not None:
+            assert not judge(made).valid, f"{corruption.__name__} in the history of seed {seed}"
+            corrupted += 1
+    assert corrupted >= ENOUGH
 
 
 def every_finding() -> Iterator[tuple[History, Broken]]:
-    for story in STORIES.values():
-        yield from ((story.history, each) for each in judge(story.history).broken)
-    for spoiler in SPOILERS:
+    for case in EXAMPLES.values():
+        yield from ((case.history, each) for each in judge(case.history).broken)
+    for corruption in CORRUPTIONS:
         for seed in range(ENOUGH):
-            spoilt = spoiler(Random(seed), legal(seed))
-            if spoilt is not None:
-                yield from ((spoilt, each) for each in judge(spoilt).broken)
+            made = corruption(Random(seed), legal(seed))
+            if made is not None:
+                yield from ((made, each) for each in judge(made).broken)
 
 
-def test_what_is_shown_as_evidence_proves_it_and_no_less_would() -> None:
+def test_evidence_is_sufficient_and_minimal() -> None:
     findings = 0
     for history, finding in every_finding():
         evidence = finding.evidence
@@ -120,12 +120,12 @@ def invariants_broken(events: tuple[Event, ...], history: History) -> list[str]:
         return []
 
 
-# -- by other means --------------------------------------------------------------------------------------
+# -- independent verification ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_the_verifier_accepts_is_what_the_checkers_call_legal(seed: int) -> None:
-    """Histories in which several things may be wrong, or none: the order proves them exactly if nothing is broken."""
+def test_verifier_agrees_with_checkers_on_corrupted_histories(seed: int) -> None:
+    """Histories with several corruptions, or none: the order proves exactly the valid ones."""
     chance = Random(seed)
     history = legal(seed, steps=40, lossy=seed % 3 == 0)
     for _ in range(chance.randint(0, 2)):
@@ -143,42 +143,41 @@ def broken_in_logs(case: Case) -> list[Broken]:
     return [each for check in CHECKERS for each in check(case) if check not in OF_GROUPS]
 
 
-@pytest.mark.parametrize("first", range(0, WILD, WILD // 20))
-def test_of_no_well_formed_history_do_checkers_and_verifier_say_otherwise(first: int) -> None:
-    """Nobody made these so that they are legal, or illegal in some way that is known."""
-    for seed in range(first, first + WILD // 20):
-        history = wild(seed)
+@pytest.mark.parametrize("first", range(0, RANDOM_HISTORIES, RANDOM_HISTORIES // 20))
+def test_verifier_agrees_with_checkers_on_random_histories(first: int) -> None:
+    for seed in range(first, first + RANDOM_HISTORIES // 20):
+        history = random_history(seed)
         case = prepared(history)
         broken, wrong = broken_in_logs(case), proves(order_of(case), history)
-        assert bool(broken) is (wrong is not None), f"wild({seed}): {wrong}; {broken}"
+        assert bool(broken) is (wrong is not None), f"random_history({seed}): {wrong}; {broken}"
 
 
-def test_of_wild_histories_some_are_legal_and_each_promise_about_logs_is_broken_in_some() -> None:
-    verdicts = [judge(wild(seed)) for seed in range(1_000)]
+def test_random_histories_are_legal_or_violate_each_invariant_of_logs() -> None:
+    verdicts = [judge(random_history(seed)) for seed in range(1_000)]
     assert sum(verdict.valid for verdict in verdicts) > 100
-    promises = {each.invariant for verdict in verdicts for each in verdict.broken}
+    invariants = {each.invariant for verdict in verdicts for each in verdict.broken}
     of_logs = (lost, polls, values)
-    assert promises == {
+    assert invariants == {
         held for each in of_logs for name, held in vars(each).items() if name.isupper() and isinstance(held, str)
     }
 
 
-# -- what is no history ----------------------------------------------------------------------------------
+# -- invalid histories -----------------------------------------------------------------------------------
 
 
-def told(*events: Event) -> History:
+def history_of(*events: Event) -> History:
     return History(events)
 
 
 @pytest.mark.parametrize(("wrong", "history"), REFUSED.items(), ids=REFUSED)
-def test_a_history_that_contradicts_itself_is_refused(wrong: str, history: History) -> None:
+def test_contradictory_history_is_refused(wrong: str, history: History) -> None:
     with pytest.raises(HistoryError) as refused:
         judge(history)
     assert str(refused.value) == wrong
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_history_survives_its_file(seed: int) -> None:
+def test_history_round_trips_through_json(seed: int) -> None:
     history = legal(seed)
     assert loads(dumps(history)) == history
 
@@ -193,13 +192,16 @@ HEAD = '{"records": 1, "events": 1, "complete": false}\n'
         ("[]", "line 1: expected an object, not list"),
         ('{"records": 2}', "line 1, records: expected version 1, not 2"),
         ('{"records": 1, "events": 0}', "line 1, complete: expected true or false, not None"),
-        ('{"records": 1, "events": 1, "complete": true}', "line 1, events: it promises 1, and there are 0"),
+        (
+            '{"records": 1, "events": 1, "complete": true}',
+            "line 1, events: the header announces 1, but the history has 0",
+        ),
         (HEAD + '{"kind": "Guess"}', "line 2, kind: 'Guess' is none of Sent, Acked, "),
         (HEAD + '{"kind": "Ended", "at": 1}', "line 2, client: missing"),
         (HEAD + '{"kind": "Ended", "at": 1, "client": 1, "who": 1}', "line 2, who: unknown; Ended has at, client"),
         (HEAD + '{"kind": "Ended", "at": "1", "client": 1}', "line 2, at: expected int, not '1'"),
         (HEAD + '{"kind": "Ended", "at": 1, "client": 9223372036854775808}', "line 2, client: expected a number of 64"),
-        (HEAD + '{"kind": "Acked", "at": 1, "client": 1, "call": 1, "offset": -5}', "line 2: there is no offset -5"),
+        (HEAD + '{"kind": "Acked", "at": 1, "client": 1, "call": 1, "offset": -5}', "line 2: -5 is not a legal offset"),
         (HEAD + '{"kind": "Ended", "at": true, "client": 1}', "line 2, at: expected int, not True"),
         (
             HEAD + '{"kind": "Polled", "at": 1, "client": 1, "asked": 1, "records": 1}',
@@ -215,17 +217,17 @@ HEAD = '{"records": 1, "events": 1, "complete": false}\n'
         ),
     ],
 )
-def test_what_is_no_history_is_refused_with_the_place(text: str, wrong: str) -> None:
+def test_invalid_file_is_refused_with_the_place(text: str, wrong: str) -> None:
     with pytest.raises(HistoryError) as refused:
         loads(text)
     assert str(refused.value).startswith(wrong)
 
 
-# -- numbers ---------------------------------------------------------------------------------------------
+# -- counts ----------------------------------------------------------------------------------------------
 
 
-def test_how_far_a_reader_was_behind() -> None:
-    history = told(
+def test_largest_lag_of_a_consumer() -> None:
+    history = history_of(
         Sent(0, 1, 1, "t-0", "a"),
         Sent(0, 1, 2, "t-0", "b"),
         Acked(10, 1, 2, 1),
@@ -247,29 +249,32 @@ def checked(tmp_path: Path, history: History, *more: str) -> int:
     return main(["check", str(file), *more])
 
 
-def test_the_command_names_what_is_broken_and_shows_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    history = STORIES["an_acknowledged_value_is_jumped"].history
+def test_check_command_prints_the_violation_and_its_evidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = EXAMPLES["acknowledged_value_is_skipped"].history
     assert checked(tmp_path, history) == 1
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     assert (
-        "BROKEN  no acknowledged record disappears: 'b' was acknowledged in t-0 at 1; client 2 read from 0 to 3" in said
+        "BROKEN  no acknowledged record disappears: 'b' was acknowledged in t-0 at 1, but client 2 read from 0 to 3"
+        in out
     )
-    assert '{"kind": "Acked", "at": 40, "client": 1, "call": 2, "offset": 1}' in said
+    assert '{"kind": "Acked", "at": 40, "client": 1, "call": 2, "offset": 1}' in out
     assert checked(tmp_path, history, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["valid"], told["invariant"], len(told["broken"][0]["evidence"])) == (False, lost.KEPT, 3)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["valid"], printed["invariant"], len(printed["broken"][0]["evidence"])) == (False, lost.KEPT, 3)
 
 
-def test_the_command_shows_the_order_that_proves_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    history = STORIES["one_offset_in_two_partitions"].history
+def test_check_command_prints_the_order_of_a_legal_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = EXAMPLES["one_offset_in_two_partitions"].history
     assert checked(tmp_path, history, "--order") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("legal: 2 sent, 2 acknowledged, 0 refused, 0 unknown")
-    assert "t-1:\n  0 b\n" in said
+    out = capsys.readouterr().out
+    assert out.startswith("legal: 2 sent, 2 acknowledged, 0 refused, 0 unknown")
+    assert "t-1:\n  0 b\n" in out
     assert checked(tmp_path, history, "--json") == 0
     assert json.loads(capsys.readouterr().out)["orders"] == {"t-0": [[0, "a"]], "t-1": [[0, "b"]]}
 
 
-def test_the_command_refuses_what_is_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert checked(tmp_path, told(Acked(1, 1, 1))) == 2
+def test_check_command_refuses_an_invalid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked(tmp_path, history_of(Acked(1, 1, 1))) == 2
     assert "history: line 2: client 1 has no open call 1" in capsys.readouterr().err

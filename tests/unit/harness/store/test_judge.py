@@ -16,12 +16,12 @@ from harness.checkers.store.linearize import operations
 from harness.cli import main
 from harness.history import Change, History, Invoke, Reply, Request, Response, SessionEvent, Stat
 from harness.history_json import dumps, loads
+from tests.histories.corrupt import wrong_data
 from tests.histories.ensemble import legal
-from tests.histories.spoil import wrong_data
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_legal_history_is_proved_by_its_zxids_and_by_search(seed: int) -> None:
+def test_legal_history_is_proved_by_zxids_and_by_search(seed: int) -> None:
     history = legal(seed, steps=100)
     verdict = judge(history)
     assert isinstance(verdict.linear, linear.Legal)
@@ -40,8 +40,8 @@ def stat(zxid: int, version: int, changed: int) -> Stat:
     return Stat(zxid, changed, zxid, version, 0, 0, 0, 1, 0)
 
 
-def tale(seen: bytes, version: int) -> History:
-    """Ann writes 1, then 2, and is told so. Bob syncs, and reads. No zxid of his is known."""
+def synced_read(seen: bytes, version: int) -> History:
+    """Client 1 writes 1, then 2, and gets both replies. Client 2 syncs and reads; its replies have no zxid."""
     return History(
         (
             SessionEvent(1, 1, 11, "connected", 1, 4_000),
@@ -65,18 +65,18 @@ def tale(seen: bytes, version: int) -> History:
     )
 
 
-def test_a_synced_read_that_is_stale_is_not_linearizable_with_a_core() -> None:
-    assert judge(tale(b"2", 1)).valid
-    verdict = judge(tale(b"1", 0))
-    assert verdict.store.valid  # for a read that was not synced it would be right
+def test_stale_synced_read_is_not_linearizable() -> None:
+    assert judge(synced_read(b"2", 1)).valid
+    verdict = judge(synced_read(b"1", 0))
+    assert verdict.store.valid  # an unsynced read may be stale
     assert not verdict.valid
     assert verdict.invariant == LINEARIZABLE
     assert isinstance(verdict.linear, linear.Illegal)
     assert {op.id for op in verdict.linear.core} == {1, 2, 4}
 
 
-def away(watches: tuple[tuple[str, str], ...] | None) -> History:
-    """Ann watches /x, loses her connection, and is back when it has changed. She is told nothing of it."""
+def reconnected(watches: tuple[tuple[str, str], ...] | None) -> History:
+    """Client 1 watches /x, disconnects, and reconnects after a change of /x. It receives no event."""
     return History(
         (
             SessionEvent(1, 1, 11, "connected", 1, 4_000),
@@ -96,26 +96,26 @@ def away(watches: tuple[tuple[str, str], ...] | None) -> History:
 
 
 @pytest.mark.parametrize("watches", [None, (("exist", "/x"),)])
-def test_who_is_back_is_told_of_what_it_watches_still(watches: tuple[tuple[str, str], ...] | None) -> None:
-    assert judge(away(watches)).invariant == "no watch event is missing or late"
-    assert loads(dumps(away(watches))) == away(watches)
+def test_reconnected_client_must_receive_events_of_its_watches(watches: tuple[tuple[str, str], ...] | None) -> None:
+    assert judge(reconnected(watches)).invariant == "no watch event is missing or late"
+    assert loads(dumps(reconnected(watches))) == reconnected(watches)
 
 
-def test_who_is_back_and_has_lost_interest_is_told_nothing() -> None:
-    verdict = judge(away(()))
+def test_reconnected_client_without_watches_needs_no_event() -> None:
+    verdict = judge(reconnected(()))
     assert verdict.valid, verdict.what
 
 
-def test_what_the_budget_does_not_suffice_for_is_not_held() -> None:
-    verdict = judge(tale(b"2", 1), budget=1)
+def test_too_small_budget_gives_unknown() -> None:
+    verdict = judge(synced_read(b"2", 1), budget=1)
     assert verdict.unknown
     assert not verdict.valid
     assert "unknown after" in verdict.what
 
 
-def test_the_command_says_legal_with_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_command_prints_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "history"
-    file.write_text(dumps(tale(b"2", 1)))
+    file.write_text(dumps(synced_read(b"2", 1)))
     assert main(["check", str(file), "--order"]) == 0
     assert "order: 1 2 4" in capsys.readouterr().out
     assert main(["check", str(file), "--json"]) == 0
@@ -124,7 +124,7 @@ def test_the_command_says_legal_with_the_order(tmp_path: Path, capsys: pytest.Ca
     assert "unknown" in capsys.readouterr().out
 
 
-def test_the_command_says_what_was_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_command_prints_the_violation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from random import Random
 
     spoilt = next(made for seed in range(20) if (made := wrong_data(Random(seed), legal(seed))))
@@ -140,9 +140,9 @@ def test_the_command_says_what_was_broken(tmp_path: Path, capsys: pytest.Capture
     assert made["broken"][0]["evidence"][0]["kind"] == "Invoke"
 
 
-def test_the_command_refuses_what_is_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_command_refuses_an_invalid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "history"
     assert main(["check", str(file)]) == 2
-    file.write_text(dumps(tale(b"2", 1))[:-30])
+    file.write_text(dumps(synced_read(b"2", 1))[:-30])
     assert main(["check", str(file)]) == 2
     assert f"{file}: line 15, column" in capsys.readouterr().err

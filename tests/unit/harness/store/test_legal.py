@@ -1,4 +1,4 @@
-"""What real stores do is legal: clients that move, servers that lag, snapshots, lost replies, sessions that end."""
+"""Histories of correct stores are valid: moving clients, lagging servers, snapshots, lost replies, ended sessions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.histories.ensemble import legal
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_legal_history_keeps_every_promise(seed: int) -> None:
+def test_history_of_a_correct_store_is_valid(seed: int) -> None:
     verdict = check(legal(seed, steps=120))
     assert verdict.valid, str(verdict)
 
 
-def test_in_those_histories_everything_happens() -> None:
+def test_legal_histories_contain_all_kinds_of_events() -> None:
     seen: Counter[str] = Counter()
     for seed in range(60):
         history = legal(seed, steps=150)

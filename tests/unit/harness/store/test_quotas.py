@@ -1,4 +1,4 @@
-"""Limits on subtrees, by small histories: what is refused for one, what is let in, and what is counted."""
+"""Quotas in small histories: refused requests, accepted requests, and statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.history import Change, Event, History, Invoke, Reply, Request, Resp
 ME = 7
 LIMITS, STATS = "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats"
 LIMITED = "count=1,bytes=1=;byteHardLimit=6;countHardLimit=3"
-"""The soft limits are passed from the beginning."""
+"""The limits of /a. The soft limits are exceeded from the beginning."""
 
 
 def begun(limits: str = LIMITED, *, counted: bool = True) -> list[Change]:
@@ -23,10 +23,10 @@ def begun(limits: str = LIMITED, *, counted: bool = True) -> list[Change]:
     return [*changes, Change(6, ME, "create", STATS, b"")] if counted else changes
 
 
-def said(
+def violations(
     request: Request, reply: Reply, *more: Change, begin: list[Change] | None = None, seen: int | None = None
 ) -> list[str]:
-    """`seen`: what the leader had applied; by default all."""
+    """Return the violations. `seen`: the zxid that the leader had applied; the default is the last one."""
     changes = [*(begun() if begin is None else begin), *more]
     events: tuple[Event, ...] = (Invoke(10, 1, ME, 1, 1, request), Response(20, 1, ME, 1, reply))
     last = changes[-1].zxid - (1 if more and more[-1].zxid == reply.zxid else 0)
@@ -34,8 +34,10 @@ def said(
     return [f"{each.invariant}: {each.what.partition(': ')[2]}" for each in found]
 
 
-def said_of_outside(request: Request, reply: Reply, *more: Change, begin: list[Change] | None = None) -> list[str]:
-    """Where nobody sees what the leader had applied."""
+def violations_without_prepared(
+    request: Request, reply: Reply, *more: Change, begin: list[Change] | None = None
+) -> list[str]:
+    """Return the violations of a history without the leader's applied zxids."""
     changes = [*(begun() if begin is None else begin), *more]
     events: tuple[Event, ...] = (Invoke(10, 1, ME, 1, 1, request), Response(20, 1, ME, 1, reply))
     return [each.what.partition(": ")[2] for each in quotas.check(Case.of(History(events, tuple(changes))))]
@@ -53,60 +55,62 @@ def refused(zxid: int = 9) -> tuple[Reply, Change]:
     return Reply("QUOTA_EXCEEDED", zxid), Change(zxid, ME, "error")
 
 
-def test_what_fits_is_done() -> None:
-    assert said(create(2), Reply(zxid=9, path="/a/y"), made(2)) == []
-    assert said(create(40, "/b"), Reply(zxid=9, path="/b"), made(40, path="/b")) == []
+def test_request_within_limits_is_accepted() -> None:
+    assert violations(create(2), Reply(zxid=9, path="/a/y"), made(2)) == []
+    assert violations(create(40, "/b"), Reply(zxid=9, path="/b"), made(40, path="/b")) == []
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    assert said(create(3), *refused()) == []
-    (too_strict,) = said(create(2), *refused())
-    assert too_strict.startswith("a quota refuses only what would exceed a hard limit: it was refused for a limit,")
-    (too_lax,) = said(create(3), Reply(zxid=9, path="/a/y"), made(3))
-    assert too_lax.endswith("by which it was judged, /a had byteHardLimit 6, and 4 + 3 is more")
+def test_request_that_exceeds_a_limit_is_refused() -> None:
+    assert violations(create(3), *refused()) == []
+    (too_strict,) = violations(create(2), *refused())
+    assert too_strict.startswith("a quota refuses only what would exceed a hard limit: it was refused by a quota,")
+    (too_lax,) = violations(create(3), Reply(zxid=9, path="/a/y"), made(3))
+    assert too_lax.endswith("/a has byteHardLimit 6, and 4 + 3 exceed it")
 
 
-def test_nodes_are_counted_with_that_which_is_limited() -> None:
+def test_limited_node_counts_itself() -> None:
     begin = [*begun(), made(0, 7, "/a/z")]
-    assert said(create(0), *refused(), begin=begin) == []
-    (wrong,) = said(create(0), Reply(zxid=9, path="/a/y"), made(0), begin=begin)
-    assert wrong.endswith("/a had countHardLimit 3, and 3 + 1 is more")
+    assert violations(create(0), *refused(), begin=begin) == []
+    (wrong,) = violations(create(0), Reply(zxid=9, path="/a/y"), made(0), begin=begin)
+    assert wrong.endswith("/a has countHardLimit 3, and 3 + 1 exceed it")
 
 
-def test_what_the_leader_had_not_applied_is_not_counted() -> None:
+def test_outstanding_requests_are_not_counted() -> None:
     begin = [*begun(), made(2, 7, "/a/z")]
-    assert said(create(2), Reply(zxid=9, path="/a/y"), made(2), begin=begin, seen=6) == []
-    assert said(create(2), *refused(), begin=begin) == []
-    assert len(said(create(2), *refused(), begin=begin, seen=6)) == 1
+    assert violations(create(2), Reply(zxid=9, path="/a/y"), made(2), begin=begin, seen=6) == []
+    assert violations(create(2), *refused(), begin=begin) == []
+    assert len(violations(create(2), *refused(), begin=begin, seen=6)) == 1
 
 
-def test_a_set_counts_by_how_much_it_grows() -> None:
+def test_set_counts_the_growth_of_the_data() -> None:
     grown = Request("set", "/a/x", b"....")
-    assert said(grown, Reply(zxid=9), Change(9, ME, "set", "/a/x", b"....", 1)) == []
-    assert len(said(grown, *refused())) == 1
+    assert violations(grown, Reply(zxid=9), Change(9, ME, "set", "/a/x", b"....", 1)) == []
+    assert len(violations(grown, *refused())) == 1
     larger = Request("set", "/a/x", b".....")
-    assert said(larger, *refused()) == []
-    assert len(said(larger, Reply("BAD_VERSION", 9), Change(9, ME, "error"))) == 1, "the limit is looked at first"
+    assert violations(larger, *refused()) == []
+    assert len(violations(larger, Reply("BAD_VERSION", 9), Change(9, ME, "error"))) == 1, (
+        "the limit is checked before the version"
+    )
 
 
-def test_parts_of_a_multi_stop_at_the_first_that_is_refused() -> None:
+def test_multi_stops_at_the_first_refused_part() -> None:
     both = Request("multi", parts=(create(1), create(9, "/a/z")))
     parts = (Reply(), Reply("QUOTA_EXCEEDED"))
-    assert said(both, Reply(zxid=9, parts=parts), Change(9, ME, "error")) == []
+    assert violations(both, Reply(zxid=9, parts=parts), Change(9, ME, "error")) == []
     wrong = (Reply("QUOTA_EXCEEDED"), Reply("RUNTIME_INCONSISTENCY"))
-    assert len(said(both, Reply(zxid=9, parts=wrong), Change(9, ME, "error"))) == 1
+    assert len(violations(both, Reply(zxid=9, parts=wrong), Change(9, ME, "error"))) == 1
 
 
 def test_soft_limits_refuse_nothing() -> None:
-    assert len(said(create(2), *refused(), begin=begun("count=1,bytes=1"))) == 1
+    assert len(violations(create(2), *refused(), begin=begun("count=1,bytes=1"))) == 1
 
 
-def test_where_nothing_is_counted_nothing_is_limited() -> None:
+def test_limit_without_statistics_is_not_enforced() -> None:
     done = Reply(zxid=9, path="/a/y"), made(30)
-    assert said(create(30), *done, begin=begun(counted=False)) == []
-    assert len(said(create(30), *refused(), begin=begun(counted=False))) == 1
+    assert violations(create(30), *done, begin=begun(counted=False)) == []
+    assert len(violations(create(30), *refused(), begin=begun(counted=False))) == 1
     gone = [*begun(), Change(7, ME, "delete", LIMITS)]
-    assert said(create(30), *done, begin=gone) == []
+    assert violations(create(30), *done, begin=gone) == []
 
 
 def test_changes_without_a_limit_do_not_count() -> None:
@@ -116,25 +120,29 @@ def test_changes_without_a_limit_do_not_count() -> None:
         made(2, 7, "/a/z"),
         Change(8, ME, "create", LIMITS, LIMITED.encode()),
     ]
-    assert said(create(2), Reply(zxid=9, path="/a/y"), made(2), begin=again) == []
-    assert said(create(3), *refused(), begin=again) == []
-    assert len(said(create(2), *refused(), begin=again)) == 1
+    assert violations(create(2), Reply(zxid=9, path="/a/y"), made(2), begin=again) == []
+    assert violations(create(3), *refused(), begin=again) == []
+    assert len(violations(create(2), *refused(), begin=again)) == 1
 
 
-def test_who_looks_is_told_what_is_there() -> None:
+def test_read_statistics_match_the_tree() -> None:
     looks = Request("get", STATS)
-    assert said(looks, Reply(zxid=6, data=b"count=2,bytes=4")) == []
-    (wrong,) = said(looks, Reply(zxid=6, data=b"count=2,bytes=5"))
-    assert wrong.startswith("quota statistics match the tree: it was told {'count': 2, 'bytes': 5} of /a, where")
-    assert said(looks, Reply("NO_NODE", zxid=6)) == []
+    assert violations(looks, Reply(zxid=6, data=b"count=2,bytes=4")) == []
+    (wrong,) = violations(looks, Reply(zxid=6, data=b"count=2,bytes=5"))
+    assert wrong.startswith("quota statistics match the tree: the reply has {'count': 2, 'bytes': 5} for /a, which")
+    assert violations(looks, Reply("NO_NODE", zxid=6)) == []
 
 
-def test_who_does_not_see_the_leader_allows_for_all_that_it_may_have_applied() -> None:
-    assert said_of_outside(create(3), *refused()) == []
-    (never,) = said_of_outside(create(2), *refused())
-    assert never == "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
+def test_without_the_leaders_zxid_any_applied_state_is_possible() -> None:
+    assert violations_without_prepared(create(3), *refused()) == []
+    (never,) = violations_without_prepared(create(2), *refused())
+    assert never == "it was refused by a quota, but no limit was exceeded in any state that the leader may have applied"
     less = Change(7, ME, "delete", "/a/x")
-    assert said_of_outside(create(3), refused()[0], less, refused()[1]) == [], "that may not have been applied yet"
-    assert said_of_outside(create(3), Reply(zxid=9, path="/a/y"), made(3)) == [], "nor the limit"
-    assert said_of_outside(create(2, "/b"), *refused()) != []
-    assert said_of_outside(Request("multi", "", parts=(create(2),)), *refused()) == []
+    assert violations_without_prepared(create(3), refused()[0], less, refused()[1]) == [], (
+        "the leader may not have applied the deletion yet"
+    )
+    assert violations_without_prepared(create(3), Reply(zxid=9, path="/a/y"), made(3)) == [], (
+        "the leader may not have applied the limit yet"
+    )
+    assert violations_without_prepared(create(2, "/b"), *refused()) != []
+    assert violations_without_prepared(Request("multi", "", parts=(create(2),)), *refused()) == []

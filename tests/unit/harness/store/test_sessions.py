@@ -1,4 +1,4 @@
-"""What a client may be told of the end of its session."""
+"""Reports of the end of a session to its client."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ def broken(events: tuple[Event, ...], *changes: Change) -> list[str]:
     return [each.invariant for each in lives(Case.of(History(events, changes)))]
 
 
-def told_expired(at: int, server: int = 1, served: str = "") -> tuple[SessionEvent, SessionEvent]:
+def expired(at: int, server: int = 1, served: str = "") -> tuple[SessionEvent, SessionEvent]:
     welcome = SessionEvent(10, 1, 5, "connected", 1, 1_000, served=served)
     return welcome, SessionEvent(at, 1, 5, "expired", server, 1_000)
 
 
 def write(at: int, zxid: int) -> tuple[Invoke, Response]:
-    """A write of another session, which fails: its transaction changes nothing."""
+    """Return a refused write of another session; its transaction changes nothing."""
     return Invoke(at, 2, 6, 1, 1, Request("delete", "/a")), Response(at + 5, 2, 6, 1, Reply("NO_NODE", zxid))
 
 
-def test_session_that_is_told_expired_before_its_close_is_noticed() -> None:
+def test_expiry_that_is_reported_before_the_close_is_a_violation() -> None:
     other = Change(1, 6, "open")
-    assert broken((*told_expired(100), *write(150, 8)), OPENED, other, CLOSED) == [LIVES]
-    assert broken((*told_expired(100), *write(90, 8)), OPENED, other, CLOSED) == []
-    assert broken((*told_expired(100), *write(150, 10)), OPENED, other, CLOSED) == []
+    assert broken((*expired(100), *write(150, 8)), OPENED, other, CLOSED) == [LIVES]
+    assert broken((*expired(100), *write(90, 8)), OPENED, other, CLOSED) == []
+    assert broken((*expired(100), *write(150, 10)), OPENED, other, CLOSED) == []
 
 
 def test_local_session_is_unknown_at_other_servers_and_lives_on() -> None:
     back = SessionEvent(200, 1, 5, "connected", 1, 1_000, served="local")
-    assert broken((*told_expired(100, 2, "local"), back)) == []
-    assert broken((*told_expired(100, 1, "local"), back)) == [LIVES]
-    assert broken((*told_expired(100, 2, "local"), back), Change(9, 5, "open")) == []
+    assert broken((*expired(100, 2, "local"), back)) == []
+    assert broken((*expired(100, 1, "local"), back)) == [LIVES]
+    assert broken((*expired(100, 2, "local"), back), Change(9, 5, "open")) == []

@@ -1,11 +1,11 @@
-"""What a story about servers is, the words in which it is told, and what every checker says to it.
+"""Scenarios of servers, their vocabulary, and the verdicts of all checkers.
 
     @breaks(OneLeaderPerEpoch)
-    def two_leaders(story: Story, bad: bool) -> None:
-        story.leads(THREE, 1)
-        story.leads(TWO, 1 if bad else 2)
+    def two_leaders(s: Scenario, bad: bool) -> None:
+        s.leads(THREE, 1)
+        s.leads(TWO, 1 if bad else 2)
 
-Each is told twice: as it should be, and with the one thing wrong that breaks the promise.
+Each example exists twice: as a legal run, and with `bad` as a run with one violation of the invariant.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ def batch(epoch: int, counter: int, *payloads: bytes) -> Batch:
     return pack(z(epoch, counter), payloads or (b"%d/%d" % (epoch, counter),))
 
 
-class Story:
-    """A judge, with short words for what usually happens together."""
+class Scenario:
+    """A judge with methods for common sequences of events."""
 
     def __init__(self, *checkers: type[Checker], judged_by: type[Judge] = Judge) -> None:
         self.ghost = OracleState(ENSEMBLE, 4)
-        self.looks = 0
-        """How often somebody was told to look who serves."""
-        self.judge = judged_by(self.ghost, checkers, self._looked)
+        self.checks_of_serving = 0
+        """The number of checks of the serving servers."""
+        self.judge = judged_by(self.ghost, checkers, self._serving_checked)
         for sid in (ONE, TWO, THREE, FOUR):
             self.judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
 
-    def _looked(self) -> None:
-        self.looks += 1
+    def _serving_checked(self) -> None:
+        self.checks_of_serving += 1
 
-    # -- as if nobody were in the way --------------------------------------------------------------
+    # -- common sequences --------------------------------------------------------------------------
 
     def epochs(self, epoch: int, *servers: ServerId) -> None:
         for sid in servers:
             self.judge.durable_epochs(sid, Epoch(epoch), Epoch(epoch))
 
     def leads(self, sid: ServerId, epoch: int) -> None:
-        """Elected, established, serving."""
+        """Elect a leader, which establishes its epoch and serves."""
         before = self.ghost.servers[sid].epoch
         self.judge.role(sid, State.LOOKING, before, None, False)
         self.judge.role(sid, State.LEADING, before, sid, False)
@@ -88,7 +88,7 @@ class Story:
             self.judge.applied(sid, made)
 
     def begins(self) -> Batch:
-        """Server 3 leads epoch 1, and everybody has applied 1/1."""
+        """Let server 3 lead epoch 1, in which all servers have applied 1/1."""
         self.epochs(1, ONE, TWO, THREE)
         self.leads(THREE, 1)
         first = self.proposes(THREE, 1, 1)
@@ -104,7 +104,7 @@ class Story:
     # -- step by step ------------------------------------------------------------------------------
 
     def seeks(self, leader: ServerId, epoch: int) -> None:
-        """It wants to lead, promises that to itself, and says so."""
+        """Become a candidate, and make the promise of the epoch durable."""
         self.judge.role(leader, State.LEADING, self.ghost.servers[leader].current, leader, False)
         self.judge.durable_epochs(leader, Epoch(epoch), self.ghost.servers[leader].current)
 
@@ -135,8 +135,8 @@ class Story:
     def acks(self, sid: ServerId, leader: ServerId, zxid: Zxid) -> None:
         self.judge.said[Ack](sid, leader, Ack(zxid))
 
-    def reigns(self, leader: ServerId = THREE, epoch: int = 1, *followers: ServerId) -> None:
-        """All of discovery and synchronization."""
+    def establishes_epoch(self, leader: ServerId = THREE, epoch: int = 1, *followers: ServerId) -> None:
+        """Run discovery and synchronization completely."""
         followers = followers or tuple(sid for sid in (ONE, TWO, THREE) if sid != leader)
         self.seeks(leader, epoch)
         for sid in followers:
@@ -151,51 +151,54 @@ class Story:
             self.lets_serve(leader, sid, self.ghost.committed)
 
 
-Tell = Callable[[Story, bool], None]
-"""With the second argument true, the story in which the promise is broken."""
+Build = Callable[[Scenario, bool], None]
+"""A function that builds a scenario. The second argument is true for the run with the violation."""
 
 
 @frozen
-class Told:
+class Example:
     name: str
     checker: type[Checker]
-    tell: Tell
+    build: Build
     step: Action | None = None
-    """Which is not allowed, where the specification is what is broken."""
+    """The forbidden step, if the example violates the specification."""
 
 
-STORIES: Final[dict[str, Told]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def breaks(checker: type[Checker]) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(Told(tell.__name__, checker, tell))
+def breaks(checker: type[Checker]) -> Callable[[Build], Build]:
+    return lambda build: _add(Example(build.__name__, checker, build))
 
 
-def refused(step: Action) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(Told(tell.__name__, Refinement, tell, step))
+def refused(step: Action) -> Callable[[Build], Build]:
+    return lambda build: _add(Example(build.__name__, Refinement, build, step))
 
 
-def _told(told: Told) -> Tell:
-    assert told.name not in STORIES
-    STORIES[told.name] = told
-    return told.tell
+def _add(case: Example) -> Build:
+    assert case.name not in EXAMPLES
+    EXAMPLES[case.name] = case
+    return case.build
 
 
-# -- what all of them say ------------------------------------------------------------------------------
+# -- verdicts of all checkers --------------------------------------------------------------------------
 
-Said: TypeAlias = dict[str, tuple[int, str]]
-"""By promise: at which question it was broken first, and the words."""
+Violations: TypeAlias = dict[str, tuple[int, str]]
+"""The first violation of each invariant, as (number of the check, message)."""
 
 
-class Patient(Judge):
-    """Hears everybody out: asks each checker by itself, and one that has objected no more."""
+class EveryChecker(Judge):
+    """A judge that runs each checker by itself, until it reports a violation."""
 
     def __init__(
-        self, ghost: OracleState, checkers: Sequence[Callable[[OracleState], Checker]], looked: Callable[[], None]
+        self,
+        ghost: OracleState,
+        checkers: Sequence[Callable[[OracleState], Checker]],
+        serving_checked: Callable[[], None],
     ) -> None:
         self.questions = 0
-        self.objections: Said = {}
-        super().__init__(ghost, checkers, looked)
+        self.violations: Violations = {}
+        super().__init__(ghost, checkers, serving_checked)
 
     def _asking(self, fact: str, again: bool) -> list[Callable[..., None]]:
         return [self._alone(checker, getattr(checker, fact)) for checker in self.concerned(fact, again)]
@@ -203,51 +206,51 @@ class Patient(Judge):
     def _alone(self, checker: Checker, check: Callable[..., None]) -> Callable[..., None]:
         def ask(*arguments: object) -> None:
             self.questions += 1
-            if checker.invariant in self.objections:
+            if checker.invariant in self.violations:
                 return
             try:
                 check(*arguments)
             except Violation as violation:
-                self.objections[violation.invariant] = self.questions, violation.what
-            except LookupError as error:  # the story makes no sense to this one
-                self.objections[checker.invariant] = self.questions, repr(error)
+                self.violations[violation.invariant] = self.questions, violation.what
+            except LookupError as error:  # the events make no sense to this checker
+                self.violations[checker.invariant] = self.questions, repr(error)
 
         return ask
 
 
-def objection(told: Told, bad: bool) -> str:
-    """What the checker whose story it is says to it."""
+def violation_of(case: Example, bad: bool) -> str:
+    """Return the violation that the example's checker reports, or ""."""
     try:
-        told.tell(Story(told.checker), bad)
+        case.build(Scenario(case.checker), bad)
     except Violation as violation:
         return str(violation)
     return ""
 
 
-def said(told: Told, bad: bool) -> object:
-    """Everything that follows from a story: objections, the steps that were allowed, and what is known in the end."""
-    story = Story(*ALL, judged_by=Patient)
-    nonsense = ""
+def result_of(case: Example, bad: bool) -> object:
+    """Return all violations, the allowed steps, and the final state of the oracle."""
+    s = Scenario(*ALL, judged_by=EveryChecker)
+    error_text = ""
     try:
-        told.tell(story, bad)
-    except LookupError as error:  # it goes on where a checker would have stopped it, and leads nowhere
-        nonsense = repr(error)
-    judge = story.judge
-    assert isinstance(judge, Patient)
+        case.build(s, bad)
+    except LookupError as error:  # the scenario continues after a violation
+        error_text = repr(error)
+    judge = s.judge
+    assert isinstance(judge, EveryChecker)
     steps = [
         (each.steps, frozenset(each.pairs), each.actions()) for each in judge.checkers if isinstance(each, Refinement)
     ]
-    return judge.objections, nonsense, steps, story.looks, _known(story.ghost)
+    return judge.violations, error_text, steps, s.checks_of_serving, _oracle_state(s.ghost)
 
 
-def _known(ghost: OracleState) -> object:
-    """What is written in the books, and every question about a history."""
+def _oracle_state(ghost: OracleState) -> object:
+    """Return the tables of the oracle, and the result of every query about a history."""
     zxids = [*ghost.depth, z(9, 9)]
     questions = [
         [ghost.view(one), one in ghost.depth and (ghost.shared(one), ghost.extension(one)), ghost.had(one)]
         + [ghost.holds(one, other) for other in zxids]
         for one in zxids
     ]
-    books = [tuple(each.items()) for each in (ghost.parent, ghost.depth, ghost.place, ghost.initial, ghost.ruler)]
+    tables = [tuple(each.items()) for each in (ghost.parent, ghost.depth, ghost.place, ghost.initial, ghost.ruler)]
     counts = ghost.newest, ghost.acknowledged, tuple(ghost.batches), tuple(ghost.canon)
-    return books, counts, repr(ghost.servers), repr(ghost.governing), questions
+    return tables, counts, repr(ghost.servers), repr(ghost.governing), questions

@@ -1,13 +1,13 @@
-"""What is committed, asked and obeyed around a controller, written down by hand.
+"""Scenarios of a controller and its brokers.
 
-    @breaks(leaders.UPWARDS)
-    def a_leader_epoch_goes_back(tale: Tale, bad: bool) -> None:
-        tale.rules()
-        tale.topic(1, 2)
-        tale.state(1, [1, 2], 3)
-        tale.state(1, [1], 2 if bad else 4)
+    @breaks(partitions.UPWARDS)
+    def leader_epoch_decreases(s: Scenario, bad: bool) -> None:
+        s.elected()
+        s.topic(1, 2)
+        s.state(1, [1, 2], 3)
+        s.state(1, [1], 2 if bad else 4)
 
-Each is told twice: as it should be, and with the one thing wrong that breaks the promise.
+Each example exists twice: as a legal run, and with `bad` as a run with one violation of the invariant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from attrs import frozen
 
 from harness.checkers.controller import ALL, Case, judged
-from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
+from harness.checkers.controller.facts import BecameController, CommandApplied, Fact, Registered
 from harness.history import Change, Event, History, Invoke, Request
 from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
@@ -26,7 +26,7 @@ from kraft_controller.wire import znodes
 from kraft_controller.wire.znodes import DamagedNode
 
 ADMIN: Final = 90
-"""The session of somebody who is no broker."""
+"""The session of a client that is no broker."""
 
 
 def session_of(broker: int) -> int:
@@ -39,8 +39,8 @@ def held(
     return Assignment(*(tuple(map(BrokerId, each)) for each in (replicas, adding, removing, before)))
 
 
-class Tale:
-    """Zxids are counted from 1, versions as the store counts them."""
+class Scenario:
+    """A builder for a run. Zxids are counted from 1, versions as in the store."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -48,7 +48,7 @@ class Tale:
         self.facts: list[Fact] = []
         self._versions: dict[str, int] = {}
 
-    # -- in the store ------------------------------------------------------------------------------
+    # -- the store ---------------------------------------------------------------------------------
 
     def write(self, path: str, data: bytes | None, session: int) -> None:
         kind = "set" if path in self._versions else "create"
@@ -64,7 +64,7 @@ class Tale:
             self._versions.pop(path, None)
         self.changes.append(Change(self._zxid(), session, "close", gone=gone))
 
-    def ask(self, session: int, request: Request) -> None:
+    def invoke(self, session: int, request: Request) -> None:
         self.events.append(Invoke(10 * len(self.events), session, session, len(self.events) + 1, 1, request))
 
     def _zxid(self) -> int:
@@ -72,8 +72,8 @@ class Tale:
 
     # -- controllers and brokers -------------------------------------------------------------------
 
-    def joins(self, broker: int, life: int = 1, session: int = 0) -> int:
-        """Answers the zxid of its node, by which this life of it is known."""
+    def registers(self, broker: int, life: int = 1, session: int = 0) -> int:
+        """Register a process of a broker, and return its broker epoch."""
         session = session or session_of(broker)
         self.write(f"{znodes.BROKERS}/{broker}", b"", session)
         made = len(self.changes)
@@ -83,18 +83,20 @@ class Tale:
     def epoch(self, epoch: int, broker: int) -> None:
         self.write(znodes.CONTROLLER_EPOCH, znodes.controller_epoch(ControllerEpoch(epoch)), session_of(broker))
 
-    def reigns(self, broker: int, epoch: int) -> None:
-        self.facts.append(Reigns(len(self.changes), broker, session_of(broker), epoch))
+    def acts(self, broker: int, epoch: int) -> None:
+        self.facts.append(BecameController(len(self.changes), broker, session_of(broker), epoch))
 
-    def rules(self, broker: int = 1, epoch: int = 1) -> None:
-        """Elected, as it should be."""
+    def elected(self, broker: int = 1, epoch: int = 1) -> None:
+        """Elect a controller, with a correct epoch."""
         if epoch == 1:
             self.epoch(0, broker)
         self.epoch(epoch, broker)
-        self.reigns(broker, epoch)
+        self.acts(broker, epoch)
 
-    def obeys(self, broker: int, controller: int = 1, epoch: int = 1, *, life: int = 1, meant: int = -1) -> None:
-        self.facts.append(Obeyed(len(self.changes), broker, life, meant, controller, epoch))
+    def applies_command(
+        self, broker: int, controller: int = 1, epoch: int = 1, *, life: int = 1, meant: int = -1
+    ) -> None:
+        self.facts.append(CommandApplied(len(self.changes), broker, life, meant, controller, epoch))
 
     # -- topics ------------------------------------------------------------------------------------
 
@@ -107,7 +109,7 @@ class Tale:
         self.write(znodes.topic_path(name), znodes.topic(TopicId(ident * 22), partitions), session)
 
     def state(self, leader: int, isr: Sequence[int], epoch: int, *, by: int = 1, session: int = 0, at: int = 0) -> None:
-        """Of partition `at` of topic t1; written by broker 1 if nobody else is named."""
+        """Write the state of partition `at` of topic t1, by broker 1 by default."""
         state = PartitionState(BrokerId(leader), tuple(map(BrokerId, isr)), LeaderEpoch(epoch), ControllerEpoch(by))
         self.write(state_path(at), znodes.partition_state(state), session or session_of(1))
 
@@ -116,35 +118,35 @@ def state_path(at: int = 0) -> str:
     return znodes.state_path(TopicPartition("t1", at))
 
 
-Tell = Callable[[Tale, bool], None]
+Build = Callable[[Scenario, bool], None]
 
 
 @frozen
-class Told:
+class Example:
     name: str
     invariant: str
-    tell: Tell
+    build: Build
 
-    def tale(self, bad: bool) -> Tale:
-        tale = Tale()
-        self.tell(tale, bad)
-        return tale
-
-
-STORIES: Final[dict[str, Told]] = {}
+    def scenario(self, bad: bool) -> Scenario:
+        s = Scenario()
+        self.build(s, bad)
+        return s
 
 
-def breaks(invariant: str) -> Callable[[Tell], Tell]:
-    def told(tell: Tell) -> Tell:
-        assert tell.__name__ not in STORIES
-        STORIES[tell.__name__] = Told(tell.__name__, invariant, tell)
-        return tell
-
-    return told
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def said(history: History, facts: Sequence[Fact]) -> object:
-    """All that is broken in it, in every respect, and what was read out of it."""
+def breaks(invariant: str) -> Callable[[Build], Build]:
+    def case(build: Build) -> Build:
+        assert build.__name__ not in EXAMPLES
+        EXAMPLES[build.__name__] = Example(build.__name__, invariant, build)
+        return build
+
+    return case
+
+
+def result_of(history: History, facts: Sequence[Fact]) -> object:
+    """Return the verdict, all violations, and the prepared writes."""
     try:
         case = Case.of(history, facts)
     except DamagedNode:

@@ -1,7 +1,6 @@
-"""Histories by blind chance: well formed, short, and most of them illegal in a way that nobody has thought of.
+"""Random histories: well-formed, short, and mostly illegal.
 
-Who tells of brokers' clients need not tell all, and need not be right. Whatever is told, checkers and verifier must
-say the same of it.
+A history may be incomplete or wrong in any way. The checkers and the verifier must agree on it.
 """
 
 from __future__ import annotations
@@ -35,23 +34,23 @@ from harness.checkers.records.history import (
 PARTITIONS: Final = ("t-0", "t-1")
 EVENTS_MAX: Final = 10
 OFFSETS: Final = 4
-"""So few that things meet."""
+"""The number of offsets, which is small so that events collide."""
 
 
-def wild(seed: int) -> History:
-    teller = _Teller(Random(seed))
-    tell = (
-        *[teller.send] * 3, *[teller.answer] * 3, *[teller.poll] * 5,
-        teller.seek, teller.assign, teller.trim, teller.end, teller.undo,
+def random_history(seed: int) -> History:
+    generator = _Generator(Random(seed))
+    steps = (
+        *[generator.send] * 3, *[generator.answer] * 3, *[generator.poll] * 5,
+        generator.seek, generator.assign, generator.trim, generator.end, generator.undo,
     )  # fmt: skip
-    for _ in range(teller.chance.randint(2, EVENTS_MAX)):
-        teller.now += 10 * teller.chance.randint(0, 1)
-        teller.chance.choice(tell)()
-    return History(tuple(teller.events), teller.chance.random() < 0.4)
+    for _ in range(generator.chance.randint(2, EVENTS_MAX)):
+        generator.now += 10 * generator.chance.randint(0, 1)
+        generator.chance.choice(steps)()
+    return History(tuple(generator.events), generator.chance.random() < 0.4)
 
 
 @define(eq=False)
-class _Teller:
+class _Generator:
     chance: Random
     now: int = 0
     events: list[Event] = field(factory=list)
@@ -62,7 +61,7 @@ class _Teller:
         return self.chance.randint(1, 2)
 
     def where(self) -> str:
-        """Mostly the same one."""
+        """Return a partition, mostly the first one."""
         return PARTITIONS[self.chance.random() < 0.25]
 
     def place(self) -> int:

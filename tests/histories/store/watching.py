@@ -1,4 +1,4 @@
-"""Watches: of who stays, of who was away, and on a server that jumped."""
+"""Watches: of connected clients, of reconnected clients, and at servers that jumped."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from harness.checkers.store import (
     watches,
 )
 from harness.history import Change, Jump, Reply, Request
-from tests.histories.stories.story import bad, good
-from tests.histories.tale import Tale
+from tests.histories.history_builder import HistoryBuilder
+from tests.histories.store.example import legal_case, violates
 
 # -- watches -------------------------------------------------------------------------------------------
 
 
-@good
-def every_one_shot_watch_fires_once(t: Tale) -> None:
+@legal_case
+def every_one_shot_watch_fires_once(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.children(bob, "/", "zookeeper", watch="once")
@@ -34,8 +34,8 @@ def every_one_shot_watch_fires_once(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def a_watch_for_ever_fires_for_everything(t: Tale) -> None:
+@legal_case
+def persistent_watch_fires_for_every_change(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -49,8 +49,8 @@ def a_watch_for_ever_fires_for_everything(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def a_watch_of_a_whole_tree(t: Tale) -> None:
+@legal_case
+def recursive_watch_fires_for_all_nodes_below(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/", "recursive")
     t.create(ann, "/x")
@@ -62,17 +62,17 @@ def a_watch_of_a_whole_tree(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def an_event_may_still_be_on_its_way(t: Tale) -> None:
+@legal_case
+def event_may_still_be_on_its_way(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
-    call = t.ask(bob, Request("sync", "/"))
+    call = t.invoke(bob, Request("sync", "/"))
     before = t.create(ann, "/x") - 1
-    t.tell(call, Reply(zxid=before, path="/"))
+    t.respond(call, Reply(zxid=before, path="/"))
 
 
-@bad(watches.UNEARNED)
-def a_watch_fires_twice(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def watch_fires_twice(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -81,8 +81,8 @@ def a_watch_fires_twice(t: Tale) -> None:
     t.fire(bob, "data", "/x")
 
 
-@bad(watches.UNEARNED)
-def an_event_comes_twice(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def event_comes_twice(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -90,25 +90,25 @@ def an_event_comes_twice(t: Tale) -> None:
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.UNEARNED)
-def nobody_watched(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def event_without_a_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False)
     t.create(ann, "/x")
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.UNEARNED)
-def a_read_that_failed_leaves_no_watch(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def failed_read_sets_no_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
-    call = t.ask(bob, Request("get", "/x", watch="once"))
-    t.tell(call, Reply("NO_NODE", zxid=t.zxid))
+    call = t.invoke(bob, Request("get", "/x", watch="once"))
+    t.respond(call, Reply("NO_NODE", zxid=t.zxid))
     t.create(ann, "/x")
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.UNEARNED)
-def a_watch_of_a_tree_hears_of_no_children(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def recursive_watch_gets_no_children_events(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/", "recursive")
     t.create(ann, "/x")
@@ -116,8 +116,8 @@ def a_watch_of_a_tree_hears_of_no_children(t: Tale) -> None:
     t.fire(bob, "children", "/")
 
 
-@bad(watches.UNEARNED)
-def a_watch_fires_after_it_was_taken_back(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def removed_watch_fires(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/x", "", op="unwatch")
@@ -125,25 +125,25 @@ def a_watch_fires_after_it_was_taken_back(t: Tale) -> None:
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.UNEARNED)
-def a_watch_fires_without_a_connection(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def watch_fires_without_a_connection(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.create(ann, "/x")
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.MISSED)
-def an_event_is_missed(t: Tale) -> None:
+@violates(watches.MISSED)
+def event_is_missed(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def the_data_comes_before_the_event(t: Tale) -> None:
+@violates(watches.MISSED)
+def data_comes_before_the_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -151,8 +151,8 @@ def the_data_comes_before_the_event(t: Tale) -> None:
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.MISSED)
-def one_of_many_events_is_missed(t: Tale) -> None:
+@violates(watches.MISSED)
+def one_of_many_events_is_missed(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -163,8 +163,8 @@ def one_of_many_events_is_missed(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def events_change_places(t: Tale) -> None:
+@violates(watches.MISSED)
+def events_change_places(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.create(ann, "/x")
@@ -173,15 +173,15 @@ def events_change_places(t: Tale) -> None:
     t.fire(bob, "created", "/x", t.zxid - 1)
 
 
-@bad(watches.MISSED)
-def there_is_no_such_watch_they_say(t: Tale) -> None:
+@violates(watches.MISSED)
+def existing_watch_is_reported_as_missing(t: HistoryBuilder) -> None:
     bob = t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/x", "persistent", op="unwatch", error="NO_WATCHER")
 
 
-@good
-def there_is_no_such_watch(t: Tale) -> None:
+@legal_case
+def there_is_no_such_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/x", "recursive", op="unwatch", error="NO_WATCHER")
@@ -191,30 +191,30 @@ def there_is_no_such_watch(t: Tale) -> None:
     t.sync(bob)
 
 
-# -- watches of who was away ---------------------------------------------------------------------------
+# -- watches of reconnected clients --------------------------------------------------------------------
 
 
-@good
-def who_was_away_is_told_once_of_what_is_different(t: Tale) -> None:
+@legal_case
+def reconnected_client_gets_one_event_for_a_difference(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
     t.get(bob, "/x", b"", watch="once")
     t.children(bob, "/y", watch="once")
     t.exists(bob, "/z", there=False, watch="once")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.set(ann, "/x", b"1", 1)
     t.set(ann, "/x", b"2", 2)
     t.delete(ann, "/y")
     t.create(ann, "/z")
-    t.became(bob, "connected", server=2)
+    t.session_event(bob, "connected", server=2)
     for event, path in (("data", "/x"), ("created", "/z"), ("deleted", "/y")):
         t.fire(bob, event, path, -1)
     t.sync(bob)
 
 
-@good
-def who_was_away_goes_on_watching_what_is_the_same(t: Tale) -> None:
+@legal_case
+def reconnected_client_keeps_watches_of_unchanged_nodes(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -231,47 +231,47 @@ def who_was_away_goes_on_watching_what_is_the_same(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def who_was_away_and_watches_for_ever_misses_what_happened_meanwhile(t: Tale) -> None:
+@legal_case
+def persistent_watch_misses_changes_while_disconnected(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.watch(bob, "/y", "recursive")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.create(ann, "/x")
     t.create(ann, "/y")
-    t.became(bob, "connected")
+    t.session_event(bob, "connected")
     t.sync(bob)
     t.set(ann, "/x", b"1", 1)
     t.fire(bob, "data", "/x")
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def who_was_away_is_not_told(t: Tale) -> None:
+@violates(watches.MISSED)
+def reconnected_client_misses_an_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.set(ann, "/x", b"1", 1)
-    t.became(bob, "connected")
+    t.session_event(bob, "connected")
     t.get(bob, "/x", b"1")
 
 
-@bad(watches.MISSED)
-def who_was_away_is_told_of_the_second_change_only(t: Tale) -> None:
-    """What was missed is told without a zxid: an event with one is of something else."""
+@violates(watches.MISSED)
+def reconnected_client_gets_an_event_with_a_later_zxid(t: HistoryBuilder) -> None:
+    """Missed events have no zxid; an event with a zxid belongs to another change."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.create(ann, "/x/y")
-    t.became(bob, "connected")
+    t.session_event(bob, "connected")
     t.create(ann, "/x/z")
     t.fire(bob, "children", "/x")
 
 
-@bad(watches.MISSED)
-def who_is_back_for_long_misses_an_event(t: Tale) -> None:
+@violates(watches.MISSED)
+def reconnected_client_misses_a_later_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")
     t.back(bob)
@@ -280,8 +280,8 @@ def who_is_back_for_long_misses_an_event(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.UNEARNED)
-def who_was_away_is_told_of_nothing(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def reconnected_client_gets_an_event_without_a_change(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -289,24 +289,24 @@ def who_was_away_is_told_of_nothing(t: Tale) -> None:
     t.fire(bob, "data", "/x", -1)
 
 
-@bad(watches.UNEARNED)
-def who_was_away_is_told_twice_of_the_same(t: Tale) -> None:
-    """There is more to be told, but that is not what is wrong."""
+@violates(watches.UNEXPECTED)
+def reconnected_client_gets_an_event_twice(t: HistoryBuilder) -> None:
+    """Another event is due, but the received one is wrong."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
     t.get(bob, "/x", b"", watch="once")
     t.get(bob, "/y", b"", watch="once")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.set(ann, "/x", b"1", 1)
     t.set(ann, "/y", b"1", 1)
-    t.became(bob, "connected")
+    t.session_event(bob, "connected")
     t.fire(bob, "data", "/x", -1)
     t.fire(bob, "data", "/x", -1)
 
 
-@good
-def a_watch_that_fired_is_not_named_again(t: Tale) -> None:
+@legal_case
+def fired_watch_is_not_sent_again(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -317,10 +317,10 @@ def a_watch_that_fired_is_not_named_again(t: Tale) -> None:
     t.sync(bob)
 
 
-# -- watches on a server that jumped -------------------------------------------------------------------
+# -- watches at jumped servers -------------------------------------------------------------------------
 
 
-def _jump(t: Tale, server: int) -> None:
+def _jump(t: HistoryBuilder, server: int) -> None:
     ann, bob = t.client(1), t.client(2, server=server)
     t.create(ann, "/x")
     t.create(ann, "/gone")
@@ -334,8 +334,8 @@ def _jump(t: Tale, server: int) -> None:
     t.jumps = [Jump(2, t.zxid)]
 
 
-@good
-def a_server_that_jumped_tells_the_difference(t: Tale) -> None:
+@legal_case
+def jumped_server_sends_the_difference(t: HistoryBuilder) -> None:
     _jump(t, server=2)
     bob = evolve(t.client(3), client=2, session=0x102)
     for event, path in (("deleted", "/gone"), ("created", "/y"), ("data", "/x")):
@@ -343,8 +343,8 @@ def a_server_that_jumped_tells_the_difference(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def a_server_that_jumped_forgets_a_difference(t: Tale) -> None:
+@violates(watches.MISSED)
+def jumped_server_omits_a_difference(t: HistoryBuilder) -> None:
     _jump(t, server=2)
     bob = evolve(t.client(3), client=2, session=0x102)
     for event, path in (("deleted", "/gone"), ("created", "/y")):
@@ -352,8 +352,8 @@ def a_server_that_jumped_forgets_a_difference(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def a_server_that_did_not_jump_tells_the_difference_only(t: Tale) -> None:
+@violates(watches.MISSED)
+def server_without_a_jump_sends_only_the_difference(t: HistoryBuilder) -> None:
     _jump(t, server=1)
     bob = evolve(t.client(3), client=2, session=0x102)
     for event, path in (("deleted", "/gone"), ("created", "/y"), ("data", "/x")):
@@ -361,23 +361,23 @@ def a_server_that_did_not_jump_tells_the_difference_only(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def nobody_knows_whether_the_server_jumped(t: Tale) -> None:
-    a_server_that_jumped_tells_the_difference(t)
+@legal_case
+def unknown_jumps_may_explain_a_difference(t: HistoryBuilder) -> None:
+    jumped_server_sends_the_difference(t)
     t.jumps = None
 
 
-@bad(watches.MISSED)
-def no_jump_explains_what_was_missed(t: Tale) -> None:
-    an_event_is_missed(t)
+@violates(watches.MISSED)
+def no_jump_explains_a_missing_event(t: HistoryBuilder) -> None:
+    event_is_missed(t)
     t.jumps = None
 
 
-# -- events that do not say their zxid, and watches that are taken back ----------------------------------
+# -- events without zxid, and removed watches ------------------------------------------------------------
 
 
-@good
-def an_event_need_not_say_its_zxid(t: Tale) -> None:
+@legal_case
+def event_may_have_no_zxid(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -389,16 +389,16 @@ def an_event_need_not_say_its_zxid(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.UNEARNED)
-def an_event_that_does_not_say_its_zxid_tells_of_nothing(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def event_without_zxid_has_no_change(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/y")
     t.fire(bob, "created", "/x", 0)
 
 
-@good
-def what_a_jump_has_changed_is_told_without_a_zxid(t: Tale) -> None:
+@legal_case
+def events_after_a_jump_have_no_zxid(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2, server=2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create(ann, "/x")
@@ -409,21 +409,21 @@ def what_a_jump_has_changed_is_told_without_a_zxid(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def two_events_of_one_multi_change_places(t: Tale) -> None:
+@violates(watches.MISSED)
+def two_events_of_one_multi_change_places(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.exists(bob, "/y", there=False, watch="once")
-    call = t.ask(ann, Request("multi", parts=(Request("create", "/x", b""), Request("create", "/y", b""))))
+    call = t.invoke(ann, Request("multi", parts=(Request("create", "/x", b""), Request("create", "/y", b""))))
     zxid = t.commit(ann, *(Change(0, 0, "create", path, b"") for path in ("/x", "/y")))
-    t.tell(call, Reply(zxid=zxid, parts=(Reply(path="/x"), Reply(path="/y"))))
+    t.respond(call, Reply(zxid=zxid, parts=(Reply(path="/x"), Reply(path="/y"))))
     t.fire(bob, "created", "/y")
     t.fire(bob, "created", "/x")
 
 
-@good
-def one_of_two_watches_may_have_been_meant(t: Tale) -> None:
-    """That of the children was not there; that of the data stays."""
+@legal_case
+def unwatch_may_mean_either_of_two_watches(t: HistoryBuilder) -> None:
+    """The watch on the children did not exist; that on the data remains."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -433,8 +433,8 @@ def one_of_two_watches_may_have_been_meant(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def what_cannot_be_taken_back_stays(t: Tale) -> None:
+@legal_case
+def failed_unwatch_keeps_the_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -444,8 +444,8 @@ def what_cannot_be_taken_back_stays(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def what_cannot_be_taken_back_does_not_fire(t: Tale) -> None:
+@violates(watches.MISSED)
+def watch_after_a_failed_unwatch_does_not_fire(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -454,8 +454,8 @@ def what_cannot_be_taken_back_does_not_fire(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def of_two_watches_the_one_on_the_children_is_taken_back(t: Tale) -> None:
+@legal_case
+def unwatch_removes_only_the_children_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -469,9 +469,9 @@ def of_two_watches_the_one_on_the_children_is_taken_back(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def of_two_watches_the_one_on_the_data_is_taken_back(t: Tale) -> None:
-    """Also where there was nothing yet to watch."""
+@legal_case
+def unwatch_removes_only_the_data_watch(t: HistoryBuilder) -> None:
+    """Also if the node did not exist yet."""
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/y", there=False, watch="once")
     t.watch(bob, "/y", "data", op="unwatch")
@@ -486,8 +486,8 @@ def of_two_watches_the_one_on_the_data_is_taken_back(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def the_watch_on_the_data_goes_with_that_on_the_children(t: Tale) -> None:
+@violates(watches.MISSED)
+def data_watch_is_lost_with_the_children_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -497,8 +497,8 @@ def the_watch_on_the_data_goes_with_that_on_the_children(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def the_watch_on_the_children_goes_with_that_on_the_data(t: Tale) -> None:
+@violates(watches.MISSED)
+def children_watch_is_lost_with_the_data_watch(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -508,8 +508,8 @@ def the_watch_on_the_children_goes_with_that_on_the_data(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.UNEARNED)
-def a_watch_on_children_that_was_taken_back_fires(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def removed_children_watch_fires(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -519,8 +519,8 @@ def a_watch_on_children_that_was_taken_back_fires(t: Tale) -> None:
     t.fire(bob, "children", "/x")
 
 
-@bad(watches.UNEARNED)
-def a_watch_on_data_that_was_taken_back_fires(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def removed_data_watch_fires(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
@@ -530,8 +530,8 @@ def a_watch_on_data_that_was_taken_back_fires(t: Tale) -> None:
     t.fire(bob, "data", "/x")
 
 
-@bad(watches.MISSED)
-def there_is_said_to_be_no_watch_on_children_and_it_stands(t: Tale) -> None:
+@violates(watches.MISSED)
+def existing_children_watch_is_reported_as_missing(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.children(bob, "/x", watch="once")

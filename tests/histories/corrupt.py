@@ -1,6 +1,6 @@
-"""Illegal histories, each made of a legal one by one lie. Each lie is one that no store may tell.
+"""Corruptions: each makes a legal history illegal by one change.
 
-A spoiler answers None where the history has nothing for it to spoil.
+A corruption returns None if the history has no place for it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from attrs import evolve
 from harness.checkers.store.case import Call, Case
 from harness.history import Change, Event, History, Invoke, Reply, Response, SessionEvent, WatchFired
 
-Spoiler: TypeAlias = Callable[[Random, History], History | None]
+Corruption: TypeAlias = Callable[[Random, History], History | None]
 
 
 def _replaced(history: History, place: int, event: Event) -> History:
     return evolve(history, events=(*history.events[:place], event, *history.events[place + 1 :]))
 
 
-def _told(
-    chance: Random, history: History, fits: Callable[[Call, Reply], bool], lie: Callable[[Reply], Reply]
+def _changed_reply(
+    chance: Random, history: History, fits: Callable[[Call, Reply], bool], change: Callable[[Reply], Reply]
 ) -> History | None:
-    """One reply that fits says something else."""
+    """Change one reply that fits."""
     fitting = [call for call in Case.of(history).calls.all if call.reply is not None and fits(call, call.reply)]
     if not fitting:
         return None
-    told = chance.choice(fitting)
-    assert told.told is not None
-    return _replaced(history, told.told_place, evolve(told.told, reply=lie(told.told.reply)))
+    call = chance.choice(fitting)
+    assert call.response is not None
+    return _replaced(history, call.response_place, evolve(call.response, reply=change(call.response.reply)))
 
 
 def _is(op: str) -> Callable[[Call, Reply], bool]:
@@ -41,19 +41,19 @@ def _is(op: str) -> Callable[[Call, Reply], bool]:
 
 
 def wrong_data(chance: Random, history: History) -> History | None:
-    return _told(chance, history, _is("get"), lambda reply: evolve(reply, data=b"another's"))
+    return _changed_reply(chance, history, _is("get"), lambda reply: evolve(reply, data=b"another's"))
 
 
 def wrong_version(chance: Random, history: History) -> History | None:
-    def lie(reply: Reply) -> Reply:
+    def change(reply: Reply) -> Reply:
         assert reply.stat is not None
         return evolve(reply, stat=evolve(reply.stat, version=reply.stat.version + 1))
 
-    return _told(chance, history, _is(chance.choice(("get", "set", "exists"))), lie)
+    return _changed_reply(chance, history, _is(chance.choice(("get", "set", "exists"))), change)
 
 
-def child_unseen(chance: Random, history: History) -> History | None:
-    return _told(
+def child_missing(chance: Random, history: History) -> History | None:
+    return _changed_reply(
         chance,
         history,
         lambda call, reply: bool(reply.children),
@@ -62,23 +62,25 @@ def child_unseen(chance: Random, history: History) -> History | None:
 
 
 def child_invented(chance: Random, history: History) -> History | None:
-    return _told(chance, history, _is("children"), lambda reply: evolve(reply, children=(*(reply.children or ()), "?")))
+    return _changed_reply(
+        chance, history, _is("children"), lambda reply: evolve(reply, children=(*(reply.children or ()), "?"))
+    )
 
 
-def node_denied(chance: Random, history: History) -> History | None:
-    return _told(chance, history, _is("exists"), lambda reply: Reply("NO_NODE", reply.zxid))
+def node_missing(chance: Random, history: History) -> History | None:
+    return _changed_reply(chance, history, _is("exists"), lambda reply: Reply("NO_NODE", reply.zxid))
 
 
 def wrong_path(chance: Random, history: History) -> History | None:
-    return _told(chance, history, _is("create"), lambda reply: evolve(reply, path=reply.path + "0"))
+    return _changed_reply(chance, history, _is("create"), lambda reply: evolve(reply, path=reply.path + "0"))
 
 
 def done_yet_refused(chance: Random, history: History) -> History | None:
-    return _told(chance, history, _is("set"), lambda reply: Reply("BAD_VERSION", reply.zxid))
+    return _changed_reply(chance, history, _is("set"), lambda reply: Reply("BAD_VERSION", reply.zxid))
 
 
 def refused_yet_done(chance: Random, history: History) -> History | None:
-    return _told(
+    return _changed_reply(
         chance,
         history,
         lambda call, reply: call.write and reply.error == "NO_NODE",
@@ -87,7 +89,7 @@ def refused_yet_done(chance: Random, history: History) -> History | None:
 
 
 def wrong_refusal(chance: Random, history: History) -> History | None:
-    return _told(
+    return _changed_reply(
         chance,
         history,
         lambda call, reply: call.write and reply.error == "NO_NODE",
@@ -96,8 +98,8 @@ def wrong_refusal(chance: Random, history: History) -> History | None:
 
 
 def half_a_multi(chance: Random, history: History) -> History | None:
-    """It says that its first part was refused, and all of it was done."""
-    return _told(
+    """The reply reports its first part as refused, but the whole multi was carried out."""
+    return _changed_reply(
         chance,
         history,
         _is("multi"),
@@ -107,21 +109,21 @@ def half_a_multi(chance: Random, history: History) -> History | None:
 
 def zxid_of_nothing(chance: Random, history: History) -> History | None:
     beyond = history.changes[-1].zxid + 5
-    return _told(chance, history, lambda call, reply: call.done, lambda reply: evolve(reply, zxid=beyond))
+    return _changed_reply(chance, history, lambda call, reply: call.done, lambda reply: evolve(reply, zxid=beyond))
 
 
 def expired_while_alive(chance: Random, history: History) -> History | None:
     closed = {change.session for change in history.changes if change.kind == "close"}
-    return _told(
+    return _changed_reply(
         chance,
         history,
-        lambda call, reply: call.asked.session not in closed,
+        lambda call, reply: call.invoke.session not in closed,
         lambda reply: Reply("SESSION_EXPIRED", reply.zxid),
     )
 
 
 def back_in_time(chance: Random, history: History) -> History | None:
-    """A read, or a refusal, is answered from a zxid below one that its session had seen."""
+    """A read or a refusal shows a zxid below one that its session had seen."""
     seen: dict[int, int] = {}
     fitting = []
     for place, event in enumerate(history.events):
@@ -136,7 +138,7 @@ def back_in_time(chance: Random, history: History) -> History | None:
 
 
 def replies_crossed(chance: Random, history: History) -> History | None:
-    """Two replies that came one behind the other change places."""
+    """Two successive replies of a session change places."""
     events = history.events
     fitting = [
         place
@@ -151,30 +153,30 @@ def replies_crossed(chance: Random, history: History) -> History | None:
     return evolve(history, events=(*events[:place], events[place + 1], events[place], *events[place + 2 :]))
 
 
-def asked_too_late(chance: Random, history: History) -> History | None:
-    """Somebody was shown a write before it was asked for."""
+def invoked_too_late(chance: Random, history: History) -> History | None:
+    """A client sees a write before its invocation."""
     calls = [call for call in Case.of(history).calls.all if call.write and call.group is not None]
     shown = [(event.reply.zxid, event.at) for event in history.events if isinstance(event, Response)]
-    fitting = [(call, at) for call in calls for zxid, at in shown if zxid >= call.zxid and call.asked.at < at]
+    fitting = [(call, at) for call in calls for zxid, at in shown if zxid >= call.zxid and call.invoke.at < at]
     if not fitting:
         return None
     call, at = chance.choice(fitting)
-    return _replaced(history, call.asked_place, evolve(call.asked, at=at + 1))
+    return _replaced(history, call.invoke_place, evolve(call.invoke, at=at + 1))
 
 
 # -- events --------------------------------------------------------------------------------------------
 
 
 def _events_between_replies(history: History) -> Iterator[tuple[int, WatchFired, int]]:
-    """Events with a zxid, behind a reply and before another that shows their change, over one connection."""
+    """Yield the events with a zxid between two replies of a connection, the second of which shows their change."""
     for place, fired in enumerate(history.events):
         if not isinstance(fired, WatchFired) or fired.zxid <= 0:
             continue
         before = _neighbour(history, range(place - 1, -1, -1), fired)
         after = _neighbour(history, range(place + 1, len(history.events)), fired)
         if before is not None and after is not None:
-            told = history.events[after]
-            if isinstance(told, Response) and told.reply.zxid >= fired.zxid:
+            reply_event = history.events[after]
+            if isinstance(reply_event, Response) and reply_event.reply.zxid >= fired.zxid:
                 yield place, fired, after
 
 
@@ -234,24 +236,24 @@ def event_of_another_kind(chance: Random, history: History) -> History | None:
     return _replaced(history, place, evolve(fired, event="created" if fired.event == "deleted" else "deleted"))
 
 
-# -- what was committed --------------------------------------------------------------------------------
+# -- committed changes ---------------------------------------------------------------------------------
 
 
-def _change(
-    chance: Random, history: History, fits: Callable[[Change], bool], lie: Callable[[Change], tuple[Change, ...]]
+def _changed_change(
+    chance: Random, history: History, fits: Callable[[Change], bool], change: Callable[[Change], tuple[Change, ...]]
 ) -> History | None:
     found = [place for place, change in enumerate(history.changes) if fits(change)]
     if not found:
         return None
     place = chance.choice(found)
     changes = history.changes
-    return evolve(history, changes=(*changes[:place], *lie(changes[place]), *changes[place + 1 :]))
+    return evolve(history, changes=(*changes[:place], *change(changes[place]), *changes[place + 1 :]))
 
 
-def write_forgotten(chance: Random, history: History) -> History | None:
-    """An acknowledged write is not in the log."""
+def write_missing(chance: Random, history: History) -> History | None:
+    """Remove an acknowledged write from the log."""
     acknowledged = {call.zxid for call in Case.of(history).calls.all if call.write and call.done}
-    return _change(
+    return _changed_change(
         chance,
         history,
         lambda change: change.zxid in acknowledged and change.kind in ("create", "set", "delete"),
@@ -268,7 +270,7 @@ def write_twice(chance: Random, history: History) -> History | None:
     return evolve(history, changes=(*history.changes, evolve(latest, zxid=beyond, version=latest.version + 1)))
 
 
-def write_unasked(chance: Random, history: History) -> History | None:
+def write_unrequested(chance: Random, history: History) -> History | None:
     asked = [event.session for event in history.events if isinstance(event, Invoke)]
     if not asked:
         return None
@@ -278,7 +280,7 @@ def write_unasked(chance: Random, history: History) -> History | None:
 
 
 def version_skipped(chance: Random, history: History) -> History | None:
-    return _change(
+    return _changed_change(
         chance,
         history,
         lambda change: change.kind == "set",
@@ -286,18 +288,18 @@ def version_skipped(chance: Random, history: History) -> History | None:
     )
 
 
-def owner_forgotten(chance: Random, history: History) -> History | None:
-    return _change(chance, history, lambda change: change.owner != 0, lambda change: (evolve(change, owner=0),))
+def owner_missing(chance: Random, history: History) -> History | None:
+    return _changed_change(chance, history, lambda change: change.owner != 0, lambda change: (evolve(change, owner=0),))
 
 
 def ephemeral_stays(chance: Random, history: History) -> History | None:
-    return _change(
+    return _changed_change(
         chance, history, lambda change: bool(change.gone), lambda change: (evolve(change, gone=change.gone[1:]),)
     )
 
 
 def close_takes_another(chance: Random, history: History) -> History | None:
-    return _change(
+    return _changed_change(
         chance,
         history,
         lambda change: change.kind == "close",
@@ -311,19 +313,23 @@ def never_closed(chance: Random, history: History) -> History | None:
         for event in history.events
         if isinstance(event, SessionEvent) and event.state in ("expired", "closed")
     }
-    return _change(chance, history, lambda change: change.kind == "close" and change.session in over, lambda change: ())
+    return _changed_change(
+        chance, history, lambda change: change.kind == "close" and change.session in over, lambda change: ()
+    )
 
 
 def never_opened(chance: Random, history: History) -> History | None:
     seen = {event.session for event in history.events if isinstance(event, SessionEvent)}
-    return _change(chance, history, lambda change: change.kind == "open" and change.session in seen, lambda change: ())
+    return _changed_change(
+        chance, history, lambda change: change.kind == "open" and change.session in seen, lambda change: ()
+    )
 
 
 def closed_too_early(chance: Random, history: History) -> History | None:
-    """A session is closed, and goes on."""
+    """Close a session that continues to write."""
     places = {change.session: place for place, change in enumerate(history.changes) if change.kind in ("create", "set")}
-    told = [event.session for event in history.events if isinstance(event, Response)]
-    fitting = sorted(session for session in places if session in told)
+    reply_event = [event.session for event in history.events if isinstance(event, Response)]
+    fitting = sorted(session for session in places if session in reply_event)
     if not fitting:
         return None
     session = chance.choice(fitting)
@@ -335,11 +341,11 @@ def closed_too_early(chance: Random, history: History) -> History | None:
     return evolve(history, changes=(*history.changes[: opened + 1], close, *history.changes[opened + 1 :]))
 
 
-SPOILERS: Final[tuple[Spoiler, ...]] = (
-    wrong_data, wrong_version, child_unseen, child_invented, node_denied, wrong_path, done_yet_refused,
+CORRUPTIONS: Final[tuple[Corruption, ...]] = (
+    wrong_data, wrong_version, child_missing, child_invented, node_missing, wrong_path, done_yet_refused,
     refused_yet_done, wrong_refusal, half_a_multi, zxid_of_nothing, expired_while_alive, back_in_time,
-    replies_crossed, asked_too_late,
+    replies_crossed, invoked_too_late,
     event_lost, event_late, event_twice, event_of_another_path, event_of_another_kind,
-    write_forgotten, write_twice, write_unasked, version_skipped, owner_forgotten, ephemeral_stays,
+    write_missing, write_twice, write_unrequested, version_skipped, owner_missing, ephemeral_stays,
     close_takes_another, never_closed, never_opened, closed_too_early,
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""For every promise that brokers make, histories that keep it and histories that break it, each to be read by a person.
+"""Examples for every invariant of brokers: legal histories, and histories that violate it.
 
-A story is a function that tells a `Tale`; `broken` names the promise that it breaks, or nothing.
+An example is a function that fills a `HistoryBuilder`; `violated` is the name of the violated invariant, or empty.
 """
 
 from __future__ import annotations
@@ -12,74 +12,74 @@ from attrs import frozen
 
 from harness.checkers.records import groups, lost, polls, values
 from harness.checkers.records.history import NOWHERE, History
-from tests.histories.records.tale import HERE, Tale
+from tests.histories.records.history_builder import HERE, HistoryBuilder
 
-Tell = Callable[[Tale], None]
+Build = Callable[[HistoryBuilder], None]
 
 
 @frozen
-class Story:
+class Example:
     name: str
-    broken: str
+    violated: str
     history: History
 
 
-STORIES: Final[dict[str, Story]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def good(tell: Tell) -> Tell:
-    return _told(tell, "")
+def legal_case(build: Build) -> Build:
+    return _add(build, "")
 
 
-def bad(invariant: str) -> Callable[[Tell], Tell]:
-    return lambda tell: _told(tell, invariant)
+def violates(invariant: str) -> Callable[[Build], Build]:
+    return lambda build: _add(build, invariant)
 
 
-def _told(tell: Tell, broken: str) -> Tell:
-    tale = Tale()
-    tell(tale)
-    name = tell.__name__
-    assert name not in STORIES
-    STORIES[name] = Story(name, broken, tale.history())
-    return tell
+def _add(build: Build, violated: str) -> Build:
+    builder = HistoryBuilder()
+    build(builder)
+    name = build.__name__
+    assert name not in EXAMPLES
+    EXAMPLES[name] = Example(name, violated, builder.history())
+    return build
 
 
 # -- one value at an offset ----------------------------------------------------------------------------
 
 
-@bad(values.ONE)
-def two_readers_see_two_values_at_one_offset(t: Tale) -> None:
+@violates(values.ONE)
+def two_consumers_read_two_values_at_one_offset(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.lose(t.send(1, "b"))
     t.read(2, 0, "a")
     t.read(3, 0, "b")
 
 
-@bad(values.ONE)
-def two_writers_are_told_of_one_offset(t: Tale) -> None:
+@violates(values.ONE)
+def two_producers_get_one_offset(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(2, "b")
     t.ack(one, 5)
     t.ack(two, 5)
 
 
-@bad(values.ONE)
-def a_reader_finds_another_value_than_was_acknowledged(t: Tale) -> None:
+@violates(values.ONE)
+def consumer_reads_another_value_than_the_acknowledged_one(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(2, "b")
     t.ack(one, 0)
     t.lose(two)
     t.read(3, 0, "b")
 
 
-@good
-def one_offset_in_two_partitions(t: Tale) -> None:
+@legal_case
+def one_offset_in_two_partitions(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 0, where="t-1")
     t.read(2, 0, "a")
     t.read(2, 0, "b", where="t-1")
 
 
-@good
-def what_the_leader_alone_acknowledged_is_lost_and_its_offset_used_again(t: Tale) -> None:
+@legal_case
+def offset_of_a_lost_acks_1_record_is_reused(t: HistoryBuilder) -> None:
     t.write(1, "a", 0, acks=1)
     t.write(1, "b", 0)
     t.read(2, 0, "b")
@@ -88,119 +88,119 @@ def what_the_leader_alone_acknowledged_is_lost_and_its_offset_used_again(t: Tale
 # -- one offset of a value -----------------------------------------------------------------------------
 
 
-@bad(values.ONCE)
-def an_idempotent_producers_value_stands_twice(t: Tale) -> None:
+@violates(values.ONCE)
+def idempotent_value_is_written_twice(t: HistoryBuilder) -> None:
     t.write(1, "a", 0, producer=1)
     t.read(2, 0, "a", "a")
 
 
-@bad(values.ONCE)
-def it_is_acknowledged_at_one_offset_and_read_at_another(t: Tale) -> None:
+@violates(values.ONCE)
+def value_is_acknowledged_at_one_offset_and_read_at_another(t: HistoryBuilder) -> None:
     t.write(1, "a", 0, producer=1)
     t.read(2, 1, "a")
 
 
-@good
-def a_producer_that_sends_again_may_write_twice(t: Tale) -> None:
+@legal_case
+def producer_that_sends_again_may_write_twice(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 2)
     t.read(2, 0, "a", "a", "b")
 
 
-# -- nothing that was not written ----------------------------------------------------------------------
+# -- only sent values ----------------------------------------------------------------------------------
 
 
-@bad(values.SENT)
-def a_value_comes_from_nowhere(t: Tale) -> None:
+@violates(values.SENT)
+def value_was_never_sent(t: HistoryBuilder) -> None:
     t.read(2, 0, "a")
 
 
-@bad(values.THERE)
-def a_value_is_in_another_partition(t: Tale) -> None:
+@violates(values.THERE)
+def value_is_read_in_another_partition(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(2, 0, "a", where="t-1")
 
 
-@bad(values.REFUSED)
-def a_value_that_was_refused_is_read(t: Tale) -> None:
+@violates(values.REFUSED)
+def refused_value_is_read(t: HistoryBuilder) -> None:
     t.fail(t.send(1, "a"))
     t.read(2, 0, "a")
 
 
-@bad(values.THERE)
-def a_value_is_read_before_it_is_sent(t: Tale) -> None:
+@violates(values.THERE)
+def value_is_read_before_it_is_sent(t: HistoryBuilder) -> None:
     t.read(2, 0, "a")
     t.lose(t.send(1, "a"))
 
 
-@good
-def a_value_is_read_before_it_is_acknowledged(t: Tale) -> None:
+@legal_case
+def value_is_read_before_it_is_acknowledged(t: HistoryBuilder) -> None:
     call = t.send(1, "a")
     t.read(2, 0, "a")
     t.ack(call, 0)
 
 
-@good
-def a_value_of_unknown_fate_was_written(t: Tale) -> None:
+@legal_case
+def value_with_an_unknown_outcome_was_written(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(2, 0, "a")
 
 
-@good
-def a_value_of_unknown_fate_comes_late(t: Tale) -> None:
+@legal_case
+def value_with_an_unknown_outcome_is_written_late(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "late"))
     t.write(1, "b", 0)
     t.read(2, 0, "b")
     t.read(2, 1, "late")
 
 
-@good
-def a_value_that_was_refused_is_not_there(t: Tale) -> None:
+@legal_case
+def refused_value_is_not_written(t: HistoryBuilder) -> None:
     t.fail(t.send(1, "a"))
     t.write(1, "b", 0)
     t.read(2, 0, "b")
 
 
-# -- what was acknowledged -----------------------------------------------------------------------------
+# -- acknowledged records ------------------------------------------------------------------------------
 
 
-@bad(lost.KEPT)
-def an_acknowledged_value_is_jumped(t: Tale) -> None:
+@violates(lost.KEPT)
+def acknowledged_value_is_skipped(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.write(1, "c", 2)
     t.poll(2, (0, "a"), (2, "c"))
 
 
-@bad(lost.KEPT)
-def an_acknowledged_value_is_gone_and_nothing_stands_behind_it(t: Tale) -> None:
+@violates(lost.KEPT)
+def last_acknowledged_value_is_lost(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.read(2, 0, end=1)
 
 
-@bad(lost.SEEN)
-def an_acknowledged_value_is_never_seen(t: Tale) -> None:
+@violates(lost.SEEN)
+def acknowledged_value_is_never_read(t: HistoryBuilder) -> None:
     t.complete = True
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a")
 
 
-@bad(lost.SEEN)
-def a_value_acknowledged_at_no_offset_is_never_seen(t: Tale) -> None:
+@violates(lost.SEEN)
+def value_acknowledged_without_offset_is_never_read(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a"))
 
 
-@good
-def an_acknowledged_value_is_not_seen_yet(t: Tale) -> None:
+@legal_case
+def acknowledged_value_is_not_read_yet(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a")
 
 
-@good
-def nobody_waited_for_an_answer(t: Tale) -> None:
+@legal_case
+def unacknowledged_value_is_never_read(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a", acks=0))
     t.write(1, "b", 0, acks=1)
@@ -208,8 +208,8 @@ def nobody_waited_for_an_answer(t: Tale) -> None:
     t.read(2, 0, "c")
 
 
-@good
-def a_reader_begins_behind_what_nobody_else_reads(t: Tale) -> None:
+@legal_case
+def consumer_begins_after_unread_records(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.seek(2, 1)
@@ -219,24 +219,24 @@ def a_reader_begins_behind_what_nobody_else_reads(t: Tale) -> None:
 # -- consumers -----------------------------------------------------------------------------------------
 
 
-@bad(polls.NOTHING_MISSED)
-def one_of_two_readers_misses_a_value(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def one_of_two_consumers_skips_a_value(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.read(2, 0, "a", "b", "c")
     t.poll(3, (0, "a"), (2, "c"))
 
 
-@bad(polls.NOTHING_MISSED)
-def a_value_is_read_and_then_gone(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def read_value_disappears(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(2, 0, "a")
     t.seek(2, 0)
     t.read(2, 0, end=1)
 
 
-@bad(polls.NOTHING_MISSED)
-def a_reader_jumps_from_one_poll_to_the_next(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def consumer_skips_records_between_polls(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.read(2, 0, "a", "b", "c")
@@ -244,8 +244,8 @@ def a_reader_jumps_from_one_poll_to_the_next(t: Tale) -> None:
     t.read(3, 2, "c")
 
 
-@bad(polls.NOTHING_MISSED)
-def a_reader_that_keeps_a_partition_jumps_in_it(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def consumer_skips_records_in_a_kept_partition(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.read(2, 0, "a", "b", "c")
@@ -255,8 +255,8 @@ def a_reader_that_keeps_a_partition_jumps_in_it(t: Tale) -> None:
     t.read(3, 2, "c")
 
 
-@bad(polls.NOTHING_MISSED)
-def a_reader_begins_behind_where_it_was_put(t: Tale) -> None:
+@violates(polls.NOTHING_MISSED)
+def consumer_begins_after_its_assigned_offset(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -264,51 +264,51 @@ def a_reader_begins_behind_where_it_was_put(t: Tale) -> None:
     t.read(3, 1, "b")
 
 
-@bad(polls.FORWARD)
-def a_reader_gets_a_value_again(t: Tale) -> None:
+@violates(polls.FORWARD)
+def consumer_reads_a_value_again(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
     t.read(2, 1, "b")
 
 
-@bad(polls.FORWARD)
-def a_reader_begins_before_where_it_sought(t: Tale) -> None:
+@violates(polls.FORWARD)
+def consumer_begins_before_its_seek(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.seek(2, 1)
     t.read(2, 0, "a", "b")
 
 
-@bad(polls.FORWARD)
-def one_poll_is_out_of_order(t: Tale) -> None:
+@violates(polls.FORWARD)
+def one_poll_is_out_of_order(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.lose(t.send(1, "b"))
     t.poll(2, (1, "b"), (0, "a"))
 
 
-@bad(polls.FORWARD)
-def one_poll_has_a_value_twice(t: Tale) -> None:
+@violates(polls.FORWARD)
+def one_poll_has_a_value_twice(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.poll(2, (0, "a"), (0, "a"))
 
 
-@bad(polls.FORWARD)
-def one_poll_begins_before_the_place_where_it_began(t: Tale) -> None:
+@violates(polls.FORWARD)
+def one_poll_begins_before_the_place_where_it_began(t: HistoryBuilder) -> None:
     t.write(1, "a", 4)
     t.write(1, "b", 5)
     t.poll(2, (4, "a"), (5, "b"), span=(5, 6))
 
 
-@bad(polls.FORWARD)
-def one_poll_ends_before_its_last_value(t: Tale) -> None:
+@violates(polls.FORWARD)
+def one_poll_ends_before_its_last_value(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b", end=1)
 
 
-@good
-def a_reader_goes_back_on_purpose(t: Tale) -> None:
+@legal_case
+def consumer_seeks_back(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -318,8 +318,8 @@ def a_reader_goes_back_on_purpose(t: Tale) -> None:
     t.read(2, 1, "b")
 
 
-@good
-def a_group_shares_anew(t: Tale) -> None:
+@legal_case
+def group_rebalances(t: HistoryBuilder) -> None:
     for offset, value in enumerate("abc"):
         t.write(1, value, offset)
     t.assign(2, (HERE, NOWHERE))
@@ -331,8 +331,8 @@ def a_group_shares_anew(t: Tale) -> None:
     t.read(2, 2, "c")
 
 
-@good
-def a_reader_dies_and_begins_again(t: Tale) -> None:
+@legal_case
+def restarted_consumer_begins_again(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -340,8 +340,8 @@ def a_reader_dies_and_begins_again(t: Tale) -> None:
     t.read(2, 0, "a", "b")
 
 
-@good
-def there_are_holes_of_which_nobody_knows(t: Tale) -> None:
+@legal_case
+def unknown_offsets_may_be_skipped(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)
     t.read(2, 0, "a")
@@ -349,8 +349,8 @@ def there_are_holes_of_which_nobody_knows(t: Tale) -> None:
     t.poll(2, (5, "b"))
 
 
-@good
-def a_reader_that_keeps_a_partition_goes_on_in_it(t: Tale) -> None:
+@legal_case
+def consumer_continues_in_a_kept_partition(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.assign(2, (HERE, 0))
@@ -362,139 +362,139 @@ def a_reader_that_keeps_a_partition_goes_on_in_it(t: Tale) -> None:
 # -- producers -----------------------------------------------------------------------------------------
 
 
-@bad(values.IN_ORDER)
-def an_idempotent_producer_is_reordered(t: Tale) -> None:
+@violates(values.IN_ORDER)
+def idempotent_producer_is_reordered(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a", producer=1), t.send(1, "b", producer=1)
     t.ack(two, 0)
     t.ack(one, 1)
 
 
-@bad(values.IN_ORDER)
-def a_value_of_unknown_fate_comes_behind_its_successor(t: Tale) -> None:
+@violates(values.IN_ORDER)
+def value_with_an_unknown_outcome_is_written_after_its_successor(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a", producer=1))
     t.write(1, "b", 0, producer=1)
     t.read(2, 0, "b", "a")
 
 
-@bad(values.IN_ORDER)
-def the_third_overtakes_the_first(t: Tale) -> None:
+@violates(values.IN_ORDER)
+def third_overtakes_the_first(t: HistoryBuilder) -> None:
     calls = [t.send(1, value, producer=1) for value in "abc"]
     t.ack(calls[0], 1)
     t.lose(calls[1])
     t.ack(calls[2], 0)
 
 
-@good
-def a_producer_that_is_not_idempotent_is_reordered(t: Tale) -> None:
+@legal_case
+def producer_that_is_not_idempotent_is_reordered(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(1, "b")
     t.ack(two, 0)
     t.ack(one, 1)
 
 
-@good
-def two_idempotent_producers_in_any_order(t: Tale) -> None:
+@legal_case
+def two_idempotent_producers_in_any_order(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a", producer=1), t.send(1, "b", producer=2)
     t.ack(two, 0)
     t.ack(one, 1)
 
 
-@good
-def two_partitions_in_any_order(t: Tale) -> None:
+@legal_case
+def two_partitions_in_any_order(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a", producer=1), t.send(1, "b", producer=1, where="t-1")
     t.ack(one, 4)
     t.ack(two, 3)
 
 
-@bad(values.UPWARDS)
-def a_client_writes_before_what_it_has_written(t: Tale) -> None:
+@violates(values.UPWARDS)
+def record_is_before_an_acknowledged_one_of_its_client(t: HistoryBuilder) -> None:
     t.write(1, "a", 1)
     t.write(1, "b", 0)
 
 
-@bad(values.IN_TIME)
-def a_value_stands_before_one_that_another_had_written(t: Tale) -> None:
+@violates(values.IN_TIME)
+def record_is_before_one_that_another_client_had_written(t: HistoryBuilder) -> None:
     t.write(1, "a", 1)
     t.write(2, "b", 0)
 
 
-@bad(values.IN_TIME)
-def a_value_stands_before_one_that_had_been_read(t: Tale) -> None:
+@violates(values.IN_TIME)
+def record_is_before_one_that_had_been_read(t: HistoryBuilder) -> None:
     t.lose(t.send(1, "a"))
     t.read(3, 1, "a")
     t.write(2, "b", 0)
 
 
-@good
-def two_who_write_at_the_same_time(t: Tale) -> None:
+@legal_case
+def two_concurrent_writes(t: HistoryBuilder) -> None:
     one, two = t.send(1, "a"), t.send(2, "b")
     t.ack(one, 1)
     t.ack(two, 0)
 
 
-# -- positions of groups -------------------------------------------------------------------------------
+# -- offsets of groups ---------------------------------------------------------------------------------
 
 
-@bad(groups.REMEMBERED)
-def a_committed_position_is_gone(t: Tale) -> None:
+@violates(groups.REMEMBERED)
+def committed_offset_is_lost(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.look(2, NOWHERE)
 
 
-@bad(groups.REMEMBERED)
-def an_older_position_is_back(t: Tale) -> None:
+@violates(groups.REMEMBERED)
+def older_offset_is_returned(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.commit(1, 7)
     t.look(2, 5)
 
 
-@bad(groups.INVENTED)
-def a_position_that_nobody_committed(t: Tale) -> None:
+@violates(groups.INVENTED)
+def offset_was_never_committed(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.look(2, 6)
 
 
-@bad(groups.INVENTED)
-def a_position_of_another_group(t: Tale) -> None:
+@violates(groups.INVENTED)
+def offset_of_another_group(t: HistoryBuilder) -> None:
     t.commit(1, 5, group="other")
     t.look(2, 5)
 
 
-@bad(groups.INVENTED)
-def a_position_that_was_refused(t: Tale) -> None:
+@violates(groups.INVENTED)
+def refused_offset_is_returned(t: HistoryBuilder) -> None:
     t.fail(t.commits(1, 5))
     t.look(2, 5)
 
 
-@bad(groups.INVENTED)
-def a_position_that_is_committed_later(t: Tale) -> None:
+@violates(groups.INVENTED)
+def offset_is_returned_before_its_commit(t: HistoryBuilder) -> None:
     t.look(2, 5)
     t.commit(1, 5)
 
 
-@good
-def nothing_was_committed(t: Tale) -> None:
+@legal_case
+def nothing_was_committed(t: HistoryBuilder) -> None:
     t.look(2, NOWHERE)
     t.commit(1, 5)
     t.look(2, 5)
 
 
-@good
-def a_commit_of_unknown_fate_counts_late(t: Tale) -> None:
+@legal_case
+def commit_with_an_unknown_outcome_takes_effect_late(t: HistoryBuilder) -> None:
     t.lose(t.commits(1, 5))
     t.commit(1, 7)
     t.look(2, 7)
     t.look(2, 5)
 
 
-@good
-def a_commit_of_unknown_fate_never_counts(t: Tale) -> None:
+@legal_case
+def commit_with_an_unknown_outcome_never_takes_effect(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.lose(t.commits(1, 7))
     t.look(2, 5)
 
 
-@good
-def who_looks_while_it_is_committed_may_find_either(t: Tale) -> None:
+@legal_case
+def concurrent_fetch_may_return_either_offset(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     looks = t.looks(2)
     commit = t.commits(1, 7)
@@ -506,27 +506,27 @@ def who_looks_while_it_is_committed_may_find_either(t: Tale) -> None:
     t.done(commit)
 
 
-@good
-def a_position_goes_back_because_somebody_wants_it(t: Tale) -> None:
+@legal_case
+def client_commits_a_lower_offset(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.commit(1, 7)
     t.commit(1, 5)
     t.look(2, 5)
 
 
-@good
-def two_commits_at_the_same_time(t: Tale) -> None:
+@legal_case
+def two_commits_at_the_same_time(t: HistoryBuilder) -> None:
     one, two = t.commits(1, 5), t.commits(2, 7)
     t.done(two)
     t.done(one)
     t.look(3, 5)
 
 
-# -- at the same moment --------------------------------------------------------------------------------
+# -- events of the same instant ------------------------------------------------------------------------
 
 
-@good
-def what_is_seen_at_one_moment_by_several_has_no_order(t: Tale) -> None:
+@legal_case
+def events_of_clients_at_one_instant_have_no_order(t: HistoryBuilder) -> None:
     t.step = 0
     t.write(1, "a", 1)
     t.write(2, "b", 0)
@@ -535,29 +535,29 @@ def what_is_seen_at_one_moment_by_several_has_no_order(t: Tale) -> None:
     t.look(2, NOWHERE)
 
 
-@good
-def a_value_is_read_at_the_moment_in_which_it_is_sent(t: Tale) -> None:
+@legal_case
+def value_is_read_at_the_instant_of_its_send(t: HistoryBuilder) -> None:
     t.step = 0
     t.read(2, 0, "a")
     t.lose(t.send(1, "a"))
 
 
-@bad(values.UPWARDS)
-def for_one_client_its_order_is_the_truth(t: Tale) -> None:
+@violates(values.UPWARDS)
+def events_of_one_client_are_ordered(t: HistoryBuilder) -> None:
     t.step = 0
     t.write(1, "a", 1)
     t.write(1, "b", 0)
 
 
-@bad(groups.REMEMBERED)
-def one_client_looks_right_behind_its_commit(t: Tale) -> None:
+@violates(groups.REMEMBERED)
+def client_fetches_right_after_its_commit(t: HistoryBuilder) -> None:
     t.step = 0
     t.commit(1, 5)
     t.look(1, NOWHERE)
 
 
-@good
-def the_newest_of_several_marks_is_of_this_moment(t: Tale) -> None:
+@legal_case
+def newest_watermark_is_of_the_same_instant(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)
     t.later()
@@ -569,8 +569,8 @@ def the_newest_of_several_marks_is_of_this_moment(t: Tale) -> None:
     t.write(2, "e", 10)
 
 
-@bad(values.IN_TIME)
-def it_stands_before_the_newest_mark_but_one(t: Tale) -> None:
+@violates(values.IN_TIME)
+def record_is_before_the_last_watermark_but_one(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 5)
     t.later()
@@ -579,8 +579,8 @@ def it_stands_before_the_newest_mark_but_one(t: Tale) -> None:
     t.write(2, "d", 4)
 
 
-@bad(lost.SEEN)
-def a_value_that_all_have_acknowledged_at_no_offset_and_another_that_one_has(t: Tale) -> None:
+@violates(lost.SEEN)
+def acknowledgements_without_offset_and_by_one_replica(t: HistoryBuilder) -> None:
     t.complete = True
     t.ack(t.send(1, "a"))
     t.ack(t.send(1, "b", acks=1))
@@ -588,8 +588,8 @@ def a_value_that_all_have_acknowledged_at_no_offset_and_another_that_one_has(t: 
     t.read(2, 0, "c")
 
 
-@good
-def who_is_given_other_partitions_forgets_where_it_was(t: Tale) -> None:
+@legal_case
+def new_assignment_resets_positions(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.read(2, 0, "a", "b")
@@ -597,8 +597,8 @@ def who_is_given_other_partitions_forgets_where_it_was(t: Tale) -> None:
     t.read(2, 0, "a", "b")
 
 
-@good
-def clients_do_not_share_their_places(t: Tale) -> None:
+@legal_case
+def clients_have_separate_positions(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.write(1, "b", 1)
     t.assign(2, (HERE, 0))
@@ -608,16 +608,16 @@ def clients_do_not_share_their_places(t: Tale) -> None:
     t.read(2, 1, "b")
 
 
-@bad(polls.FORWARD)
-def what_one_is_given_does_not_move_another(t: Tale) -> None:
+@violates(polls.FORWARD)
+def assignment_does_not_move_other_clients(t: HistoryBuilder) -> None:
     t.write(1, "a", 0)
     t.read(2, 0, "a")
     t.assign(3, (HERE, 0))
     t.read(2, 0, "a")
 
 
-@bad(groups.REMEMBERED)
-def of_two_that_were_committed_at_one_offset_the_newer_is_overwritten_too(t: Tale) -> None:
+@violates(groups.REMEMBERED)
+def newer_of_two_equal_commits_is_overwritten(t: HistoryBuilder) -> None:
     t.commit(1, 5)
     t.commit(1, 5)
     t.commit(1, 7)

@@ -1,12 +1,12 @@
-"""The watches of one connection, and the events that a change must send to it: a small model of the server's tables.
+"""A small model of a server's watch tables: the watches of a connection, and the events that a change must send to it.
 
-    data, exist        once, on a node that is there, or is not; either hears of its creation, its data and its end
-    child              once, on a list of children; hears of its changes and of the node's end
-    persistent         both of these, for ever
-    recursive          creations, data and ends of a node and of all below it, for ever
+    data, exist        one-shot, on an existing or missing node; its creation, its data, its deletion
+    child              one-shot, on a list of children; its changes, the node's deletion
+    persistent         the events of all three, permanently
+    recursive          creations, data and deletions of a node and of all nodes below it, permanently
 
-Of one change a connection is told once, however many of its watches it concerns. Whoever watches once is done with it,
-also if he is not told because the node's list does not let him read it.
+A connection receives one event for a change, even if several of its watches match. A matching one-shot watch is used
+up, also if the client gets no event because the node's ACL does not let it read the node.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.history import Change
 
 KINDS: Final = ("data", "exist", "child", "persistent", "recursive")
 Table: TypeAlias = frozenset[tuple[str, str]]
-"""(kind, path)"""
+"""A set of watches, each as (kind, path)."""
 Step: TypeAlias = tuple[str, str, str]
-"""(event, path, ACL of the node, by which a watcher may receive the event)"""
+"""An event of a change, as (event, path, ACL); the ACL decides which clients may receive the event."""
 Due: TypeAlias = tuple[str, str, int]
-"""(event, path, zxid)"""
-UNSAID: Final = -1
-"""The zxid of an event that bears none."""
+"""An event that a client must receive, as (event, path, zxid)."""
+NO_ZXID: Final = -1
+"""The zxid of an event without one."""
 
 
 def steps_of(changes: Iterable[Change], moment: Moment) -> Iterator[Step]:
@@ -39,41 +39,41 @@ def steps_of(changes: Iterable[Change], moment: Moment) -> Iterator[Step]:
                 above = parent_of(change.path)
                 moment.apply(change)
                 yield "created", change.path, change.acl
-                yield "children", above, _list(moment, above)
+                yield "children", above, _acl(moment, above)
             case "set":
-                yield "data", change.path, _list(moment, change.path)
+                yield "data", change.path, _acl(moment, change.path)
             case "delete":
-                yield from _gone(change.path, moment)
+                yield from _deletion(change.path, moment)
                 moment.apply(change)
             case "close":
                 for path in change.gone:
-                    yield from _gone(path, moment)
+                    yield from _deletion(path, moment)
             case _:
                 moment.apply(change)
 
 
-def _gone(path: str, moment: Moment) -> Iterator[Step]:
-    yield "deleted", path, _list(moment, path)
-    yield "children", parent_of(path), _list(moment, parent_of(path))
+def _deletion(path: str, moment: Moment) -> Iterator[Step]:
+    yield "deleted", path, _acl(moment, path)
+    yield "children", parent_of(path), _acl(moment, parent_of(path))
 
 
-def _list(moment: Moment, path: str) -> str:
+def _acl(moment: Moment, path: str) -> str:
     node = moment.get(path)
     return "" if node is None else node.acl
 
 
-def told(table: Table, steps: Iterable[Step], zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
-    """Return the events that these watches of this user send, and the watches that are left."""
+def events_for(table: Table, steps: Iterable[Step], zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
+    """Return the events that these watches send to this user, and the watches that remain."""
     due = []
     for event, path, acl in steps:
-        if _concerns(table, event, path):
+        if _matches(table, event, path):
             if granted(acl, "r", user):
                 due.append((event, path, zxid))
-            table = used_up(table, event, path)
+            table = without_fired(table, event, path)
     return tuple(due), table
 
 
-def _concerns(table: Table, event: str, path: str) -> bool:
+def _matches(table: Table, event: str, path: str) -> bool:
     if ("persistent", path) in table:
         return True
     if event in ("children", "deleted") and ("child", path) in table:
@@ -90,7 +90,7 @@ def _concerns(table: Table, event: str, path: str) -> bool:
         path = parent_of(path)
 
 
-def used_up(table: Table, event: str, path: str) -> Table:
+def without_fired(table: Table, event: str, path: str) -> Table:
     """Return the table without the one-shot watches that this event uses up."""
     done = {("child", path)} if event in ("children", "deleted") else set()
     if event != "children":
@@ -98,12 +98,12 @@ def used_up(table: Table, event: str, path: str) -> Table:
     return table - done if not table.isdisjoint(done) else table
 
 
-def again(table: Table, seen: int, replay: Replay, zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
-    """Return the events that a reconnected client receives at `zxid`, and the watches that are left.
+def reconnected(table: Table, seen: int, replay: Replay, zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
+    """Return the events that a server at `zxid` sends to a reconnected client, and the watches that remain.
 
-    The client sends its watches and the zxid that it has seen. A one-shot watch of a node that changed since fires now,
-    if the ACL allows it; a deletion is reported to any user. A persistent watch begins anew: changes in between are not
-    reported.
+    The client sends its watches and the last zxid that it has seen. A one-shot watch fires if its node has changed
+    since then and the ACL allows it; any user receives a deletion. A persistent watch begins again, without events for
+    the changes in between.
     """
     due: list[Due] = []
     left = set()
@@ -112,7 +112,7 @@ def again(table: Table, seen: int, replay: Replay, zxid: int, user: str) -> tupl
         missed = _missed(kind, node, seen)
         if missed:
             if node is None or granted(node.acl, "r", user):
-                due.append((missed, path, UNSAID))
+                due.append((missed, path, NO_ZXID))
         else:
             left.add((kind, path))
     return tuple(due), frozenset(left)
@@ -130,22 +130,22 @@ def _missed(kind: str, node: Node | None, seen: int) -> str:
     return "children" if node.pzxid > seen else ""
 
 
-def jumped(table: Table, replay: Replay, old: int, new: int, user: str) -> tuple[tuple[Due, ...], Table]:
-    """Return the events of a server that went from `old` to `new` at once: the differences between the two states."""
+def after_jump(table: Table, replay: Replay, old: int, new: int, user: str) -> tuple[tuple[Due, ...], Table]:
+    """Return the events of a server that jumps from `old` to `new`, for the differences of the two states."""
     paths = {path for _, path in table}
     for kind, root in table:
         if kind == "recursive":
             below = root if root == ROOT else root + "/"
             paths.update(path for path in replay.paths if path.startswith(below))
     steps: list[Step] = []
-    for path in sorted(paths):  # in no particular order: what is due at once may come as it likes
+    for path in sorted(paths):  # the server may send these events in any order
         before, after = replay.node(path, old), replay.node(path, new)
         steps.extend((event, path, acl) for event, acl in _differences(before, after))
-    return told(table, steps, new, user)
+    return events_for(table, steps, new, user)
 
 
 def _differences(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:
-    """Yield each event with the ACL by which a watcher may receive it."""
+    """Yield each event with the ACL that decides which clients may receive it."""
     if new is None:
         if old is not None:
             yield "deleted", old.acl

@@ -1,22 +1,22 @@
-"""What is seen only by who looks closely: lists that nobody can say, parts of multis, and calls that are lost."""
+"""Special cases: unknown ACLs, parts of multis, and lost calls."""
 
 from __future__ import annotations
 
 from harness.checkers.store import image, log, watches, writes
 from harness.history import Change, Jump, Reply, Request, SessionEvent
-from tests.histories.stories.story import bad, good, stat
-from tests.histories.tale import Tale
+from tests.histories.history_builder import HistoryBuilder
+from tests.histories.store.example import legal_case, stat, violates
 
 PRIVATE = "u1:rwcda"
 
-# -- lists that cannot be said in words ----------------------------------------------------------------
+# -- unknown ACLs --------------------------------------------------------------------------------------
 
 
-@good
-def of_a_list_that_nobody_can_say_nobody_is_told_and_all_are_refused(t: Tale) -> None:
+@legal_case
+def unknown_acl_allows_any_events_and_refusals(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="?")
-    t.tell(t.ask(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="u7:r"))
+    t.respond(t.invoke(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="u7:r"))
     t.get(bob, "/x", b"", watch="once")
     t.set(ann, "/x", b"1", 1)
     t.create(ann, "/y")
@@ -26,168 +26,168 @@ def of_a_list_that_nobody_can_say_nobody_is_told_and_all_are_refused(t: Tale) ->
     t.sync(bob)
 
 
-@good
-def a_list_is_told_that_nobody_can_say(t: Tale) -> None:
+@legal_case
+def getacl_shows_an_unknown_acl(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    t.tell(t.ask(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="?"))
+    t.respond(t.invoke(ann, Request("getacl", "/x")), Reply(zxid=t.zxid, acl="?"))
 
 
-@bad(writes.REFUSED)
-def a_list_that_nobody_can_say_has_no_say_in_it(t: Tale) -> None:
+@violates(writes.REFUSED)
+def unknown_acl_does_not_explain_another_error(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="?")
     t.refuse(ann, Request("set", "/x", b"2"), "NO_NODE")
 
 
-@good
-def what_was_lost_had_a_list_that_nobody_can_say(t: Tale) -> None:
+@legal_case
+def lost_write_has_an_unknown_acl(t: HistoryBuilder) -> None:
     ann = t.client(1)
     for path, asked, made in (("/x", "?", "u1:r"), ("/y", "u1:r", "?")):
-        call = t.ask(ann, Request("create", path, b"", acl=asked))
+        call = t.invoke(ann, Request("create", path, b"", acl=asked))
         t.commit(ann, Change(0, 0, "create", path, b"", acl=made))
         t.lose(call)
 
 
-@bad(log.FOLLOWS)
-def the_version_of_a_list_leaps(t: Tale) -> None:
+@violates(log.FOLLOWS)
+def acl_version_skips_a_number(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
-    call = t.ask(ann, Request("setacl", "/x", acl="world:r"))
-    t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "setacl", "/x", version=7, acl="world:r"))))
+    call = t.invoke(ann, Request("setacl", "/x", acl="world:r"))
+    t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "setacl", "/x", version=7, acl="world:r"))))
 
 
 # -- parts of a multi ----------------------------------------------------------------------------------
 
 
-@good
-def one_list_after_the_other_in_a_multi(t: Tale) -> None:
+@legal_case
+def multi_sets_two_acls(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     parts = [Request("setacl", "/x", version=version, acl="world:rwcda") for version in (0, 1)]
-    call = t.ask(ann, Request("multi", parts=(*parts, Request("set", "/x", b"1"))))
+    call = t.invoke(ann, Request("multi", parts=(*parts, Request("set", "/x", b"1"))))
     lists = [Change(0, 0, "setacl", "/x", version=version) for version in (1, 2)]
     zxid = t.commit(ann, *lists, Change(0, 0, "set", "/x", b"1", 1))
-    t.tell(call, Reply(zxid=zxid, parts=(Reply(), Reply(), Reply())))
+    t.respond(call, Reply(zxid=zxid, parts=(Reply(), Reply(), Reply())))
 
 
-@good
-def a_multi_is_refused_for_what_no_tree_knows(t: Tale) -> None:
+@legal_case
+def multi_is_refused_with_an_error_outside_the_tree(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/x", b""), Request("create", "/y", b"")
     t.refuse(ann, Request("multi", parts=parts), "SESSION_MOVED", "RUNTIME_INCONSISTENCY")
     t.refuse(ann, Request("multi", parts=parts), "", "SESSION_MOVED")
 
 
-@good
-def a_multi_with_a_part_that_belongs_into_none(t: Tale) -> None:
+@legal_case
+def multi_with_an_illegal_part(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/x", b""), Request("sync", "/x")
     t.refuse(ann, Request("multi", parts=parts), "", "NO_NODE")
 
 
-@good
-def what_is_no_path_is_refused(t: Tale) -> None:
+@legal_case
+def invalid_path_is_refused(t: HistoryBuilder) -> None:
     t.refuse(t.client(1), Request("create", "nothing", b""), "BAD_ARGUMENTS")
 
 
-@bad(log.FOLLOWS)
-def what_is_not_there_is_set_and_shown(t: Tale) -> None:
+@violates(log.FOLLOWS)
+def missing_node_is_set_and_shown(t: HistoryBuilder) -> None:
     t.set(t.client(1), "/none", b"1", 1, stat=stat(2, 2, 1, 1))
 
 
-@bad(image.INVARIANT)
-def a_read_sees_what_another_node_was_in_the_midst_of_a_multi(t: Tale) -> None:
+@violates(image.INVARIANT)
+def read_shows_the_state_of_another_node_within_a_multi(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     t.create(ann, "/y")
     parts = tuple(Request("set", "/y", data) for data in (b"1", b"2"))
-    call = t.ask(ann, Request("multi", parts=parts))
+    call = t.invoke(ann, Request("multi", parts=parts))
     changes = Change(0, 0, "set", "/y", b"1", 1), Change(0, 0, "set", "/y", b"2", 2)
-    t.tell(call, Reply(zxid=t.commit(ann, *changes), parts=(Reply(), Reply())))
+    t.respond(call, Reply(zxid=t.commit(ann, *changes), parts=(Reply(), Reply())))
     t.get(ann, "/x", b"1")
 
 
-@bad(image.INVARIANT)
-def a_read_sees_what_a_multi_made_and_is_long_past(t: Tale) -> None:
+@violates(image.INVARIANT)
+def read_shows_an_old_result_of_a_multi(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     parts = tuple(Request("set", "/x", data) for data in (b"1", b"2"))
-    call = t.ask(ann, Request("multi", parts=parts))
+    call = t.invoke(ann, Request("multi", parts=parts))
     changes = Change(0, 0, "set", "/x", b"1", 1), Change(0, 0, "set", "/x", b"2", 2)
-    t.tell(call, Reply(zxid=t.commit(ann, *changes), parts=(Reply(), Reply())))
+    t.respond(call, Reply(zxid=t.commit(ann, *changes), parts=(Reply(), Reply())))
     t.set(ann, "/x", b"3", 3)
     t.get(ann, "/x", b"2")
 
 
-@bad(image.INVARIANT)
-def a_read_sees_what_it_was_at_no_time_and_not_in_the_midst_of_a_multi(t: Tale) -> None:
+@violates(image.INVARIANT)
+def read_shows_a_state_that_never_existed(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x")
     parts = tuple(Request("set", "/x", data) for data in (b"1", b"2"))
-    call = t.ask(ann, Request("multi", parts=parts))
+    call = t.invoke(ann, Request("multi", parts=parts))
     changes = Change(0, 0, "set", "/x", b"1", 1), Change(0, 0, "set", "/x", b"2", 2)
-    t.tell(call, Reply(zxid=t.commit(ann, *changes), parts=(Reply(), Reply())))
+    t.respond(call, Reply(zxid=t.commit(ann, *changes), parts=(Reply(), Reply())))
     t.get(ann, "/x", b"7")
 
 
-# -- calls that are lost -------------------------------------------------------------------------------
+# -- lost calls ----------------------------------------------------------------------------------------
 
 
-@good
-def of_two_that_are_lost_the_first_was_carried_out(t: Tale) -> None:
-    """It was asked before that which took effect behind it."""
+@legal_case
+def first_of_two_lost_writes_was_carried_out(t: HistoryBuilder) -> None:
+    """The call was invoked before a call that took effect later."""
     ann = t.client(1)
-    lost = [t.ask(ann, Request("create", "/x", b""))]
-    answered = t.ask(ann, Request("create", "/y", b""))
-    lost.append(t.ask(ann, Request("create", "/x", b"")))
+    lost = [t.invoke(ann, Request("create", "/x", b""))]
+    answered = t.invoke(ann, Request("create", "/y", b""))
+    lost.append(t.invoke(ann, Request("create", "/x", b"")))
     t.commit(ann, Change(0, 0, "create", "/x", b""))
-    t.tell(answered, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/y", b"")), path="/y"))
+    t.respond(answered, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/y", b"")), path="/y"))
     for call in lost:
         t.lose(call)
 
 
-@good
-def of_two_that_are_lost_one_could_be_done(t: Tale) -> None:
-    """The other one checks what is not there, and so that it was refused."""
+@legal_case
+def one_of_two_lost_writes_was_possible(t: HistoryBuilder) -> None:
+    """The other call checks a missing node, so it was refused."""
     ann = t.client(1)
     checked = Request("multi", parts=(Request("create", "/x", b""), Request("check", "/none")))
-    lost = [t.ask(ann, checked), t.ask(ann, Request("create", "/x", b""))]
+    lost = [t.invoke(ann, checked), t.invoke(ann, Request("create", "/x", b""))]
     t.commit(ann, Change(0, 0, "create", "/x", b""))
     for call in lost:
         t.lose(call)
 
 
-@good
-def of_two_that_are_lost_one_asks_for_what_no_model_has(t: Tale) -> None:
+@legal_case
+def one_of_two_lost_writes_is_outside_the_model(t: HistoryBuilder) -> None:
     ann = t.client(1)
     parts = Request("create", "/x", b""), Request("check", "/zookeeper/config")
-    lost = [t.ask(ann, Request("multi", parts=parts)), t.ask(ann, Request("create", "/x", b""))]
+    lost = [t.invoke(ann, Request("multi", parts=parts)), t.invoke(ann, Request("create", "/x", b""))]
     t.commit(ann, Change(0, 0, "create", "/x", b""))
     for call in lost:
         t.lose(call)
 
 
-@good
-def servers_write_what_is_their_own(t: Tale) -> None:
+@legal_case
+def servers_write_their_own_nodes(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.commit(None, Change(0, 0, "create", "/zookeeper/quota/a/b", b""))
     t.create(ann, "/x")
 
 
-@good
-def a_sync_that_was_refused_reached_nothing(t: Tale) -> None:
+@legal_case
+def refused_sync_guarantees_nothing(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     old = t.zxid
     t.create(ann, "/x")
-    t.tell(t.ask(bob, Request("sync", "/")), Reply("SESSION_MOVED", old))
+    t.respond(t.invoke(bob, Request("sync", "/")), Reply("SESSION_MOVED", old))
 
 
 # -- watches, step by step -----------------------------------------------------------------------------
 
 
-@good
-def who_may_hear_of_a_part_is_decided_by_the_parts_before_it(t: Tale) -> None:
+@legal_case
+def earlier_parts_of_a_multi_decide_the_readers_of_events(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/y", acl=PRIVATE, user="u1")
     t.create(ann, "/z")
@@ -201,18 +201,20 @@ def who_may_hear_of_a_part_is_decided_by_the_parts_before_it(t: Tale) -> None:
         again = asked.op == "delete"
         path = asked.path
         parts = (asked, *([Request("create", path, b"")] if again else []), Request("set", path, b"1", user="u1"))
-        call = t.ask(ann, Request("multi", parts=parts))
+        call = t.invoke(ann, Request("multi", parts=parts))
         anew = [Change(0, 0, "create", path, b"")] if again else []
         zxid = t.commit(ann, made, *anew, Change(0, 0, "set", path, b"1", 1))
-        t.tell(call, Reply(zxid=zxid, parts=tuple(Reply(path=path if each.op == "create" else "") for each in parts)))
+        t.respond(
+            call, Reply(zxid=zxid, parts=tuple(Reply(path=path if each.op == "create" else "") for each in parts))
+        )
         if again:
             t.fire(bob, "created", path)
             t.fire(bob, "data", path)
     t.sync(bob)
 
 
-@good
-def two_are_gone_where_a_server_jumped(t: Tale) -> None:
+@legal_case
+def two_nodes_are_deleted_by_a_jump(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2, server=2)
     for path in ("/x", "/y", "/z"):
         t.create(ann, path)
@@ -226,15 +228,15 @@ def two_are_gone_where_a_server_jumped(t: Tale) -> None:
     t.sync(bob)
 
 
-def _back_with(t: Tale, *watched: tuple[str, str]) -> None:
-    """Bob watched two, is back, and names these."""
+def _back_with(t: HistoryBuilder, *watched: tuple[str, str]) -> None:
+    """Bob had two watches, reconnects, and sends these."""
     ann, bob = t.client(1), t.client(2)
     for path in ("/x", "/y"):
         t.create(ann, path)
         t.get(bob, path, b"", watch="once")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.commit(bob, Change(0, 0, "attach"))
-    t.events.append(SessionEvent(t.later(), bob.client, bob.session, "connected", 1, 4_000, watched))
+    t.events.append(SessionEvent(t.tick(), bob.client, bob.session, "connected", 1, 4_000, watched))
     t.sync(bob)
     t.set(ann, "/y", b"1", 1)
     t.set(ann, "/x", b"1", 1)
@@ -242,24 +244,24 @@ def _back_with(t: Tale, *watched: tuple[str, str]) -> None:
     t.sync(bob)
 
 
-@good
-def who_is_back_watches_less(t: Tale) -> None:
+@legal_case
+def reconnected_client_has_fewer_watches(t: HistoryBuilder) -> None:
     _back_with(t, ("data", "/x"))
 
 
-@bad(watches.MISSED)
-def who_is_back_watches_both_and_is_told_of_one(t: Tale) -> None:
+@violates(watches.MISSED)
+def reconnected_client_misses_one_of_two_events(t: HistoryBuilder) -> None:
     _back_with(t, ("data", "/x"), ("data", "/y"))
 
 
-@bad(watches.UNEARNED)
-def who_is_back_watches_nothing_any_more(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def reconnected_client_has_no_watches(t: HistoryBuilder) -> None:
     _back_with(t)
 
 
-@good
-def an_event_shows_as_much_as_a_reply(t: Tale) -> None:
-    """What it had seen of when it went counts: nothing is told again."""
+@legal_case
+def event_shows_as_much_as_a_reply(t: HistoryBuilder) -> None:
+    """The zxid that it had seen at the disconnection counts: no event is repeated."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.create(ann, "/y")
@@ -275,8 +277,8 @@ def an_event_shows_as_much_as_a_reply(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.UNEARNED)
-def what_an_event_has_shown_is_not_told_after_a_return(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def change_shown_by_an_event_is_not_reported_after_reconnection(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
     t.watch(bob, "/x", "persistent")

@@ -1,4 +1,4 @@
-"""Everything against which the checkers of clients' histories are tried: what says much stands in front."""
+"""The corpus for the checkers of brokers' clients, the most telling histories first."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from harness.checkers.records.case import prepared
 from harness.checkers.records.history import History
 from harness.checkers.records.judge import order_of
 from harness.checkers.records.verify import Orders, proves
+from tests.histories.records.corrupt import CORRUPTIONS
+from tests.histories.records.examples import EXAMPLES
 from tests.histories.records.legal import legal
+from tests.histories.records.random_history import random_history
 from tests.histories.records.refused import REFUSED
-from tests.histories.records.spoil import SPOILERS
-from tests.histories.records.stories import STORIES
-from tests.histories.records.wild import wild
 
 
-def histories(*, legals: int = 16, lies: int = 3, wilds: int = 300) -> Iterator[tuple[str, History]]:
-    honest = [legal(seed, steps=80) for seed in range(legals)]
-    yield from ((f"legal {seed}", history) for seed, history in enumerate(honest))
+def histories(*, legals: int = 16, corruptions: int = 3, wilds: int = 300) -> Iterator[tuple[str, History]]:
+    legal_histories = [legal(seed, steps=80) for seed in range(legals)]
+    yield from ((f"legal {seed}", history) for seed, history in enumerate(legal_histories))
     yield from ((f"lossy {seed}", legal(seed, steps=120, lossy=True)) for seed in range(legals // 2))
-    yield from ((name, story.history) for name, story in STORIES.items())
+    yield from ((name, example.history) for name, example in EXAMPLES.items())
     yield from REFUSED.items()
-    yield from ((f"wild {seed}", wild(seed)) for seed in range(wilds))
-    for spoiler in SPOILERS:
-        told = 0
-        for seed, history in enumerate(honest):
-            spoilt = spoiler(Random(seed), history)
-            if spoilt is not None and told < lies:
-                told += 1
-                yield f"{spoiler.__name__} {seed}", spoilt
+    yield from ((f"wild {seed}", random_history(seed)) for seed in range(wilds))
+    for corruption in CORRUPTIONS:
+        count = 0
+        for seed, history in enumerate(legal_histories):
+            made = corruption(Random(seed), history)
+            if made is not None and count < corruptions:
+                count += 1
+                yield f"{corruption.__name__} {seed}", made
 
 
 def summary(history: History) -> object:
-    """All that is said of it, also in words, and what the verifier says."""
+    """Return the verdict with its messages, and the results of the verifier."""
     try:
         verdict = judge(history)
         orders = order_of(prepared(history))
@@ -46,7 +46,7 @@ def summary(history: History) -> object:
 
 
 def _wrong(orders: Orders) -> Iterator[Orders]:
-    """Without the first and the last of each partition, with two that change places, and with one that is another."""
+    """Yield wrong orders: without the first or last value, with swapped or foreign values."""
     for at, (partition, order) in enumerate(orders):
         if len(order) > 1:
             (one, first), (other, second), *rest = order

@@ -1,6 +1,6 @@
-"""Illegal histories, each made of a legal one by one lie. Each lie is one that no brokers may tell.
+"""Corruptions: each makes a legal history illegal by one change.
 
-A spoiler answers None where the history has nothing for it to spoil.
+A corruption returns None if the history has no place for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.checkers.records.history import (
     Sent,
 )
 
-Spoiler: TypeAlias = Callable[[Random, History], History | None]
+Corruption: TypeAlias = Callable[[Random, History], History | None]
 T = TypeVar("T")
 
 
@@ -47,14 +47,14 @@ def _polls(history: History, fits: Callable[[Polled], bool]) -> list[tuple[int, 
 
 
 def _kept(case: Case) -> list[Write]:
-    return [write for write in case.writes.values() if write.kept]
+    return [write for write in case.writes.values() if write.acknowledged]
 
 
-# -- what was written ----------------------------------------------------------------------------------
+# -- writes --------------------------------------------------------------------------------------------
 
 
 def never_read(chance: Random, history: History) -> History | None:
-    """An acknowledged value is in no poll, as if it had never been there."""
+    """Remove an acknowledged value from all polls."""
     case = prepared(history)
     passed = [write for write in _kept(case) if write.sent.value in case.read]
     write = _one(chance, [each for each in passed if history.complete or _is_passed(case, each)])
@@ -64,7 +64,7 @@ def never_read(chance: Random, history: History) -> History | None:
 
 
 def _is_passed(case: Case, write: Write) -> bool:
-    """By whoever read it where it was acknowledged."""
+    """Return whether a client read the value at its acknowledged offset."""
     assert isinstance(write.answer, Acked)
     return write.answer.offset in case.reads.get(write.sent.partition, {})
 
@@ -78,7 +78,7 @@ def _without(event: Event, value: str) -> Event:
 
 
 def never_seen(chance: Random, history: History) -> History | None:
-    """It is acknowledged, and everybody has read everything, and not it."""
+    """Acknowledge a value that no client ever reads, in a complete history."""
     if not history.complete:
         return None
     at, offset = history.events[-1].at, chance.choice((NOWHERE, 10_000))
@@ -99,7 +99,7 @@ def refused_and_written(chance: Random, history: History) -> History | None:
 
 
 def exchanged(chance: Random, history: History) -> History | None:
-    """Two values stand where the other should, and the first was there when the second was sent."""
+    """Exchange two values, the first of which was known when the second was sent."""
     case = prepared(history)
     found = []
     for one in _kept(case):
@@ -136,11 +136,11 @@ def _exchanged(event: Event, offsets: dict[int, int], values: dict[str, str]) ->
     return event
 
 
-# -- what was read -------------------------------------------------------------------------------------
+# -- reads ---------------------------------------------------------------------------------------------
 
 
 def _lied(chance: Random, history: History, lie: Callable[[Record, Case, Polled], Record | None]) -> History | None:
-    """One record of one poll is another."""
+    """Replace one record of a poll."""
     case = prepared(history)
     found = [
         (place, poll, number)
@@ -156,12 +156,12 @@ def _lied(chance: Random, history: History, lie: Callable[[Record, Case, Polled]
     return None
 
 
-def nobodys_value(chance: Random, history: History) -> History | None:
+def unsent_value(chance: Random, history: History) -> History | None:
     return _lied(chance, history, lambda record, case, poll: record._replace(value="nobody's"))
 
 
-def anothers_value(chance: Random, history: History) -> History | None:
-    """Where somebody else has seen the right one."""
+def value_of_another_offset(chance: Random, history: History) -> History | None:
+    """Replace a value that another client has read correctly."""
 
     def lie(record: Record, case: Case, poll: Polled) -> Record | None:
         first = case.known[record.partition][record.offset][record.value]
@@ -176,7 +176,7 @@ def wrong_partition(chance: Random, history: History) -> History | None:
 
 
 def written_twice(chance: Random, history: History) -> History | None:
-    """An idempotent producer's value, read once more behind everything."""
+    """Read an idempotent producer's value again after all others."""
     case = prepared(history)
     found = [value for value in sorted(case.read) if case.writes[value].sent.producer]
     value = _one(chance, found)
@@ -188,7 +188,7 @@ def written_twice(chance: Random, history: History) -> History | None:
 
 
 def missed(chance: Random, history: History) -> History | None:
-    """A poll leaves out what is in another."""
+    """Remove a record from a poll that is in another one."""
     case = prepared(history)
     times: dict[str, int] = {}
     for _, poll in _polls(history, lambda poll: True):
@@ -209,7 +209,7 @@ def missed(chance: Random, history: History) -> History | None:
 
 
 def read_again(chance: Random, history: History) -> History | None:
-    """The same poll, twice."""
+    """Repeat a poll."""
     chosen = _one(chance, _polls(history, lambda poll: bool(poll.records)))
     return None if chosen is None else _replaced(history, chosen[0], chosen[1], chosen[1])
 
@@ -226,7 +226,7 @@ def out_of_order(chance: Random, history: History) -> History | None:
     return _replaced(history, place, evolve(poll, records=(second, first, *rest)))
 
 
-# -- positions of groups -------------------------------------------------------------------------------
+# -- offsets of groups ---------------------------------------------------------------------------------
 
 
 def invented_position(chance: Random, history: History) -> History | None:
@@ -239,7 +239,7 @@ def invented_position(chance: Random, history: History) -> History | None:
 
 
 def forgotten_position(chance: Random, history: History) -> History | None:
-    """Nothing is found, after something had been committed."""
+    """Return no offset after a commit."""
     done = {each.call: each for each in history.events if isinstance(each, Committed)}
     commits = [each for each in history.events if isinstance(each, Committing) and each.call in done]
     looks = [each for each in history.events if isinstance(each, Looking)]
@@ -259,7 +259,7 @@ def forgotten_position(chance: Random, history: History) -> History | None:
 
 
 def given_to_two(chance: Random, history: History) -> History | None:
-    """Another member has it in the same generation."""
+    """Assign a partition to another member in the same generation."""
     found = [
         (place, each)
         for place, each in enumerate(history.events)
@@ -273,7 +273,7 @@ def given_to_two(chance: Random, history: History) -> History | None:
 
 
 def put_back(chance: Random, history: History) -> History | None:
-    """A member begins before what its group had committed, and is told that this is its position now."""
+    """Let a member begin below the committed offset of its group, and commit there."""
     shared = [each for each in history.events if isinstance(each, Assigned) and each.group]
     done = {each.call for each in history.events if isinstance(each, Committed)}
     ofs = {each.group for each in shared}
@@ -302,7 +302,7 @@ def put_back(chance: Random, history: History) -> History | None:
 
 
 def committed_unread(chance: Random, history: History) -> History | None:
-    """A group has committed what nobody of it has read."""
+    """Commit an offset after records that no member has read."""
     members = {each.client: each.group for each in history.events if isinstance(each, Assigned) and each.group}
     known = prepared(history).reads
     began = {
@@ -333,13 +333,13 @@ def _has(poll: Polled, partition: str, offset: int) -> bool:
     return any((record.partition, record.offset) == (partition, offset) for record in poll.records)
 
 
-SPOILERS: Final[tuple[Spoiler, ...]] = (
+CORRUPTIONS: Final[tuple[Corruption, ...]] = (
     never_read,
     never_seen,
     refused_and_written,
     exchanged,
-    nobodys_value,
-    anothers_value,
+    unsent_value,
+    value_of_another_offset,
     wrong_partition,
     written_twice,
     missed,

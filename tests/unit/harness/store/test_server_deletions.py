@@ -1,4 +1,4 @@
-"""What goes of its own accord, by small histories of transactions, and by nodes that should be gone."""
+"""Deletions by the servers themselves: containers and TTL nodes, in small histories of transactions."""
 
 from __future__ import annotations
 
@@ -47,30 +47,32 @@ def judged(*made: bytes) -> str:
     return ""
 
 
-def test_a_node_for_a_time_has_it_from_when_it_was_written_last() -> None:
+def test_ttl_node_expires_after_its_last_write() -> None:
     made = create(1_000, "/t", ttl_owner(250))
     assert judged(made, delete(1_251, "/t")) == ""
     assert judged(made, delete(1_250, "/t")) == "/t is for 250 ms, and goes at 1/2, 250 ms after it was written"
     assert judged(made, write(1_100, "/t"), delete(1_300, "/t")) != ""
     assert judged(made, write(1_100, "/t"), delete(1_351, "/t")) == ""
-    assert judged(made, delete(1_100, "/t", reaped=False)) == "", "by a client, whenever it likes"
+    assert judged(made, delete(1_100, "/t", reaped=False)) == "", "a client may delete it at any time"
 
 
-def test_a_container_goes_when_it_was_left() -> None:
+def test_container_may_be_deleted_after_its_last_child() -> None:
     made = create(0, "/c", CONTAINER)
     child = create(1, "/c/x"), delete(2, "/c/x", reaped=False)
     assert judged(made, *child, delete(3, "/c")) == ""
     assert judged(made, delete(3, "/c")) == "/c goes at 1/2, a container that nobody has left: it never had a child"
 
 
-def test_who_looked_may_have_seen_the_one_before() -> None:
+def test_server_may_delete_a_recreated_container() -> None:
     made = create(0, "/c", CONTAINER)
     child = create(1, "/c/x"), delete(2, "/c/x", reaped=False)
     assert judged(made, *child, delete(3, "/c", reaped=False), made, delete(4, "/c")) == ""
-    assert judged(create(0, "/c"), delete(3, "/c", reaped=False), made, delete(4, "/c")) != "", "which was for ever"
+    assert judged(create(0, "/c"), delete(3, "/c", reaped=False), made, delete(4, "/c")) != "", (
+        "the former node was not a container"
+    )
 
 
-def test_parts_of_a_multi_and_the_ends_of_sessions_count() -> None:
+def test_container_children_in_a_multi_and_of_a_closed_session_count() -> None:
     made = transactions.multi(ME, 0, 5, [create(5, "/c", CONTAINER), create(5, "/c/x")])
     assert judged(made, transactions.close_session(ME, 0, 6, ("/c/x",)), delete(7, "/c")) == ""
 
@@ -88,7 +90,9 @@ def test_parts_of_a_multi_and_the_ends_of_sessions_count() -> None:
         (ME, 0, 0, 9_999, False),
     ],
 )
-def test_what_should_be_gone(owner: int, ever: int, now: int, wall_ms: int, left: bool) -> None:
+def test_left_over_finds_nodes_that_should_be_deleted(
+    owner: int, ever: int, now: int, wall_ms: int, left: bool
+) -> None:
     zxid = Zxid(1)
     node: Znode = (b"", OPEN, zxid, zxid, 0, 1_000, 0, ever, 0, owner, zxid, now)
     assert (left_over({"/n": node}, wall_ms) is not None) == left

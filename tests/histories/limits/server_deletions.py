@@ -1,4 +1,4 @@
-"""Nodes that go by themselves, in stories by hand: in time, and too early; and such as are left over."""
+"""Handwritten examples of deletions by the servers: in time, too early, or missing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TWO: Final = Ensemble((member(ServerId(1)), member(ServerId(2))))
 
 
 @define
-class Tale:
-    """Transactions that were committed, and what is there in the end."""
+class Scenario:
+    """The committed transactions, and the nodes at the end."""
 
     now_ms: int = 1_000
     ghost: OracleState = field(factory=lambda: OracleState(ONE, 1))
@@ -57,50 +57,50 @@ class Tale:
         return transactions.close_session(ANN, 0, self.now_ms, paths)
 
     def left(self, path: str, owner: int, *, ever: int = 0, now: int = 0) -> None:
-        """There in the end, with so many children ever and now."""
+        """Leave a node at the end, with these numbers of children ever and now."""
         zxid = Zxid(1)
         self.nodes[path] = (b"", OPEN, zxid, zxid, 0, 1_000, 0, ever, 0, owner, zxid, now)
 
 
-Tell: TypeAlias = Callable[[Tale, bool], None]
+Build: TypeAlias = Callable[[Scenario, bool], None]
 
 
 @frozen
-class Told:
+class Example:
     name: str
-    tell: Tell
+    build: Build
     invariant: str = TIMELY
 
-    def said(self, bad: bool) -> list[str]:
-        """As words: no two violations are the same."""
-        tale = Tale()
-        self.tell(tale, bad)
-        said: list[str] = []
+    def violations(self, bad: bool) -> list[str]:
+        """Return the violations as text, because no two are equal."""
+        scenario = Scenario()
+        self.build(scenario, bad)
+        violations: list[str] = []
         try:
-            timely(tale.ghost)
+            timely(scenario.ghost)
         except Violation as violation:
-            said.append(str(violation))
-        left = left_over(tale.nodes, tale.now_ms)
-        return said if left is None else [*said, f"{TIMELY}: {left}"]
+            violations.append(str(violation))
+        left = left_over(scenario.nodes, scenario.now_ms)
+        return violations if left is None else [*violations, f"{TIMELY}: {left}"]
 
 
-STORIES: Final[dict[str, Told]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def told(tell: Tell) -> Tell:
-    STORIES[tell.__name__] = Told(tell.__name__, tell)
-    return tell
+def example(build: Build) -> Build:
+    EXAMPLES[build.__name__] = Example(build.__name__, build)
+    return build
 
 
-@told
-def a_node_has_its_time(t: Tale, bad: bool) -> None:
+@example
+def ttl_node_lives_for_its_ttl(t: Scenario, bad: bool) -> None:
     t.does(t.create("/t", ttl_owner(250)))
     t.now_ms += 250 if bad else 251
     t.does(t.reap("/t"))
 
 
-@told
-def a_node_has_its_time_from_when_it_was_written_last(t: Tale, bad: bool) -> None:
+@example
+def ttl_counts_from_the_last_write(t: Scenario, bad: bool) -> None:
     t.does(t.create("/t", ttl_owner(250)))
     t.now_ms += 200
     t.does(t.write("/t"))
@@ -109,31 +109,31 @@ def a_node_has_its_time_from_when_it_was_written_last(t: Tale, bad: bool) -> Non
     t.does(t.reap("/t"))
 
 
-@told
-def clients_take_away_what_they_like(t: Tale, bad: bool) -> None:
+@example
+def clients_may_delete_any_node(t: Scenario, bad: bool) -> None:
     t.does(t.create("/t", ttl_owner(250)), t.create("/c", CONTAINER))
     t.does(t.delete("/t"))
     t.does(t.reap("/c") if bad else t.delete("/c"))
 
 
-@told
-def a_container_is_left(t: Tale, bad: bool) -> None:
+@example
+def container_becomes_empty(t: Scenario, bad: bool) -> None:
     t.does(t.create("/c", CONTAINER))
     t.does(t.create("/d" if bad else "/c/x"))
     t.does(t.delete("/d" if bad else "/c/x"))
     t.does(t.reap("/c"))
 
 
-@told
-def all_in_one(t: Tale, bad: bool) -> None:
-    """And a change of the members between: that is no transaction of the store."""
+@example
+def container_and_child_in_one_multi(t: Scenario, bad: bool) -> None:
+    """A membership change in between is no transaction of the store."""
     t.does(t.create("/c", CONTAINER), *([] if bad else [t.create("/c/x", ANN)]), t.create("/d"))
     t.commit(TWO.text().encode(), config=True)
     t.does(*([] if bad else [t.delete("/c/x")]), t.reap("/c"))
 
 
-@told
-def the_last_child_goes_with_its_session(t: Tale, bad: bool) -> None:
+@example
+def last_child_is_deleted_with_its_session(t: Scenario, bad: bool) -> None:
     t.does(t.create("/c", CONTAINER))
     if not bad:
         t.does(t.create("/c/x", ANN))
@@ -141,9 +141,9 @@ def the_last_child_goes_with_its_session(t: Tale, bad: bool) -> None:
     t.does(t.reap("/c"))
 
 
-@told
-def who_looked_may_have_seen_the_one_before(t: Tale, bad: bool) -> None:
-    """That was for ever, or a session's: then nobody looked at it."""
+@example
+def server_may_have_checked_the_former_node(t: Scenario, bad: bool) -> None:
+    """The former node was persistent or ephemeral, so no server can have checked it."""
     for owner in (0, ANN) if bad else (CONTAINER,):
         t.does(t.create("/c", owner))
         t.does(t.delete("/c"))
@@ -151,8 +151,8 @@ def who_looked_may_have_seen_the_one_before(t: Tale, bad: bool) -> None:
     t.does(t.reap("/c"))
 
 
-@told
-def a_session_had_it_before(t: Tale, bad: bool) -> None:
+@example
+def session_had_it_before(t: Scenario, bad: bool) -> None:
     t.does(t.create("/c", ANN))
     t.does(t.close("/c"))
     if not bad:
@@ -162,8 +162,8 @@ def a_session_had_it_before(t: Tale, bad: bool) -> None:
     t.does(t.reap("/c"))
 
 
-@told
-def it_was_for_ever_before(t: Tale, bad: bool) -> None:
+@example
+def former_node_was_persistent(t: Scenario, bad: bool) -> None:
     t.does(t.create("/c"))
     t.does(t.delete("/c"))
     t.does(t.create("/c", CONTAINER))
@@ -172,8 +172,8 @@ def it_was_for_ever_before(t: Tale, bad: bool) -> None:
     t.does(t.reap("/c"))
 
 
-@told
-def it_has_gone_already(t: Tale, bad: bool) -> None:
+@example
+def node_is_deleted_already(t: Scenario, bad: bool) -> None:
     t.does(t.create("/t", ttl_owner(250)))
     t.now_ms += 300
     t.does(t.reap("/t"))
@@ -184,8 +184,8 @@ def it_has_gone_already(t: Tale, bad: bool) -> None:
         t.does(t.reap("/t"))
 
 
-@told
-def what_is_for_ever_may_go_if_it_was_another_when_it_was_looked_at(t: Tale, bad: bool) -> None:
+@example
+def persistent_node_may_be_deleted_if_the_former_was_expired(t: Scenario, bad: bool) -> None:
     t.does(t.create("/x"))
     t.now_ms += 9
     t.does(t.reap("/x"))
@@ -193,11 +193,11 @@ def what_is_for_ever_may_go_if_it_was_another_when_it_was_looked_at(t: Tale, bad
     t.does(t.reap("/x"))
 
 
-# -- what is left over -----------------------------------------------------------------------------------
+# -- missing deletions -----------------------------------------------------------------------------------
 
 
-@told
-def containers_that_are_left(t: Tale, bad: bool) -> None:
+@example
+def containers_that_are_left(t: Scenario, bad: bool) -> None:
     t.left("/new", CONTAINER)
     t.left("/for-ever", 0, ever=1)
     t.left("/mine", ANN, ever=1)
@@ -205,8 +205,8 @@ def containers_that_are_left(t: Tale, bad: bool) -> None:
     t.left("/left", CONTAINER, ever=2, now=not bad)
 
 
-@told
-def nodes_that_have_had_their_time(t: Tale, bad: bool) -> None:
+@example
+def expired_ttl_nodes(t: Scenario, bad: bool) -> None:
     t.now_ms += 250
     t.left("/full", ttl_owner(9), ever=1, now=1)
     t.left("/for-ever", 0)

@@ -1,11 +1,11 @@
-"""Histories of brokers' clients written by hand, in as few words as a person needs to see what is wrong with them.
+"""Builder for handwritten histories of brokers' clients.
 
-    t = Tale()
-    t.write(1, "a", 0)      # client 1 sends "a", and is told that it stands at 0
-    t.read(2, 0, "a", "b")  # client 2 polls from 0, and gets these
+    t = HistoryBuilder()
+    t.write(1, "a", 0)      # client 1 sends "a", which is acknowledged at offset 0
+    t.read(2, 0, "a", "b")  # client 2 polls from 0, and gets these values
 
-There is one partition unless another is named. Time goes on by ten with each thing that happens. Nothing is checked
-here: what is told is told.
+There is one partition unless another is named. Time advances by ten with each event. The builder checks nothing, so
+histories may be illegal.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ HERE = "t-0"
 
 
 @define
-class Tale:
+class HistoryBuilder:
     complete: bool = False
     now: int = 0
     step: int = 10
-    """0: all at the same moment."""
+    """The time between two events. 0: all at the same instant."""
     calls: int = 0
     events: list[Event] = field(factory=list)
     clients: dict[int, int] = field(factory=dict)
-    """By call."""
+    """The client of each call."""
 
     def history(self) -> History:
         return History(tuple(self.events), self.complete)
@@ -58,7 +58,7 @@ class Tale:
         self.now += self.step
         return self.now
 
-    # -- writing -----------------------------------------------------------------------------------
+    # -- producers ---------------------------------------------------------------------------------
 
     def send(self, client: int, value: str, *, where: str = HERE, acks: int = ALL, producer: int = 0) -> int:
         self.calls += 1
@@ -80,17 +80,17 @@ class Tale:
     ) -> None:
         self.ack(self.send(client, value, where=where, acks=acks, producer=producer), offset)
 
-    # -- reading -----------------------------------------------------------------------------------
+    # -- consumers ---------------------------------------------------------------------------------
 
     def read(self, client: int, start: int, *values: str, end: int | None = None, where: str = HERE) -> None:
-        """One behind the other."""
+        """Poll these values at successive offsets."""
         records = tuple(Record(where, start + place, value) for place, value in enumerate(values))
         end = start + len(values) if end is None else end
         asked = self.later()
         self.events.append(Polled(self.later(), client, asked, records, (Span(where, start, end),)))
 
     def poll(self, client: int, *found: tuple[int, str], span: tuple[int, int] | None = None) -> None:
-        """Without a word of where it stood, unless that is said."""
+        """Poll these records, without a span by default."""
         asked = self.later()
         records = tuple(Record(HERE, offset, value) for offset, value in found)
         spans = () if span is None else (Span(HERE, *span),)
@@ -100,7 +100,7 @@ class Tale:
         self.events.append(Assigned(self.later(), client, tuple(Place(*each) for each in places), goes_on))
 
     def share(self, client: int, generation: int, *places: tuple[str, int], goes_on: tuple[str, ...] = ()) -> None:
-        """Its group gives it these."""
+        """Assign these partitions by the group."""
         given = tuple(Place(*each) for each in places)
         self.events.append(Assigned(self.later(), client, given, goes_on, "g", generation))
 
@@ -110,7 +110,7 @@ class Tale:
     def end(self, client: int) -> None:
         self.events.append(Ended(self.later(), client))
 
-    # -- what may go -------------------------------------------------------------------------------
+    # -- allowed losses ---------------------------------------------------------------------------
 
     def trim(self, upto: int, where: str = HERE) -> None:
         self.events.append(Trimmed(self.later(), 9, where, upto))

@@ -1,17 +1,17 @@
-"""Who may do what, and what goes by itself."""
+"""ACLs, and deletions by the servers themselves."""
 
 from __future__ import annotations
 
 from harness.checkers.store import image, log, watches, writes
 from harness.history import Change, Reply, Request
-from tests.histories.stories.story import bad, good
-from tests.histories.tale import Tale
+from tests.histories.history_builder import HistoryBuilder
+from tests.histories.store.example import legal_case, violates
 
 MINE = "auth:rwcda, world:r"
 
 
-@good
-def what_is_ones_own_is_not_for_others(t: Tale) -> None:
+@legal_case
+def private_node_is_refused_to_other_users(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl=MINE, user="u1")
     t.refuse(bob, Request("set", "/x", b"1", user="u2"), "NO_AUTH")
@@ -20,8 +20,8 @@ def what_is_ones_own_is_not_for_others(t: Tale) -> None:
     t.get(bob, "/x", b"")
 
 
-@good
-def a_deletion_is_a_matter_of_the_parent(t: Tale) -> None:
+@legal_case
+def deletion_is_decided_by_the_parents_acl(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda, world:rc", user="u1")
     t.create_for(ann, "/y", acl="auth:rwcda", user="u1")
@@ -30,75 +30,75 @@ def a_deletion_is_a_matter_of_the_parent(t: Tale) -> None:
     t.delete(bob, "/y")
 
 
-@bad(writes.REFUSED)
-def a_deletion_by_the_nodes_own_list(t: Tale) -> None:
+@violates(writes.REFUSED)
+def deletion_is_decided_by_the_nodes_own_acl(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/y", acl="auth:rwcda", user="u1")
     t.refuse(bob, Request("delete", "/y", user="u2"), "NO_AUTH")
 
 
-@bad(writes.REFUSED)
-def it_was_written_by_whom_the_list_forbids_it(t: Tale) -> None:
+@violates(writes.REFUSED)
+def forbidden_write_is_carried_out(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl=MINE, user="u1")
     t.set(bob, "/x", b"1", 1)
 
 
-@bad(writes.REFUSED)
-def nobody_hands_in_a_list_of_its_own(t: Tale) -> None:
+@violates(writes.REFUSED)
+def acl_auth_without_a_user_is_invalid(t: HistoryBuilder) -> None:
     t.create_for(t.client(1), "/x", acl="auth:r")
 
 
-@bad(writes.SHOWN)
-def another_list_than_was_handed_in(t: Tale) -> None:
+@violates(writes.SHOWN)
+def acl_differs_from_the_request(t: HistoryBuilder) -> None:
     ann = t.client(1)
-    call = t.ask(ann, Request("create", "/x", b"", acl="auth:r", user="u1"))
-    t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"", acl="u2:r")), path="/x"))
+    call = t.invoke(ann, Request("create", "/x", b"", acl="auth:r", user="u1"))
+    t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "create", "/x", b"", acl="u2:r")), path="/x"))
 
 
-@good
-def a_list_is_in_force_for_what_comes_behind_it(t: Tale) -> None:
+@legal_case
+def acl_applies_to_later_parts_of_a_multi(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x")
-    call = t.ask(ann, Request("setacl", "/x", version=0, acl="auth:a", user="u1"))
-    t.tell(call, Reply(zxid=t.commit(ann, Change(0, 0, "setacl", "/x", version=1, acl="u1:a"))))
+    call = t.invoke(ann, Request("setacl", "/x", version=0, acl="auth:a", user="u1"))
+    t.respond(call, Reply(zxid=t.commit(ann, Change(0, 0, "setacl", "/x", version=1, acl="u1:a"))))
     t.refuse(bob, Request("set", "/x", b"1"), "NO_AUTH")
     t.refuse(ann, Request("setacl", "/x", version=0, acl="world:r", user="u1"), "BAD_VERSION")
-    t.tell(t.ask(bob, Request("get", "/x")), Reply("NO_AUTH", t.zxid))
-    t.tell(t.ask(ann, Request("getacl", "/x", user="u1")), Reply(zxid=t.zxid, acl="u1:a"))
-    t.tell(t.ask(bob, Request("getacl", "/x")), Reply("NO_AUTH", t.zxid))
+    t.respond(t.invoke(bob, Request("get", "/x")), Reply("NO_AUTH", t.zxid))
+    t.respond(t.invoke(ann, Request("getacl", "/x", user="u1")), Reply(zxid=t.zxid, acl="u1:a"))
+    t.respond(t.invoke(bob, Request("getacl", "/x")), Reply("NO_AUTH", t.zxid))
 
 
-@bad(image.INVARIANT)
-def it_was_read_by_whom_the_list_forbids_it(t: Tale) -> None:
+@violates(image.INVARIANT)
+def forbidden_read_is_answered(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.children(bob, "/x")
 
 
-@bad(image.INVARIANT)
-def it_was_not_shown_to_whom_the_list_allows_it(t: Tale) -> None:
+@violates(image.INVARIANT)
+def allowed_read_is_refused(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
-    t.tell(t.ask(ann, Request("get", "/x", user="u1")), Reply("NO_AUTH", t.zxid))
+    t.respond(t.invoke(ann, Request("get", "/x", user="u1")), Reply("NO_AUTH", t.zxid))
 
 
-@bad(image.INVARIANT)
-def another_list_is_shown_than_stands_there(t: Tale) -> None:
+@violates(image.INVARIANT)
+def getacl_shows_another_acl(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
-    t.tell(t.ask(ann, Request("getacl", "/x", user="u1")), Reply(zxid=t.zxid, acl=""))
+    t.respond(t.invoke(ann, Request("getacl", "/x", user="u1")), Reply(zxid=t.zxid, acl=""))
 
 
-@good
-def of_an_unknown_list_nothing_is_said(t: Tale) -> None:
+@legal_case
+def unknown_acl_allows_any_reply(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="?")
     t.set(bob, "/x", b"1", 1)
 
 
-@good
-def who_is_refused_by_an_unknown_list_may_well_be(t: Tale) -> None:
+@legal_case
+def unknown_acl_may_refuse(t: HistoryBuilder) -> None:
     ann, bob = t.client(1), t.client(2)
     t.create_for(ann, "/x", acl="?")
     t.refuse(bob, Request("set", "/x", b"1"), "NO_AUTH")
@@ -106,16 +106,16 @@ def who_is_refused_by_an_unknown_list_may_well_be(t: Tale) -> None:
     t.refuse(bob, Request("create", "/y", b"", acl="?"), "INVALID_ACL")
 
 
-# -- who watches what it may not read ------------------------------------------------------------------
+# -- watches without permission ------------------------------------------------------------------------
 
 
-def _opened(t: Tale) -> None:
-    """By nobody in particular: /x is for all from here on."""
+def _opened(t: HistoryBuilder) -> None:
+    """The ACL names no user: /x is open to all from now on."""
     t.commit(None, Change(0, 0, "setacl", "/x", version=1))
 
 
-@good
-def who_may_not_read_it_hears_nothing(t: Tale) -> None:
+@legal_case
+def client_without_read_permission_gets_no_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.watch(bob, "/x", "recursive")
@@ -127,8 +127,8 @@ def who_may_not_read_it_hears_nothing(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def a_watch_is_used_up_in_silence(t: Tale) -> None:
+@legal_case
+def watch_is_used_up_without_an_event(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
@@ -137,8 +137,8 @@ def a_watch_is_used_up_in_silence(t: Tale) -> None:
     t.sync(bob)
 
 
-@good
-def whose_list_it_is_hears_of_it(t: Tale) -> None:
+@legal_case
+def permitted_user_gets_the_event(t: HistoryBuilder) -> None:
     ann, also = t.client(1, user="u1"), t.client(2, user="u1")
     t.exists(also, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
@@ -146,22 +146,22 @@ def whose_list_it_is_hears_of_it(t: Tale) -> None:
     t.sync(also)
 
 
-@good
-def who_is_back_is_told_of_what_it_may_read(t: Tale) -> None:
+@legal_case
+def reconnected_client_gets_events_of_readable_nodes(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.exists(bob, "/y", there=False, watch="once")
-    t.became(bob, "disconnected")
+    t.session_event(bob, "disconnected")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.create(ann, "/y")
     t.commit(bob, Change(0, 0, "attach"))
-    t.became(bob, "connected")
+    t.session_event(bob, "connected")
     t.fire(bob, "created", "/y", -1)
     t.sync(bob)
 
 
-@good
-def a_deletion_is_told_by_the_list_that_the_node_had(t: Tale) -> None:
+@legal_case
+def deletion_event_follows_the_deleted_nodes_acl(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.create(ann, "/y")
@@ -172,49 +172,49 @@ def a_deletion_is_told_by_the_list_that_the_node_had(t: Tale) -> None:
     t.sync(bob)
 
 
-@bad(watches.UNEARNED)
-def it_was_told_of_what_it_may_not_read(t: Tale) -> None:
+@violates(watches.UNEXPECTED)
+def client_gets_an_event_without_permission(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.fire(bob, "created", "/x")
 
 
-@bad(watches.MISSED)
-def it_was_not_told_of_what_it_may_read(t: Tale) -> None:
+@violates(watches.MISSED)
+def permitted_event_is_missing(t: HistoryBuilder) -> None:
     ann, bob = t.client(1, user="u1"), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda, world:r", user="u1")
     t.sync(bob)
 
 
-@bad(watches.MISSED)
-def whose_list_it_is_heard_nothing_of_it(t: Tale) -> None:
+@violates(watches.MISSED)
+def event_to_the_owner_of_the_acl_is_missing(t: HistoryBuilder) -> None:
     ann, also = t.client(1, user="u1"), t.client(2, user="u1")
     t.exists(also, "/x", there=False, watch="once")
     t.create_for(ann, "/x", acl="auth:rwcda", user="u1")
     t.sync(also)
 
 
-# -- what goes by itself -------------------------------------------------------------------------------
+# -- deletions by servers ------------------------------------------------------------------------------
 
 
-@bad(log.FOLLOWS)
-def a_container_goes_under_its_child(t: Tale) -> None:
+@violates(log.FOLLOWS)
+def container_with_a_child_is_deleted(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/c", mode="container")
     t.create(ann, "/c/x")
     t.commit(None, Change(0, 0, "delete", "/c"))
 
 
-@bad(log.FOLLOWS)
-def servers_take_what_stays(t: Tale) -> None:
+@violates(log.FOLLOWS)
+def servers_delete_a_persistent_node(t: HistoryBuilder) -> None:
     t.create(t.client(1), "/x")
     t.commit(None, Change(0, 0, "delete", "/x"))
 
 
-@good
-def a_node_for_a_time_goes_unused(t: Tale) -> None:
+@legal_case
+def unused_ttl_node_is_deleted(t: HistoryBuilder) -> None:
     ann = t.client(1)
     t.create(ann, "/x", mode="ttl")
     t.commit(None, Change(0, 0, "delete", "/x"))

@@ -1,7 +1,7 @@
-"""Histories with one thing changed by chance, whatever comes of it: legal or not, or such as nobody would record.
+"""Histories with one random change, legal or illegal, also ones that no system can record.
 
-A spoiler knows what it breaks; this does not, and it gets into corners where nobody meant to go. What the checkers say
-is right only in so far as they have always said it. Small histories are twisted, so that a person may look after all.
+A corruption has a known effect; a random change reaches unforeseen places. The expected verdict is that of the
+unchanged checkers. The histories are small, so that a reader can verify a verdict.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ OPS: Final = ("create", "set", "delete", "check", "get", "exists", "children", "
 assert set(ERRORS[1:]) <= {code.name for code in ErrorCode}
 
 
-def twisted(chance: Random, history: History) -> History:
+def mutated(chance: Random, history: History) -> History:
     if history.changes and chance.random() < 0.4:
-        return evolve(history, changes=_in_line(chance, history.changes, _change))
+        return evolve(history, changes=_mutated_sequence(chance, history.changes, _change))
     if chance.random() < 0.05:
         return evolve(history, jumps=None)
-    return evolve(history, events=_in_line(chance, history.events, _event))
+    return evolve(history, events=_mutated_sequence(chance, history.events, _event))
 
 
-def _in_line(chance: Random, line: Sequence[T], bend: Any) -> tuple[T, ...]:
-    """One is left out, said twice, told before its neighbour, or bent."""
+def _mutated_sequence(chance: Random, line: Sequence[T], change: Any) -> tuple[T, ...]:
+    """Drop, duplicate, swap or change one element."""
     made = list(line)
     if not made:
         return ()
@@ -67,7 +67,7 @@ def _in_line(chance: Random, line: Sequence[T], bend: Any) -> tuple[T, ...]:
     elif what < 0.3:
         made[place - 1], made[place] = made[place], made[place - 1]
     else:
-        made[place] = bend(chance, made[place])
+        made[place] = change(chance, made[place])
     return tuple(made)
 
 
@@ -122,7 +122,7 @@ def _event(chance: Random, event: Event) -> Event:
 
 def _request(chance: Random, request: Request) -> Request:
     if request.parts and chance.random() < 0.7:
-        return evolve(request, parts=_in_line(chance, request.parts, _request))
+        return evolve(request, parts=_mutated_sequence(chance, request.parts, _request))
     changes = {
         "op": chance.choice(OPS),
         "path": chance.choice(PATHS),
@@ -136,13 +136,13 @@ def _request(chance: Random, request: Request) -> Request:
 
 def _reply(chance: Random, reply: Reply) -> Reply:
     if reply.parts and chance.random() < 0.6:
-        return evolve(reply, parts=_in_line(chance, reply.parts, _reply))
+        return evolve(reply, parts=_mutated_sequence(chance, reply.parts, _reply))
     if reply.stat is not None and chance.random() < 0.3:
         name = chance.choice(
             ("czxid", "mzxid", "pzxid", "version", "cversion", "aversion", "owner", "length", "children")
         )
-        bent = evolve(reply.stat, **{name: _number(chance, getattr(reply.stat, name))})
-        return evolve(reply, stat=chance.choice((bent, None)))
+        changed = evolve(reply.stat, **{name: _number(chance, getattr(reply.stat, name))})
+        return evolve(reply, stat=chance.choice((changed, None)))
     changes = {
         "error": chance.choice(ERRORS),
         "zxid": _number(chance, reply.zxid),
