@@ -20,6 +20,9 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
     There is one exception: the end was already proposed, and waited for disks and a quorum, which stops no sync. A
     write that was requested after the reply to the sync, and that precedes the end in the history, excludes this.
 
+    A local session ends when its client goes to another server, even if a transaction makes it global after that, and
+    another one closes it.
+
     Pings and other replies prove nothing: a server may not have reported them to the leader. A reconnection proves
     nothing either: the leader may decide on the end before it has applied it. All clocks must have the same rate.
     """
@@ -28,6 +31,7 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
     asked: dict[int, int] = {}
     last_sync: dict[int, tuple[int, int]] = {}
     timeouts: dict[int, int] = {}
+    local_at: dict[int, int] = {}
     for event in history.events:
         session = event.session
         match event:
@@ -39,8 +43,13 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
                     last_sync[session] = max(last_sync.get(session, this), this)
             case SessionEvent(state="connected"):
                 timeouts[session] = event.timeout_ms
+                local_at.pop(session, None)
+                if event.served == "local":
+                    local_at[session] = event.server
             case SessionEvent(state="closed"):
                 last_sync.pop(session, None)  # the client may present the id later, and that does not end the session
+            case SessionEvent(state="expired") if local_at.get(session, event.server) != event.server:
+                last_sync.pop(session, None)
             case SessionEvent(state="expired") if session in last_sync:
                 at, call = last_sync[session]
                 silent_ms = (event.at - at) * scale / 1_000

@@ -179,6 +179,28 @@ def sync_of_another_client_proves_nothing(t: HistoryBuilder, ann: ClientSession,
 
 
 @example()
+def local_session_does_not_move(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    eve = t.at_one_server(3, "local")
+    synced(t, eve, ASKED_US, ASKED_US + 500)
+    wrote(t, bob, ASKED_US + 501)
+    t.close(eve)
+    at(t, ASKED_US + 900)
+    t.session_event(eve, "expired", 1 if bad else 2)
+
+
+@example()
+def session_that_became_global_moves(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
+    eve = t.at_one_server(3, "local")
+    if bad:
+        t.session_event(eve, "connected", 3)
+    synced(t, eve, ASKED_US, ASKED_US + 500)
+    wrote(t, bob, ASKED_US + 501)
+    t.close(eve)
+    at(t, ASKED_US + 900)
+    t.session_event(eve, "expired", 2)
+
+
+@example()
 def session_closed_by_its_client_is_legal(t: HistoryBuilder, ann: ClientSession, bob: ClientSession, bad: bool) -> None:
     synced(t, ann, ASKED_US, ASKED_US + 500)
     wrote(t, bob, ASKED_US + 501)
