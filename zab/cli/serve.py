@@ -69,8 +69,9 @@ def serve(
     this server lacks, and all mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
 
     The dataDir stores the members of the ensemble. If the server.N lines of the file differ from them, the server does
-    not start. It starts with a warning if it is the only server in both, if the stored members do not include it, or if
-    reconfigEnabled is on and others are stored. Change members while the ensemble runs, with `zab shell reconfig`.
+    not start. It starts with a warning in three cases: it is the only server in both; the stored members do not include
+    it; or reconfigEnabled is on and the stored members include other servers, too. Change members while the ensemble
+    runs, with `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      serve clients at clientPort

@@ -85,7 +85,7 @@ class SnapshotSchedule:
         `newest` is the zxid of the newest snapshot on disk. If it equals `zxid`, no other is needed. A small state
         needs no file either: sending it again is as fast as reading it.
         """
-        size = newest_bytes + self._bytes  # an upper bound of the state's size
+        size = newest_bytes + self._bytes  # an estimate: a state may grow by more than its transactions, or shrink
         if self._writing or newest == zxid or size < self._limits.resume_bytes_min:
             return False
         self._writing = True

@@ -180,7 +180,7 @@ def weight_of_all(paths: Sequence[str]) -> int:
 
 
 class ServerWatches:
-    """All watches of one server's clients. It finds the watchers of each change, and hands their events over."""
+    """The watches of the clients of one server. Finds the watchers of each change, and hands their events over."""
 
     def __init__(
         self,

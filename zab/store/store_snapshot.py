@@ -1,8 +1,8 @@
 """The whole state as chunks of bytes: exact at one zxid, and encoded while later transactions are applied.
 
 A snapshot starts with a copy of the list of paths. The consumer of the chunks looks up the nodes later, perhaps in
-another thread. A mark in the tree keeps the old version of each node that is replaced after the start. So the node of a
-path at the start is in the mark, or, if it has not changed, still in the tree.
+another thread. A mark in the tree keeps the old version of each node that is replaced or deleted after the start. So
+the node of a path at the start is in the mark, or, if it has not changed, still in the tree.
 
     chunk 0    [version, zxid, secret, [(session, timeout_ms, server), ...]]
     chunk 1..  [[acl, ...], [node, ...]]     ACLs that no earlier chunk contains, then nodes

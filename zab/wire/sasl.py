@@ -171,7 +171,7 @@ class DigestServer:
 
     def _challenge(self, token: bytes) -> bytes:
         if token:
-            raise SaslError(f"{MECHANISM} begins with an empty token")
+            raise SaslError(f"the first token has {len(token)} bytes, but it must be empty in {MECHANISM}")
         self._asked = True
         realm, nonce = _quoted(_utf_8(self._realm)), _quoted(self._nonce)
         return b"realm=%b,nonce=%b,charset=utf-8,algorithm=md5-sess" % (realm, nonce)

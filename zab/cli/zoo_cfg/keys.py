@@ -85,8 +85,8 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "Clients",
         (
             _sets("maxClientCnxns", "60", "client_ports.connections_per_host_max", values.clamped(0),
-                  "the most connections from one address at one port; 0: no limit"),
-            _sets("maxCnxns", "20000", "client_ports.connections_max", values.or_no_limit, "the most connections of clients at one port; 0: no limit"),
+                  "the most connections from one address at all client ports; 0: no limit"),
+            _sets("maxCnxns", "20000", "client_ports.connections_max", values.or_no_limit, "the most connections of clients at all client ports; 0: no limit"),
             _sets("globalOutstandingLimit", "10000", "client_ports.requests_total_max", _whole(1),
                   "the most outstanding requests of all clients; above it, the server reads no further request of a client that waits for replies"),
             _sets("jute.maxbuffer", "1048575", "client_ports.frame_bytes_max", _whole(1024), "the largest request, in bytes"),

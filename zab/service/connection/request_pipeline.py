@@ -1,5 +1,7 @@
 """The requests of one session on one connection: taken in order, and answered in order.
 
+Pings, auth and SASL are the exceptions: their replies do not wait for those of earlier requests.
+
 All requests of one receive are handled in one pass. A write is submitted to the leader, and its reply waits for its
 transaction. A read is answered at once, unless a write of the same client is pending: then it is answered right after
 that write has been applied, before any later transaction. Events are sent when a transaction is applied, so an event
@@ -437,7 +439,7 @@ class RequestPipeline:
         if client.phase >= _CLOSING:
             return  # the client was cut, or an earlier reply was the last one: the session has expired
         if error is not None and not isinstance(error, LeadersLost):
-            client.cut(f"the outcome of a write is unknown: {error}")
+            client.cut(f"a write failed: {error}")
             return
         replies = self.replies
         try:
