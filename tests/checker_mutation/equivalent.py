@@ -121,9 +121,6 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.partitions.logs Logs.changed: without `continue`": (
         "checks an unchanged log again: slower, with the same result"
     ),
-    "checkers.partitions.copies Copy.seen: returns at once": (
-        "checks an unchanged log again: slower, with the same result"
-    ),
     "checkers.partitions.logs Logs._compare: `watermark >= len(truth.committed)` for"
     " `watermark > len(truth.committed)`": "compares committed records again, and none is new",
     "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"

@@ -168,7 +168,7 @@ def test_requests_that_are_dear_may_name_less() -> None:
     assert elements_max(ApiKey.METADATA) == elements_max(ApiKey.FETCH) == ELEMENTS_MAX
     most = elements_max(ApiKey.DELETE_TOPICS)
     assert len(decode_request(named(most)).body.topic_names) == most < ELEMENTS_MAX
-    with pytest.raises(WireError, match=f"more than {most} elements"):
+    with pytest.raises(WireError, match=f"more than {most} list elements"):
         decode_request(named(most + 1))
 
 

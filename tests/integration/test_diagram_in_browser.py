@@ -135,7 +135,7 @@ def test_of_a_broken_promise_the_causes_are_shown_and_the_rest_on_demand(tmp_pat
         """
         const inView = () => {
           show(0, 1);
-          return Number(document.getElementById("capped").textContent.match(/(\\d+) things/)[1]);
+          return Number(document.getElementById("capped").textContent.match(/(\\d+) items/)[1]);
         };
         const led = inView();
         document.getElementById("led").click();
@@ -155,6 +155,6 @@ def test_large_diagram_is_drawn_in_part_with_a_notice(tmp_path: Path) -> None:
     assert outcome.trace is not None
     assert len(outcome.trace.acts) > 8_000
     document = browse(page(outcome, "again"), tmp_path)
-    said = re.search(r"(\d+) of (\d+) things in view are drawn: zoom in", document)
+    said = re.search(r"(\d+) of (\d+) items in view are drawn: zoom in", document)
     assert said is not None
     assert int(said[1]) <= 2_500 < int(said[2])

@@ -106,7 +106,7 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
     assert {row["seed"]: row["reason"] for row in told(aside)} == {
         None: "seed is missing",
         3: "unknown outcome",
-        4: "violated, but no promise is named",
+        4: "invalid, but no invariant is named",
         5: "failed, but its script is missing",
         6: "negative count",
         7: "an outage with a negative duration or time",
@@ -150,7 +150,7 @@ def test_files_that_are_torn_or_of_another_version_are_named(tmp_path: Path) -> 
     assert found.paths == (str(good),)
     refused = {Path(path).stem: reason for path, reason in found.refused}
     assert refused["old"] == f"version 0, expected {VERSION}"
-    assert refused["other"] == "this is table events, expected runs"
+    assert refused["other"] == "the file has table events, expected runs"
     assert refused["torn"].startswith("cannot be read: ")
     assert refused["gone"].startswith("cannot be read: ")
     assert refused["typed"] == "column voters is string, expected int32"

@@ -262,7 +262,7 @@ def test_wrong_types_yield_only_wire_errors(case: tuple[Channel, Any], values: l
         (Channel.TO_LEADER, [26, 1, b"8 bytes.", 0, [b"", "text"]], "Forward.requests"),
         (Channel.TO_LEARNER, [48, [make(1, 1), 0, b"\x90", False]], "Propose.batch"),
         (Channel.TO_LEARNER, [48, [make(1, 0), 1, b"\x91\xc4\x00", False]], "Propose.batch"),
-        (Channel.TO_LEARNER, [48, [make(1, 1), 2, b"\x91\xc4\x00", False]], "another number of them"),
+        (Channel.TO_LEARNER, [48, [make(1, 1), 2, b"\x91\xc4\x00", False]], "must be a list of 2 payloads"),
         (Channel.TO_LEARNER, [48, [make(1, 2**32 - 1), 2, b"\x92\xc4\x00\xc4\x00", False]], "Propose.batch"),
         (Channel.TO_LEARNER, [48, [make(1, 1), 1, b"\x91\xc4\x00"]], "Propose.batch"),
         (Channel.ELECTION, [10, 4, 1, 0, 0, 1, "version=0", None], "Notification.state"),
