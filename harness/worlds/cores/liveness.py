@@ -29,9 +29,9 @@ INVARIANT = "liveness"
 class Stage(Enum):
     """The condition that recovery waits for."""
 
-    QUORUM = "a quorum that serves"
+    QUORUM = "a quorum to serve"
     WRITE = "a new write to be acknowledged"
-    EQUAL = "all servers to serve, and to be equal, also in their members"
+    EQUAL = "all members to serve with equal states and memberships"
 
 
 class Liveness:
@@ -98,7 +98,7 @@ class Liveness:
             world.stop()
             return
         if world.now >= self._until:
-            raise Violation(self.invariant, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
+            raise Violation(self.invariant, f"{self.bound_ms} ms are too short for {self._stage.value}: {waits_for}")
         world.push(world.now + 10_000, self._look, None, None)
 
     def _check_budgets(self) -> None:
@@ -114,11 +114,12 @@ class Liveness:
         world = self.world
         leader = world.leader()
         if leader is None or not leader.node.serving:
-            return f"no server leads ({self._states()})"
+            return f"no leader serves ({self._states()})"
         node = leader.node
         serving = [server for server in world.running() if server.node.serving and server.node.leader == leader.id]
         if not is_quorum(node.ensemble, [server.id for server in serving]):
-            return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
+            ids = [server.id for server in serving]
+            return f"only servers {ids} serve under leader {leader.id}, which are no quorum ({self._states()})"
         if self._stage is Stage.QUORUM:
             self._stage = Stage.WRITE
             self._wanted = world.workload.acknowledged + 1
@@ -134,12 +135,12 @@ class Liveness:
         if world.workload.acknowledged >= self._wanted:
             return None
         world.workload.write(Write(0, 1, 0))
-        return "no write is acknowledged"
+        return "the new write is not acknowledged"
 
     def _unequal(self, leader: Server) -> str | None:
         for server in self.world.servers[1:]:
             if server.founded and server.id in leader.node.ensemble.by_id and not self._equal(server, leader):
-                return f"server {server.id} is not where {leader.id} is ({self._states()})"
+                return f"server {server.id} differs from leader {leader.id} ({self._states()})"
         return None
 
     def _equal(self, server: Server, leader: Server) -> bool:
@@ -162,6 +163,6 @@ def _described(server: Server) -> str:
         return f"{server.id} down"
     node = server.node
     role = node.state.name.lower()
-    whom = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
-    where = f"epoch {node.epoch}, {show(node.applied)}, members of {show(node.ensemble.version)}"
-    return f"{server.id} {role}{whom} in {node.phase}, {where}"
+    leader = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
+    position = f"epoch {node.epoch}, applied {show(node.applied)}, membership {show(node.ensemble.version)}"
+    return f"{server.id} {role}{leader} in {node.phase}, {position}"

@@ -74,9 +74,11 @@ class QuietStage:
             return
         away = sorted(self.minority.servers)
         if (idle_ms := self._idle_ms()) > self.idle_bound_ms:
-            raise Violation(self._invariant, f"all but {away}, which are away, are idle for {idle_ms} ms: {waits_for}")
+            idle = f"the others are idle for {idle_ms} ms, longer than {self.idle_bound_ms} ms"
+            raise Violation(self._invariant, f"servers {away} are away, and {idle}: {waits_for}")
         if world.now >= self._until:
-            raise Violation(self._invariant, f"waited {self.bound_ms} ms while {away} are away: {waits_for}")
+            what = f"servers {away} are away, and the others have not finished within {self.bound_ms} ms"
+            raise Violation(self._invariant, f"{what}: {waits_for}")
         world.push(world.now + 10_000, self._look, None, None)
 
     def _here(self) -> list[Server]:
@@ -91,10 +93,11 @@ class QuietStage:
         """Return the condition that does not hold yet, or None."""
         leader = self._leader()
         if leader is None or not leader.node.serving:
-            return f"no server leads ({self._states()})"
+            return f"no leader serves ({self._states()})"
         serving = [server for server in self._here() if server.node.serving and server.node.leader == leader.id]
         if not is_quorum(leader.node.ensemble, [server.id for server in serving]):
-            return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
+            ids = [server.id for server in serving]
+            return f"only servers {ids} serve under leader {leader.id}, which are no quorum ({self._states()})"
         return self._unanswered(leader, serving)
 
     def _unanswered(self, leader: Server, serving: Sequence[Server]) -> str | None:
@@ -103,10 +106,11 @@ class QuietStage:
             self._proposed = leader.id, leader.node.epoch, self.world.ghost.servers[leader.id].tip
         tip = self._proposed[2]
         if leader.node.committed < tip:
-            return f"server {leader.id} has proposed up to {show(tip)}, and committed {show(leader.node.committed)}"
+            committed = show(leader.node.committed)
+            return f"leader {leader.id} has proposed up to {show(tip)}, but committed only up to {committed}"
         for server in serving:
             if server.machine.zxid < tip:
-                return f"server {server.id} has applied up to {show(server.machine.zxid)}, not {show(tip)}"
+                return f"server {server.id} has applied up to {show(server.machine.zxid)}, but not up to {show(tip)}"
         for server in self._here():
             if server.barriers:
                 return f"server {server.id} does not answer barrier {min(server.barriers)} ({self._states()})"

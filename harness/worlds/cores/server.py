@@ -28,7 +28,7 @@ from zab.core.messages import ON_LINKS, TO_LEADER, LinkEvent, Message, State
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
 from zab.core.ready import Append, Apply, Ready, Settings
-from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of, show
 from zab.storage.log_reader import Purged
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
@@ -109,7 +109,7 @@ class Server:
                 machine.restore(self.storage.read_snapshot(recovered.snapshot))
         except StorageError as error:
             if not world.nemesis.excuses(self):
-                world.report_failure(self, "reads its disk", error)
+                world.report_failure(self, "fails to read its disk", error)
             return False
         self.life += 1
         self.up = True
@@ -209,7 +209,7 @@ class Server:
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
-            world.report_failure(self, f"heard {type(message).__name__} from {source}", error)
+            world.report_failure(self, f"fails to handle {type(message).__name__} from server {source}", error)
         if not self._gathering:
             self.turn_soon()
 
@@ -227,7 +227,7 @@ class Server:
         try:
             self.node.tick(self.now_ms)
         except Exception as error:
-            self.world.report_failure(self, "ticks", error)
+            self.world.report_failure(self, "fails at a tick", error)
         self.turn_soon()
 
     def _wind(self) -> None:
@@ -306,7 +306,7 @@ class Server:
         try:
             ready = self.node.ready()
         except Exception as error:
-            self.world.report_failure(self, "says what it wants", error)
+            self.world.report_failure(self, "fails to return its Ready", error)
             return
         self._hand_over(ready)
         if ready is not EMPTY_READY:
@@ -424,7 +424,7 @@ class Server:
         try:
             self.node.saved(ticket, self.now_ms)
         except Exception as error:
-            world.report_failure(self, f"was told that {ticket} is saved", error)
+            world.report_failure(self, f"fails to handle the end of the writes up to ticket {ticket}", error)
         if self.node.durable != before:
             world.judge.counts_durable(self.id, self.node.durable)
         self.turn_soon()
@@ -474,7 +474,8 @@ class Server:
     def _send_snapshot(self, to: ServerId, message: effects.SendSnapshot) -> None:
         machine = self.machine
         if machine.zxid != message.zxid:
-            self.world.report_failure(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
+            what = f"the machine is at {show(machine.zxid)}, but the snapshot is of {show(message.zxid)}"
+            self.world.report_failure(self, "fails to send a snapshot", AssertionError(what))
         self._send(to, messages.SnapBegin(message.zxid, message.digest))
         for chunk in machine.snapshot():
             self._send(to, messages.SnapChunk(chunk))

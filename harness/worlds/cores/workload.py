@@ -63,7 +63,7 @@ class Workload:
 
     def _refused(self, server: Server, error: ZabError) -> None:
         if isinstance(error, LocalProtocolError):
-            self.world.report_failure(server, "was asked for something reasonable", error)
+            self.world.report_failure(server, "refuses a legal request", error)
         self.world.record(server.id, "refuses", 0, type(error).__name__)
 
     # -- barriers --------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Writer:
         except (Crashed, Violation):
             raise
         except Exception as error:
-            world.report_failure(server, "writes to its disk", error)
+            world.report_failure(server, "fails to write to its disk", error)
             return
         if not watched:
             self._tell_durable(writes)
@@ -125,7 +125,7 @@ class Writer:
             world.disk_failed(server, error)
             return False
         except Exception as error:
-            world.report_failure(server, "begins a snapshot", error)
+            world.report_failure(server, "fails to begin a snapshot", error)
             return False
         self.storing = machine.zxid
         what = writer, machine.snapshot(), spare
@@ -146,7 +146,7 @@ class Writer:
             world.disk_failed(server, error)
             return
         except Exception as error:
-            world.report_failure(server, "stores a snapshot", error)
+            world.report_failure(server, "fails to store a snapshot", error)
             return
         judge_purge(world.judge, server.id, server.disk, server.storage.spare)
         self.storing = None

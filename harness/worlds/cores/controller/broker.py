@@ -179,7 +179,7 @@ class Broker:
         return job
 
     def _fell(self, error: Exception) -> None:
-        self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} fell over {error!r}"))
+        self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} fails with {error!r}"))
 
     # -- its session -------------------------------------------------------------------------------------
 

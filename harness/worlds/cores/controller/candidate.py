@@ -234,10 +234,11 @@ class Candidate:
         if self.world.trace is not None:
             self.world.record(0, f"controller {self.broker.id}", 0, f"{message.event} {dict(message.fields)}")
         if message.event in ("illegal_transition", "damaged"):
-            self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id}: {message}"))
+            what = f"controller {self.broker.id} logs {message.event}: {dict(message.fields)}"
+            self.world.violated(Violation(NoCrash.invariant, what))
 
     def _fell(self, error: Exception) -> None:
-        self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id} fell over {error!r}"))
+        self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id} fails with {error!r}"))
 
 
 class CommandConnection:

@@ -151,7 +151,7 @@ class Transactor(Party):
         for what, act in acts.items():
             self.world.counted("fenced producers come back")
             if _error_of((yield act)) is ErrorCode.NONE:
-                self._journal.fenced.append(f"bearer {former.number} of {self.id} {what}")
+                self._journal.fenced.append(f"incarnation {former.number} of {self.id} {what} after it was fenced")
 
     def _value(self) -> str:
         self._values += 1

@@ -285,8 +285,8 @@ class Client:
         timing = world.script.timing
         needed_us = 2 * timing.delay_us_max + timing.turn_us_max + PING_US_MAX
         if wire.served_since(pinged_at) and not self.slow_us and world.now - pinged_at > needed_us:
-            what = f"client {self.id} pinged server {self.server} at {pinged_at}, and gives up at {world.now}"
-            raise Violation(PINGED, what)
+            what = f"server {self.server} does not answer a ping that client {self.id} sent at {pinged_at} us"
+            raise Violation(PINGED, f"{what}, and the client gives up at {world.now} us")
 
     def lost(self, wire: Wire) -> None:
         """The server hung up, or the connection broke."""
@@ -388,7 +388,9 @@ class Client:
     def _answered(self, xid: int, zxid: int, error: int, body: bytes) -> None:
         if not self._sent or self._sent[0].xid != xid:
             asked = next((str(call.request) for call in self._sent if call.xid == xid), f"request {xid}")
-            raise Violation(REPLIES, f"client {self.id} is answered {asked} before what it asked first")
+            raise Violation(
+                REPLIES, f"client {self.id} receives a reply to {asked}, which is not its oldest open request"
+            )
         call = self._sent.popleft()
         self._seen = max(self._seen, zxid)
         if call.request.watch or call.request.op == "unwatch":

@@ -216,8 +216,10 @@ class SimulatedClientPort:
         if admitted > self._admitted:
             self._admitted, self._admitted_ms = admitted, now
         elif rejected and now - self._admitted_ms > 2 * FILL_MS:
-            what = f"server {self.server.id} refuses a connection {now - self._admitted_ms} ms after it admitted one"
-            raise Violation(ADMITTED, what)
+            what = (
+                f"server {self.server.id} refuses a connection {now - self._admitted_ms} ms after it last admitted one"
+            )
+            raise Violation(ADMITTED, f"{what}, but a token returns every {FILL_MS} ms")
 
     def closed(self, shell: SimulatedShell) -> None:
         self._shells.pop(shell, None)

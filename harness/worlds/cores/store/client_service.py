@@ -156,15 +156,15 @@ class JudgedClientService(ClientService):
         told = {session for body in reports for session in struct.unpack(f">{len(body) // 8}q", body[1:])}
         for session in alive:
             if session not in told and session in self.sessions.table:
-                what = f"server {self.me} has heard of session {session:#x}, and does not tell the leader"
-                raise Violation(ATTACHED, what)
+                what = f"server {self.me} has an active connection of session {session:#x}"
+                raise Violation(ATTACHED, f"{what}, but does not report the session to the leader")
 
     def _judge_local_ends(self, timeouts: Mapping[int, int]) -> None:
         for session, timeout_ms in timeouts.items():
             silent_ms = self._clock_ms() - self._local_heard_ms[session]
             if session not in self.sessions.local and silent_ms + self.settings.tick_ms < timeout_ms:
-                who = f"local session {session:#x} of {timeout_ms} ms"
-                raise Violation(TIME, f"server {self.me} ends {who} {silent_ms} ms after it heard of it")
+                what = f"server {self.me} ends local session {session:#x} {silent_ms} ms after its last sign of life"
+                raise Violation(TIME, f"{what}, but its timeout is {timeout_ms} ms")
 
     def _judge_patience(self) -> None:
         if self._leaderless_ms is None:
@@ -172,13 +172,13 @@ class JudgedClientService(ClientService):
         alone_ms = self._clock_ms() - self._leaderless_ms
         for client in self._served():
             if not client.read_only and alone_ms * PATIENCE > client.timeout_ms:
-                who = f"session {client.session:#x} of {client.timeout_ms} ms"
-                raise Violation(VALID, f"server {self.me} keeps {who} after {alone_ms} ms without a leader")
+                what = f"server {self.me} serves session {client.session:#x} after {alone_ms} ms without a leader"
+                raise Violation(VALID, f"{what}, but the timeout of the session is {client.timeout_ms} ms")
 
     def _judge_readers(self) -> None:
         for client in self._served():
             if client.read_only and not self.leader.restoring:
-                raise Violation(READERS, f"server {self.me} has a leader, and session {client.session:#x} only reads")
+                raise Violation(READERS, f"server {self.me} has a leader, but session {client.session:#x} is read-only")
 
     def _served(self) -> list[Any]:
         connections: dict[int, Any] = self.sessions.attached
@@ -186,8 +186,8 @@ class JudgedClientService(ClientService):
 
     def _judge_end(self, session: int) -> None:
         if self.leader.leads is None:
-            raise Violation(LEADS, f"server {self.me} ends session {session:#x}, and does not lead")
+            raise Violation(LEADS, f"server {self.me} ends session {session:#x}, but does not lead")
         known, silent_ms = self.sessions.table.get(session), self._clock_ms() - self._heard_at.get(session, 0)
         if known is not None and silent_ms < known[0]:
-            who = f"session {session:#x} of {known[0]} ms"
-            raise Violation(TIME, f"server {self.me} ends {who} {silent_ms} ms after it heard of it")
+            what = f"server {self.me} ends session {session:#x} {silent_ms} ms after its last sign of life"
+            raise Violation(TIME, f"{what}, but its timeout is {known[0]} ms")

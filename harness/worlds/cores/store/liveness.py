@@ -109,7 +109,7 @@ class StoreLiveness(Liveness):
         if self._reader is None:
             number = max(self._clients, default=0) + 1
             self._clients[number] = self._reader = Reader(self.world, number)
-        return None if self._reader.done else "the last reader has not been told of all nodes"
+        return None if self._reader.done else "the last reader has not read all nodes"
 
     def _unequal(self, leader: Server) -> str | None:
         missing = super()._unequal(leader)
@@ -118,13 +118,13 @@ class StoreLiveness(Liveness):
         world = self.world
         for client in self._clients.values():
             if client.connected and (missed := self._unwatched(client)):
-                return f"client {client.id} watches {missed}, and its server does not know"
+                return f"client {client.id} watches {missed}, but its server has no such watches"
         alive = {client.session for client in self._clients.values()}
         abandoned = [
             session for session in world.servers[leader.id].machine.store.sessions.table if session not in alive
         ]
         if abandoned:
-            return f"session {abandoned[0]:#x} does not end, and its client is gone"
+            return f"session {abandoned[0]:#x} does not end, although its client has left it"
         still = left_over(world.servers[leader.id].machine.store.tree.nodes, leader.wall_ms())
         if still is not None:
             return still
@@ -154,12 +154,12 @@ class StoreLiveness(Liveness):
         if totals.open_requests != right:
             raise Violation(
                 OPEN,
-                f"server {server.id} counts {totals.open_requests} open requests, and has {right}",
+                f"server {server.id} counts {totals.open_requests} open requests, but has {right}",
             )
         if totals.large_bytes and not any(pipeline.queued for pipeline in pipelines):
             raise Violation(
                 OPEN,
-                f"server {server.id} counts {totals.large_bytes} bytes of large requests, and has none",
+                f"server {server.id} counts {totals.large_bytes} bytes of large requests, but has no queued request",
             )
 
     def _unwatched(self, client: Client) -> list[str]:

@@ -50,7 +50,8 @@ class SimulatedStore(StoreMachine):
         if zxid >= self._preparer.zxid:
             left = sorted(self._records)
             if left or self._outstanding.order:
-                raise Violation(LEFT, f"{left} are outstanding at {show(Zxid(zxid))}, and everything is applied")
+                what = f"outstanding changes of {left} remain at {show(Zxid(zxid))}"
+                raise Violation(LEFT, f"{what}, but every prepared transaction is applied")
         return result
 
     def _judge_outstanding(self) -> None:
@@ -58,7 +59,7 @@ class SimulatedStore(StoreMachine):
         newest = {path: zxid for zxid, path in self._outstanding.order}
         for path, (zxid, _) in self._records.items():
             if newest.get(path) != zxid:
-                what = f"{path} is outstanding since {show(Zxid(zxid))}, and no such change waits"
+                what = f"{path} has an outstanding change of {show(Zxid(zxid))}, which is not the newest that waits"
                 raise Violation(LEFT, what)
 
     @property

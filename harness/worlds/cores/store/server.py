@@ -231,7 +231,7 @@ class StoreServer(Server):
                 world.record(self.id, "hears", source, _brief(message))
             self.requests.handlers[type(message)](channel, message, self.now_ms)
         except Exception as error:
-            world.report_failure(self, f"heard a frame from {source}", error)
+            world.report_failure(self, f"fails to handle a frame from server {source}", error)
         self.turn_soon()
 
     # -- the turn --------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class StoreServer(Server):
             if not self._gathering:  # else `snapshot` has called, and would call again without an end
                 self._snapshot_if_due()
         except Exception as error:
-            self.world.report_failure(self, "takes a turn", error)
+            self.world.report_failure(self, "fails in a turn", error)
         if self._seen is not self._reported_role:
             self._reported_role = self._seen
             self.client_port.role_changed()

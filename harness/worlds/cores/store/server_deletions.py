@@ -63,10 +63,10 @@ def timely(ghost: OracleState) -> None:
 def _judge(zxid: Zxid, path: str, made: _Made, now_ms: int, *, again: bool) -> None:
     ttl = ttl_of(made.owner)
     if ttl is not None and now_ms - made.since_ms <= ttl:
-        what = f"{path} is for {ttl} ms, and goes at {show(zxid)}, {now_ms - made.since_ms} ms after it was written"
-        raise Violation(TIMELY, what)
+        what = f"TTL node {path} is deleted at {show(zxid)}, {now_ms - made.since_ms} ms after its last write"
+        raise Violation(TIMELY, f"{what}, but its TTL is {ttl} ms")
     if made.owner == CONTAINER and not made.used and not again:
-        raise Violation(TIMELY, f"{path} goes at {show(zxid)}, a container that nobody has left: it never had a child")
+        raise Violation(TIMELY, f"container {path} is deleted at {show(zxid)}, but it never had a child")
 
 
 def _transactions(ghost: OracleState) -> Iterator[tuple[Zxid, transactions.Transaction]]:
@@ -86,7 +86,9 @@ def left_over(nodes: Mapping[str, Znode], wall_ms: int) -> str | None:
             continue
         ttl = ttl_of(node[OWNER])
         if node[OWNER] == CONTAINER and node[CVERSION]:
-            return f"{path} is still there, a container that was left by its last child"
+            return f"container {path} still exists, although its last child was deleted"
         if ttl is not None and wall_ms - node[MTIME] > ttl:
-            return f"{path} is still there, {wall_ms - node[MTIME]} ms after it was written, and is for {ttl} ms"
+            return (
+                f"TTL node {path} still exists {wall_ms - node[MTIME]} ms after its last write, but its TTL is {ttl} ms"
+            )
     return None
