@@ -1,7 +1,7 @@
-"""The two clocks of a server. Both are its own, and both can be wrong.
+"""The two clocks of a server, both of which faults can make wrong.
 
-The monotonic one is what its node is told as `now`: it may run at another rate, or stand still, and never goes
-back. The wall clock is what it writes into transactions: it may be set to anything at any time.
+The monotonic clock provides `now` to the node. It may run at another rate or freeze, and it never goes back. The wall
+clock provides the time that a server writes into transactions. It may be set to any time at any moment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.worlds.common import Common
 from zab.core.zxid import Millis
 
 BEGINS_MS: Final = 1_700_000_000_000
-"""What a wall clock that is right shows when the run begins."""
+"""The time that a correct wall clock shows at the beginning of a run."""
 
 
 class Clock:
@@ -24,9 +24,9 @@ class Clock:
         self._one, self._many = 1, 1
         self._since = self._shown = 0
         self.plain = True
-        """It has never been wrong."""
+        """True if no fault has ever changed the rate of the monotonic clock."""
         self.wrong_ms = 0
-        """How much the wall clock is ahead."""
+        """The lead of the wall clock over the right time."""
 
     # -- monotonic ---------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ class Clock:
         return now if self.plain else self._shown + (now - self._since) * self._one // self._many
 
     def when(self, shows_ms: Millis) -> int | None:
-        """The time of the world at which this clock shows that; None while it stands still."""
+        """Return the virtual time at which the monotonic clock shows this time; None while the clock is frozen."""
         if self.plain:
             return shows_ms * 1_000
         if not self._one:
@@ -43,7 +43,7 @@ class Clock:
         return self._since - -(shows_ms * 1_000 - self._shown) * self._many // self._one
 
     def run_at(self, percent: int) -> None:
-        """From now on, and besides whatever else is wrong with its rate. 0: it stands still."""
+        """Change the rate to this percentage, on top of other changes of the rate. 0 freezes the clock."""
         self._rates.append(percent)
         self._turn()
 
@@ -66,7 +66,7 @@ class Clock:
     # -- the end -----------------------------------------------------------------------------------------
 
     def mend(self) -> None:
-        """It goes right from now on. What it has missed, or is ahead, stays."""
+        """Let both clocks run right from now on. The monotonic clock keeps its lead or lag."""
         if self._rates:
             self._rates.clear()
             self._turn()

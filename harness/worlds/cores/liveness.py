@@ -1,9 +1,9 @@
-"""After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
+"""The recovery after the last fault: a quorum serves, a new write commits, and then all members serve and are equal.
 
 If the script has a quiet stage, that comes first (`harness.worlds.cores.quiet_stage`).
 
-The bound is made of the settings: the durations of elections, discovery and synchronization, several times
-over, because the first attempt may still meet the remains of a fault.
+The recovery has a bound, which is computed from the settings: several times the durations of elections, discovery and
+synchronization, because the first attempt may still meet the remains of a fault.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Liveness:
     _until: int
     """The end of the bound, in microseconds."""
     _wanted: int
-    """The number of acknowledged writes, once the new one is among them."""
+    """The number of acknowledged writes that shows that the new write is acknowledged."""
     _before: Mapping[str, int]
     """The counters of the run at the last fault."""
 
@@ -60,7 +60,7 @@ class Liveness:
         self.quiet_stage = QuietStage(world, INVARIANT, self._states)
         self.began = 0
         self._since = 0
-        """The time at which all servers were healed."""
+        """The virtual time at which all servers were healed."""
         self.took_ms = 0
         self.done = False
 
@@ -76,7 +76,7 @@ class Liveness:
             self._heal_all(before)
 
     def _load(self) -> None:
-        """Write before the quiet stage, while the minority is about to go."""
+        """Write before the quiet stage, until the minority goes."""
         self.world.workload.write(Write(0, 1, 0))
 
     def _heal_all(self, before: Mapping[str, int]) -> None:
@@ -86,9 +86,9 @@ class Liveness:
         for server in world.servers[1:]:
             if server.founded and not server.up:
                 world.revive(server)
-        self._look(None, None)
+        self._check(None, None)
 
-    def _look(self, _: object, __: object) -> None:
+    def _check(self, _: object, __: object) -> None:
         world = self.world
         waits_for = self._missing()
         if waits_for is None:
@@ -99,7 +99,7 @@ class Liveness:
             return
         if world.now >= self._until:
             raise Violation(self.invariant, f"{self.bound_ms} ms are too short for {self._stage.value}: {waits_for}")
-        world.push(world.now + 10_000, self._look, None, None)
+        world.push(world.now + 10_000, self._check, None, None)
 
     def _check_budgets(self) -> None:
         spent = self.world.spent()

@@ -1,8 +1,8 @@
 """The quiet stage: after the faults a minority is away, and nothing new is written.
 
-Within a bound of its own the others serve, and have answered everything that they accepted. A new write could free what
-is stuck, and so could the time: a leader drops a follower that does not acknowledge, and the next leader commits. So
-nothing may stay unanswered either while all of them serve and are idle.
+Within a bound of its own the other servers must serve, and must have answered everything that they accepted. A new
+write could free a stuck proposal, and so could a timeout: a leader drops a follower that does not acknowledge, and the
+next leader commits. Therefore nothing may stay unanswered while all of these servers serve and are idle.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class QuietStage:
             + 40 * (timing.delay_us_max + timing.fsync_us_max + timing.turn_us_max) // 1_000
             + spike_us // 50
         )
-        """Roles end that lack a server, one candidate that is away is given up, and then one election and one
-        synchronization take place."""
+        """The time in which roles that lack a server end, one candidate that is away is given up, and then one election
+        and one synchronization take place."""
         self.idle_bound_ms = 20 + 3 * (timing.delay_us_max + timing.turn_us_max + spike_us) // 1_000
         """The bound within which idle servers have answered everything."""
         self._idle_since = 0
@@ -57,14 +57,14 @@ class QuietStage:
     def _gone(self) -> None:
         self._until = self.world.now + self.bound_ms * 1_000
         self._revive()
-        self._look(None, None)
+        self._check(None, None)
 
     def _revive(self) -> None:
         for server in self.world.servers[1:]:
             if server.founded and not server.up and server.id not in self.minority.servers:
                 self.world.revive(server)
 
-    def _look(self, _: object, __: object) -> None:
+    def _check(self, _: object, __: object) -> None:
         world = self.world
         waits_for = self._missing()
         if waits_for is None:
@@ -79,7 +79,7 @@ class QuietStage:
         if world.now >= self._until:
             what = f"servers {away} are away, and the others have not finished within {self.bound_ms} ms"
             raise Violation(self._invariant, f"{what}: {waits_for}")
-        world.push(world.now + 10_000, self._look, None, None)
+        world.push(world.now + 10_000, self._check, None, None)
 
     def _here(self) -> list[Server]:
         """Return the running servers that are not away."""
@@ -117,7 +117,7 @@ class QuietStage:
         return None
 
     def _idle_ms(self) -> int:
-        """Return for how long all servers that are not away have served under one leader and done nothing else."""
+        """Return the time for which all servers that are not away have served under one leader and been idle."""
         leader, now = self._leader(), self.world.now
         if leader is None or not all(self._is_idle(server, leader) for server in self._here()):
             self._idle_since = 0

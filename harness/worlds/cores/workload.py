@@ -1,7 +1,7 @@
 """The operations of a script on the servers of an ensemble, and the replies.
 
-Every server that believes it leads is asked for a write, so that a deposed leader gets its share. All writes differ,
-so that no two can be confused unnoticed.
+Each write is submitted at every server that believes that it leads, so that deposed leaders receive writes, too. All
+writes differ, so that no mix-up stays unnoticed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Workload:
     # -- barriers --------------------------------------------------------------------------------------
 
     def _barrier(self, op: Barrier) -> None:
-        """Ask a server for a barrier, or every server that believes it leads: a deposed one must not answer."""
+        """Submit a barrier at a server, or at every server that believes it leads: a deposed leader must not answer."""
         world = self.world
         named = world.servers[min(max(op.server, 0), len(world.servers) - 1)]
         for server in self.believers() if op.server <= LEADER else [named]:
@@ -105,7 +105,7 @@ class Workload:
 
     @staticmethod
     def _changed(ensemble: Ensemble, change: str, sid: ServerId, leader: ServerId) -> Ensemble | None:
-        """Return the requested membership; None if it would change nothing, or have no voter with weight."""
+        """Return the requested membership; None if it would change nothing, or have no voter."""
         known = ensemble.by_id.get(sid)
         if change == "add":
             return None if known else with_server(ensemble, member(sid))
