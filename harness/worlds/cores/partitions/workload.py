@@ -88,7 +88,7 @@ class PartitionsWorkload(ControllerWorkload):
         if op.calls:
             aimed = self._named(op)  # it need not be up
             aimed.disk.crash_in(op.calls, partial(self._lost_at, op, aimed))
-        elif (broker := self._who(op)) is not None:
+        elif (broker := self._target(op)) is not None:
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
 
@@ -103,17 +103,17 @@ class PartitionsWorkload(ControllerWorkload):
             self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
 
     def _wipe(self, op: faults.WipeBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.lose_disk()
             self.world.start_later(broker, op.down_ms)
 
     def _break_disk(self, op: faults.BreakDisk) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.disk.fails(op.error, op.nth)
             self._undo(op.down_ms, broker.mend)
 
     def _cut(self, op: faults.CutBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             self._change(self.world.wires.cut, broker.id, 1, op.for_ms)
 
     def _part(self, op: faults.PartBrokers) -> None:
@@ -124,7 +124,7 @@ class PartitionsWorkload(ControllerWorkload):
             self._change(self.world.wires.parted, (min(one, other), max(one, other)), 1, op.for_ms)
 
     def _slow(self, op: faults.SlowBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             self._change(self.world.wires.slow, broker.id, op.more_ms * 1_000, op.for_ms)
 
     def _change(self, table: dict[K, int], key: K, by: int, for_ms: int) -> None:
@@ -139,7 +139,7 @@ class PartitionsWorkload(ControllerWorkload):
         self._undo(for_ms, partial(add, -by))
 
     def _slow_store(self, op: faults.SlowStore) -> None:
-        broker = self._who(op)
+        broker = self._target(op)
         if broker is None or broker.client is None:
             return
         client, by_us = broker.client, op.more_ms * 1_000
