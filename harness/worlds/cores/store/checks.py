@@ -1,4 +1,4 @@
-"""Checks of the replicated store that need no answers of clients."""
+"""Checks of the replicated store that need no replies to clients, and the invariants of the simulated client port."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ TIMEOUT = "a client receives the timeout of its session"
 
 
 def committed(ghost: OracleState, start: int = 1) -> Iterator[Batch]:
-    """Return the committed history from this place on, one transaction a batch."""
+    """Yield the committed history from this place on, with one transaction in each batch."""
     for zxid in ghost.canon[start:]:
         config = ghost.governing[zxid] is not ghost.governing[ghost.parent[zxid]]
         yield pack(zxid, (ghost.payload[zxid],), config=config)
 
 
 class StoreIsHistory(Checker):
-    """The state at a zxid is what the committed history up to there makes of an empty store, on every server."""
+    """The state of a server at a zxid is the one that the committed history up to there makes from an empty store."""
 
     invariant = MachineIsHistory.invariant
 
@@ -80,7 +80,7 @@ class StoreIsHistory(Checker):
 
 
 def exactly_once(ghost: OracleState) -> None:
-    """Each request has one place in the history, behind those that its server was asked before it."""
+    """Check that each request is in the history once, after the earlier requests of the same member."""
     last: dict[bytes, tuple[int, Zxid]] = {}
     for batch in committed(ghost):
         if batch.config:
@@ -100,7 +100,7 @@ def exactly_once(ghost: OracleState) -> None:
 def moved(ghost: OracleState, told: Sequence[tuple[int, int, int]]) -> None:
     """Check that SESSION_MOVED is returned only if the session was attached at another server before.
 
-    Otherwise a client without another server would be refused again and again.
+    Otherwise a client that has no other server would be refused for ever.
     """
     places: dict[int, list[tuple[int, int]]] = {}
     for batch in committed(ghost) if told else ():

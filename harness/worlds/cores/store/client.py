@@ -1,8 +1,8 @@
 """A client of the store: a process outside of the servers, which keeps one session alive through many connections.
 
-It behaves as client libraries do: it pings, gives up a server that is silent for two thirds of its session's time,
-goes to another with its session, password and newest zxid, and tells it first what it watches. A request that was sent
-and not answered when a connection ends is lost; one that was not sent yet waits for the next connection.
+It behaves as client libraries do. It sends pings, and gives up a server that is silent for two thirds of the session
+timeout. It connects to another server with its session, password and newest zxid, and first sends its watches. If a
+connection ends, sent requests without a reply have an unknown outcome, and the others wait for the next connection.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
 
 TIMEOUT_MS: Final = 1_000
-"""What a client asks for that begins a session on its own account."""
+"""The timeout that a client requests if the script does not name one."""
 PING_US_MAX: Final = 5_000
-"""A server answers a ping within this time, and the wires' delays."""
+"""The longest time in which a server answers a ping, in addition to the delays of the connection."""
 PAUSE_US_MIN, PAUSE_US_MAX = 1_000, 30_000
-"""Between two attempts to find a server."""
+"""The shortest and the longest pause before an attempt to connect to a server."""
 EARLIER_MAX: Final = 4
-"""How many sessions that it left an impolite client keeps."""
+"""The number of abandoned sessions that an impolite client keeps."""
 IMPOLITE_LAST: Final = 0.7
-"""How often an impolite client presents the session that it left last."""
+"""The probability that an impolite client presents its last abandoned session, and not another one."""
 _CLOSE_XID: Final = 0
-"""The xid of the request that closes the session; those of calls are positive."""
+"""The xid of the request that closes the session. The xids of calls are positive."""
 _CLOSE: Final = encode_request(Op.CLOSE_SESSION, _CLOSE_XID)
 _UNCOUNTED: Final = frozenset({PING_XID, AUTH_XID, SET_WATCHES_XID})
-"""The xids of replies that no call waits for."""
+"""The xids of replies for which no call waits."""
 
 
 class Call:
-    """A request, and the xid that it has on the connection on which it was sent."""
+    """A request, and its xid on the connection on which it is sent."""
 
     __slots__ = ("fields", "number", "op", "request", "xid")
 
@@ -63,7 +63,7 @@ class Call:
         self.op, self.fields = operation_of(request)
 
     def reply(self, zxid: int, error: int, body: bytes) -> Answer:
-        """Return what the history says of this reply frame."""
+        """Return this reply in the form of the history."""
         if error:
             return refusal(zxid, error)
         return reply_of(self.request, self.op, zxid, decode_body(self.op, body))
@@ -71,7 +71,7 @@ class Call:
 
 @frozen
 class HeldSession:
-    """A session that a client has left, as the client knew it last."""
+    """A session that a client has abandoned, with the state that the client had of it."""
 
     session: int
     password: bytes
@@ -84,25 +84,25 @@ class HeldSession:
 
 class Client:
     over = False
-    """The interface of a watch for the watch manager: this one never ends."""
+    """The watch manager requires this attribute of watches. The watches of this client never end."""
 
     def __init__(self, world: StoreSimulator, number: int) -> None:
         self.world = world
         self.id = number
         self.session = 0
         self.server = 0
-        """The server that it is connected to, or tries to reach."""
+        """The id of the server that the client dialled last."""
         self.slow_us = 0
-        """The additional delay of its messages."""
+        """The additional delay of its messages, in microseconds."""
         self.connected = False
         self.accepts_read_only = world.script.knobs.read_only_ms > 0 and number % 2 == 1
-        """True if it asks for reads at a server without a leader, where there are such servers."""
+        """True if it accepts read-only connections, to servers without a leader."""
         self._read_only = False
-        """True if its present server only reads."""
+        """True if its present connection is read-only."""
         self._known_to_all = False
-        """True if a server with a leader has welcomed its session. Else it asks for a new one on each connection."""
+        """True if a server with a leader has accepted its session. Otherwise each connection requests a new session."""
         self.wanted = False
-        """Whether it should have a session."""
+        """True if the client needs a session."""
         self.leaving = False
         self.vanished = False
         self.book = WatchManager()
@@ -110,11 +110,11 @@ class Client:
         self._timeout_ms = TIMEOUT_MS
         self._given_ms = TIMEOUT_MS
         self._user = self._proved = ""
-        """Its user, and the user that it has proved to be on its present connection."""
+        """The user of the client, and the user whose credentials it has sent on its present connection."""
         self._password = b""
         self.impolite_percent = world.script.knobs.impolite_percent
         self._earlier: list[HeldSession] = []
-        """The sessions that it left, for an impolite client the newest last."""
+        """The abandoned sessions of an impolite client, the newest last."""
         self._seen = self._seen_by_events = 0
         self._wire: Wire | None = None
         self._attempt = 0
@@ -126,20 +126,20 @@ class Client:
         self._reader = ReplyReader()
         self._heard_at = self._said_at = self._pinged_at = 0
         self._alarms = 0
-        self._said_farewell = False
+        self._close_sent = False
 
     @property
     def settled(self) -> bool:
-        """True if it has its session, or wants none, and no call is open."""
+        """True if the client is connected or needs no session, and no call is open."""
         if self.leaving or self._sent or self.queue:
             return False
         return self.connected or not self.wanted
 
     @property
     def state(self) -> str:
-        """Its state, for messages."""
-        where = f"{'connected to' if self.connected else 'without a connection, last tried'} {self.server}"
-        return f"client {self.id} is {where}, {len(self._sent)} calls open, {len(self.queue)} not sent"
+        """Return the state of the client, for messages."""
+        place = f"connected to server {self.server}" if self.connected else f"not connected (last to {self.server})"
+        return f"client {self.id} is {place}, and has {len(self._sent)} open and {len(self.queue)} unsent calls"
 
     # -- operations of the script --------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Client:
         self._dial(server)
 
     def ask(self, steps: tuple[Step, ...]) -> None:
-        """Send the calls of these steps. A client without a session begins one."""
+        """Send one call with these steps. A client without a session begins one."""
         if self.vanished or self.leaving:
             return
         number = self.world.next_call()
@@ -167,7 +167,7 @@ class Client:
         self._pump()
 
     def want(self) -> None:
-        """Begin a session if there is none."""
+        """Begin a session if the client has none."""
         if not self.wanted:
             self.wanted = True
             self._look_for_server()
@@ -182,7 +182,7 @@ class Client:
         self._pump()
 
     def vanish(self) -> bool:
-        """Stop: it neither sends nor receives until `come_back`. Return False if it has stopped already."""
+        """Stop sending and receiving until `come_back`. Return False if the client has stopped already."""
         if self.vanished:
             return False
         self.vanished = True
@@ -202,7 +202,7 @@ class Client:
     # -- the connection --------------------------------------------------------------------------------
 
     def _look_for_server(self) -> None:
-        """Dial any server after a short random pause."""
+        """Dial a random server after a short random pause."""
         self._attempt += 1
         pause = PAUSE_US_MIN + int(self._random.random() * (PAUSE_US_MAX - PAUSE_US_MIN))
         self.world.push(self.world.now + pause, self._try, self._attempt, None)
@@ -238,9 +238,9 @@ class Client:
         return self.impolite_percent > 0 and self._random.random() * 100 < self.impolite_percent and not self.leaving
 
     def _take_earlier_session(self) -> None:
-        """Leave the present session, and continue with one that it had earlier, most often the last one.
+        """Abandon the present session, and continue with an earlier one, most often the last one.
 
-        The session may be alive, expired, closed, attached elsewhere, or local to a server, perhaps one that only read.
+        The earlier session may be alive, expired, closed, attached elsewhere, or local to a server.
         """
         if not self._earlier:
             return
@@ -253,7 +253,7 @@ class Client:
         self._seen, self._seen_by_events = held.seen, held.seen_by_events
 
     def _wind(self) -> None:
-        """Set the alarm for the next ping, or for giving up the server."""
+        """Set the alarm for the next ping, or for the moment at which the client gives up the server."""
         time_us = self._given_ms * 1_000
         at = self._heard_at + time_us * 2 // 3
         if self.connected:
@@ -278,7 +278,7 @@ class Client:
         self._wind()
 
     def _judge_silence(self, wire: Wire | None) -> None:
-        """Check that the server had a reason not to answer the first ping since it was heard last."""
+        """Check that the server has a reason for its silence since the first ping after its last message."""
         world, pinged_at = self.world, self._pinged_at
         if wire is None or not self.connected or pinged_at < self._heard_at or world.script.knobs.open_requests:
             return
@@ -289,7 +289,7 @@ class Client:
             raise Violation(PINGED, f"{what}, and the client gives up at {world.now} us")
 
     def lost(self, wire: Wire) -> None:
-        """The server hung up, or the connection broke."""
+        """Handle that the server hung up, or that the connection broke."""
         if wire is self._wire and not self.vanished:
             self._disconnected()
             if self.leaving and not self._known_to_all:
@@ -304,7 +304,7 @@ class Client:
 
     def _disconnected(self) -> None:
         self._wire = None
-        self._said_farewell = False
+        self._close_sent = False
         self._out.clear()
         for call in self._sent:
             self.saw(Info(self.world.now, self.id, self.session, call.number))
@@ -313,7 +313,7 @@ class Client:
             self.connected = False
             self._became("disconnected")
 
-    # -- what is said ----------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------
 
     def _say(self, frame: bytes) -> None:
         self._out.append(frame)
@@ -335,12 +335,12 @@ class Client:
             self._xid += 1
             call.xid = self._xid
             self._say(encode_request(call.op, call.xid, call.fields))
-        if self.leaving and not self._said_farewell:
-            self._said_farewell = True
+        if self.leaving and not self._close_sent:
+            self._close_sent = True
             self._say(_CLOSE)
         self._flush()
 
-    # -- what is heard ---------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------
 
     def receive(self, wire: Wire, data: bytes) -> None:
         if wire is not self._wire or self.vanished:
@@ -364,17 +364,17 @@ class Client:
             event, _, path = decode_event(body)
             self._happened(event, path, zxid)
         elif xid == _CLOSE_XID:
-            if not error:  # else its server only reads, and it asks the next one
+            if not error:  # otherwise the connection is read-only, and the client asks the next server
                 self._over("closed")
         elif xid not in _UNCOUNTED:
             self._answered(xid, zxid, error, body)
 
     def _welcomed(self, welcome: ConnectResponse) -> None:
         if not welcome.session:
-            # Who has asked for the end of its session, and lost the answer, has what it asked for.
+            # The session of a leaving client may have been closed by a request whose reply was lost.
             self._over("closed" if self.leaving else "expired")
             return
-        back = self.session != 0
+        resumed = self.session != 0
         self.session, self._password, self._given_ms = welcome.session, welcome.password or b"", welcome.timeout_ms
         self._read_only = bool(welcome.read_only)
         self._known_to_all = self._known_to_all or not self._read_only
@@ -382,7 +382,7 @@ class Client:
         self._became("connected")
         self._wind()
         lists = self.book.lists()
-        if back and any(lists):
+        if resumed and any(lists):
             self._say(encode_request(Op.SET_WATCHES2, SET_WATCHES_XID, (self._seen, *lists)))
 
     def _answered(self, xid: int, zxid: int, error: int, body: bytes) -> None:
@@ -403,7 +403,7 @@ class Client:
         self.saw(WatchFired(self.world.now, self.id, self.session, EVENTS[NodeEvent(event)], path, zxid))
 
     def notify(self, event: WatchEvent) -> None:
-        """From the book: what is fired is in the history already."""
+        """Ignore events of the watch manager, because the history already has them."""
 
     # -- the session -----------------------------------------------------------------------------------
 
@@ -417,7 +417,7 @@ class Client:
         self._rest()
 
     def _rest(self) -> None:
-        """Without a session, until somebody asks for something."""
+        """Forget the session and the queue. The client has no session until it has a request again."""
         self._attempt += 1
         self.wanted = self.leaving = False
         self.queue.clear()
@@ -425,7 +425,7 @@ class Client:
         self._seen = self._seen_by_events = 0
 
     def _forget(self) -> None:
-        """Forget the session: the next connection asks for a new one, unless the client is impolite."""
+        """Abandon the session, so that the next connection requests a new one. An impolite client keeps the old one."""
         if self.impolite_percent and self.session:
             self._earlier.append(
                 HeldSession(

@@ -1,7 +1,7 @@
-"""The real `ClientService` of a simulated server: its settings, and a judge of the sessions that it ends or keeps.
+"""The real `ClientService` of a simulated server: its settings, and checks of the sessions that it ends or keeps.
 
-The judge has a record of its own: of signs of life, and of leaderless times. It does not use the session tracker, which
-may be wrong.
+The checks keep their own records of signs of life and of the time without a leader. They do not use the session
+tracker, which may be wrong.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from zab.service.throttle import ThrottleSettings
 from zab.store.acl import digest_id
 
 PATIENCE: Final = 3
-"""A server without a leader keeps a client for no more than this part of its session's timeout."""
+"""A server without a leader serves a client for at most the session timeout divided by this number."""
 STALL_MS: Final = 20
-"""Between two attempts of requests that a throttle holds back."""
+"""The pause between two attempts of requests that a throttle holds back."""
 FILL_MS: Final = 50
-"""Between two connections that a server admits whose tokens are used up."""
+"""The period in which a server gets a token for a new connection."""
 CONTAINERS_MS: Final = 100
-"""Between two checks for containers and TTL nodes: much more often than in production."""
+"""The period of checks for containers and TTL nodes, much shorter than in production."""
 LARGE_MAX: Final = 3
-"""Large requests for which a server has room."""
+"""The number of large requests for which a server has room."""
 SUPER: Final = "super"
 """The name of the user that may change the membership. The simulated clients log in with the name as the password."""
 TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
@@ -42,7 +42,7 @@ TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
 
 
 class StrictLog:
-    """Raise what a real server would only log: no simulated client breaks the rules, and no connection may fail."""
+    """A log that raises errors of connections, because no simulated client breaks the protocol."""
 
     def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
 
@@ -53,7 +53,7 @@ class StrictLog:
 
 
 class Unwatched:
-    """The watchdog of a server whose turns take no time."""
+    """A watchdog that does nothing, because turns take no virtual time."""
 
     _TURN: Final = nullcontext()
 
@@ -85,7 +85,7 @@ def port_settings(knobs: Knobs) -> ClientPortSettings:
 
 
 def inner_bounds(knobs: Knobs) -> InnerBounds:
-    """Return the bounds that the script makes small, and the others as they are in the product."""
+    """Return the bounds of the script. Bounds that it does not set are those of the product."""
     drawn = {name: getattr(knobs, name) for name in INNER_BOUNDS}
     return InnerBounds(**{name: value for name, value in drawn.items() if value})
 
@@ -94,13 +94,13 @@ class JudgedClientService(ClientService):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._heard_at: dict[int, int] = {}
-        """By session: the time of its last sign of life that reached this leader in its epoch."""
+        """The time of the last sign of life that reached this leader in its epoch, by session."""
         self._looked_ms = self._clock_ms()
         """The time of the last `check`."""
         self._leaderless_ms: int | None = self._clock_ms()
-        """The time since which there is no leader; None while there is one."""
+        """The time since which the server has no leader; None while it has one."""
         self._local_heard_ms: dict[int, int] = {}
-        """By local session: the time of its last sign of life, or of the first check that saw it."""
+        """The time of the last sign of life of a local session, or of the first check that saw it, by session."""
 
     def _heard(self, sessions: Iterable[int]) -> None:
         if self.leader.leads is not None:
@@ -153,9 +153,9 @@ class JudgedClientService(ClientService):
         super().expire_session(session, epoch)
 
     def _judge_reports(self, alive: Sequence[int], reports: Sequence[bytes]) -> None:
-        told = {session for body in reports for session in struct.unpack(f">{len(body) // 8}q", body[1:])}
+        reported = {session for body in reports for session in struct.unpack(f">{len(body) // 8}q", body[1:])}
         for session in alive:
-            if session not in told and session in self.sessions.table:
+            if session not in reported and session in self.sessions.table:
                 what = f"server {self.me} has an active connection of session {session:#x}"
                 raise Violation(ATTACHED, f"{what}, but does not report the session to the leader")
 

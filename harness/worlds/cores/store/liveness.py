@@ -1,7 +1,6 @@
-"""After the last fault: servers as always, and the clients have their sessions and their watches again.
+"""The recovery after the last fault: servers agree, and clients have their sessions and watches again.
 
-Abandoned sessions end. And a client with a fresh session reads everything, behind a sync, so that few outcomes stay
-unknown.
+Abandoned sessions end. A client with a new session reads everything after a sync, so that few outcomes stay unknown.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from zab.store.paths import ROOT, SYSTEM, child_of
 from zab.store.server_watches import WatchKind
 
 CLIENT_ROUNDS: Final = 3
-"""The longest timeouts of sessions that clients may need to find a server that serves them."""
+"""The number of longest session timeouts within which clients must find a server that serves them."""
 KINDS: Final = (WatchKind.DATA, WatchKind.DATA, WatchKind.CHILDREN, WatchKind.PERSISTENT, WatchKind.RECURSIVE)
 """The kinds of the lists of watches that a client keeps."""
 ONCE: Final = (WatchKind.DATA, WatchKind.CHILDREN)
-"""A server may use these up without an event for the client, if the ACL of a node forbids it the event."""
+"""The kinds of watches that fire once. A server drops one without an event if the ACL of the node forbids the event."""
 
 
 class Reader(Client):
@@ -55,12 +54,12 @@ class Reader(Client):
         return not self._open
 
     def _rest(self) -> None:
-        """Ask again in a new session: a local one ends with its connection to its server."""
+        """Repeat the open reads in a new session, because a local session ends with its connection."""
         super()._rest()
-        asked, self._open = self._open, {}
-        for request in asked.values():
+        repeated, self._open = self._open, {}
+        for request in repeated.values():
             self._want(request)
-        if asked:
+        if repeated:
             self.want()
 
     def _look_at(self, path: str) -> None:
@@ -99,10 +98,10 @@ class StoreLiveness(Liveness):
         super().begin()
 
     def _load(self) -> None:
-        """Write nothing: the clients are back, and write on their own."""
+        """Write nothing, because the clients are back and write on their own."""
 
     def _unwritten(self) -> str | None:
-        """The new write is that which makes the session of the reader."""
+        """Start the last reader, and wait for it. The creation of its session is the new write."""
         for client in self._clients.values():
             if not client.settled:
                 return client.state
@@ -138,23 +137,23 @@ class StoreLiveness(Liveness):
                 if server.id in leader.node.ensemble.by_id:  # a server that was removed may lack the last changes
                     configured(server.id, server.machine, server.node.ensemble)
                 self._judge_counts(server)
-        there = leader.machine.zxid
-        alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there]
+        zxid = leader.machine.zxid
+        alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == zxid]
         same_lists(alike)
         same_counts(alike)
         return None
 
     @staticmethod
     def _judge_counts(server: StoreServer) -> None:
-        """Check the totals by which the server's throttles decide: a leak holds requests back for ever."""
+        """Check the totals that the throttles of the server use. A leak would hold requests back for ever."""
         clients = server.client_port.clients
         connections: list[Any] = list(clients.connections)
         pipelines = [each.pipeline for each in connections if each.pipeline is not None]
-        totals, right = clients.totals, sum(len(pipeline.replies) for pipeline in pipelines)
-        if totals.open_requests != right:
+        totals, expected = clients.totals, sum(len(pipeline.replies) for pipeline in pipelines)
+        if totals.open_requests != expected:
             raise Violation(
                 OPEN,
-                f"server {server.id} counts {totals.open_requests} open requests, but has {right}",
+                f"server {server.id} counts {totals.open_requests} open requests, but has {expected}",
             )
         if totals.large_bytes and not any(pipeline.queued for pipeline in pipelines):
             raise Violation(

@@ -1,4 +1,4 @@
-"""The simulator of the store: what its clients see, and how that is judged in the end."""
+"""The simulator of the store: it records the history of the clients, and judges it at the end of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.worlds.cores.store.checks import StoreIsHistory, committed
 from zab.core.zxid import ServerId, Zxid
 
 INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
-"""Checkers that depend on the machine, with their replacement for the store."""
+"""The replacement for the store of each checker that depends on the machine."""
 
 
 class StoreSimulator(Simulator):
@@ -33,14 +33,14 @@ class StoreSimulator(Simulator):
         self._jumps: list[Jump] = []
         self._calls = 0
         self.told_moved: list[tuple[int, int, int]] = []
-        """(session, server, zxid) of each SESSION_MOVED."""
+        """The session, server and zxid of each SESSION_MOVED that a server has returned."""
         self.prepared: dict[int, int] = {}
-        """By zxid of a transaction: the zxid that the leader had applied when it prepared it."""
+        """The last zxid that the leader had applied when it prepared a transaction, by the zxid of the transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     @property
     def _one_clock(self) -> bool:
-        """True if all clocks run alike, so that clients' clocks measure a leader's time."""
+        """True if all clocks run at the same rate, so that the clocks of clients measure the time of a leader."""
         return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
 
     def next_call(self) -> int:
@@ -60,14 +60,14 @@ class StoreSimulator(Simulator):
         return History(tuple(self.shown), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """Judge what the clients saw, at the end and only if nothing else was wrong before.
+        """Judge the history of the clients, unless the run has ended with a violation other than of liveness.
 
-        A client without progress may be a mere symptom, so an invariant that clients saw violated is reported first.
+        A client without progress may be a symptom only, so a violation in the history is reported before it.
         """
         outcome = super().outcome()
         if outcome.invariant not in (None, INVARIANT):
             return outcome
-        assert outcome.history is not None, "clients of a store see something"
+        assert outcome.history is not None, "a run of the store has a history"
         case = Case.of(outcome.history)
         verdict = check_invariants(case)
         if verdict.valid:
