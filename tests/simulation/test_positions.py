@@ -129,7 +129,7 @@ def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | 
         teller.commits(Commit(who, {where: OffsetAndMetadata(offset)}), lambda _: None)(
             Committed({where: ErrorCode.NONE})
         )
-    return with_members(held, world.tapes, lambda group: group in doubtful).invariant
+    return with_members(held, world.recorders, lambda group: group in doubtful).invariant
 
 
 def test_replies_to_members_are_checked() -> None:

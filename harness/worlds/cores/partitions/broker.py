@@ -1,4 +1,4 @@
-"""A broker with data: the real `ReplicaManager`, turned as `replica.runtime` turns it, without tasks and sockets.
+"""A broker with data: the real `ReplicaManager`, driven as `replica.runtime` drives it, without tasks and sockets.
 
 Its disk survives the process. When its session ends, the outcomes of its requests to the store remain unknown.
 """
@@ -36,9 +36,9 @@ T = TypeVar("T")
 Answered: TypeAlias = Callable[[list[T]], None]
 """Receives the results of a request."""
 LOOKS_MS: Final = 60
-"""How often it looks at its disk, and for changes of ISRs to report to the controller."""
+"""The period of its disk maintenance, and of its reports of changed ISRs to the controller."""
 CHECKPOINTS: Final = 4
-"""The number of these looks between two checkpoints of the high watermarks."""
+"""The high watermarks are checkpointed at every n-th maintenance."""
 STORE_US: Final = 60_000
 """The pause after which a request to the store counts as lost, when the session has ended."""
 
@@ -68,7 +68,7 @@ class PartitionBroker(Broker):
         self._looks = 0
 
     def clock(self) -> int:
-        """Return the time in milliseconds, never near 0, as in reality."""
+        """Return the time in milliseconds. It never starts near 0, as in reality."""
         return 1_000_000 + self.world.now_ms
 
     # -- the process -------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class PartitionBroker(Broker):
             self._store_gone(request)
 
     def _look_at_followers(self) -> None:
-        """Do the periodic work; the core looks at the followers itself."""
+        """Do the periodic work. The core itself checks the followers."""
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
         self.world.keeper.commitment.idle(self)
@@ -194,9 +194,9 @@ class PartitionBroker(Broker):
                 ]
             )
 
-    def fetch(self, asked: messages.Fetch, answer: Answered[messages.Fetched]) -> None:
+    def fetch(self, request: messages.Fetch, answer: Answered[messages.Fetched]) -> None:
         token = self._token(answer)
-        self._at_once(token, self.core.fetch(token, asked, self.clock()))
+        self._at_once(token, self.core.fetch(token, request, self.clock()))
 
     def produce(
         self,
@@ -224,7 +224,7 @@ class PartitionBroker(Broker):
         origin: AppendOrigin,
         done: Answered[messages.Produced],
     ) -> None:
-        """Append for a coordinator, which is told when all in-sync replicas have it."""
+        """Append for a coordinator. Call `done` when all in-sync replicas have the batch, or with an error."""
         token = self._token(done)
         results = self.core.produce(token, -1, timeout_ms, [(where, batch)], self.clock(), origin=origin)
         if results is not None:
@@ -240,7 +240,7 @@ class PartitionBroker(Broker):
         self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
-        """Return the start of the log, or 0 if it does not lead the partition."""
+        """Return the first offset of the log, or 0 if the broker does not lead the partition."""
         return max(self.core.look_up(Lookup(where, EARLIEST)).offset, 0)
 
     def _token(self, answer: Callable[[Any], None]) -> int:
@@ -256,7 +256,7 @@ class PartitionBroker(Broker):
             answer(results)
         self.turn()
 
-    # -- what the core wants -----------------------------------------------------------------------------
+    # -- the effects of the core -------------------------------------------------------------------------
 
     def turn(self) -> None:
         if not self.up:
@@ -313,7 +313,7 @@ class PartitionBroker(Broker):
 
     def _tick(self, due: int) -> None:
         if self._armed != due:
-            return  # an earlier one has come meanwhile
+            return  # an earlier deadline was set meanwhile
         self._armed = None
         self.core.tick(self.clock())
         self.turn()
@@ -361,4 +361,4 @@ def _leave(note: Note) -> Any:
 
 
 def _ignore(_: object) -> None:
-    """Ignore the outcome: a lost notification is made up for by the next."""
+    """Ignore the outcome, because the next notification makes up for a lost one."""

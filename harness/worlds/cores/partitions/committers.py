@@ -48,7 +48,7 @@ class Teller:
     def __init__(self, world: PartitionsSimulator, group: str) -> None:
         self._world = world
         self._group = group
-        self._tape = world.tapes.setdefault(group, Recorder(lambda: world.now))
+        self._tape = world.recorders.setdefault(group, Recorder(lambda: world.now))
         self._client = self._tape.producer()
         self._began: tuple[messages.GroupIdentity, TopicPartition] | None = None
 

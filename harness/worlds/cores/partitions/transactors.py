@@ -1,8 +1,8 @@
 """Transactional producers. Two of them may share a transactional id, so that one fences the other.
 
-A producer repeats a request until it has a definite answer or its patience ends. Then it initializes its id anew, which
-increments the producer epoch, so that its requests still under way come too late. An earlier identity that fell silent
-in its midst comes back when its successor has been initialized; nothing that it sends may succeed.
+A producer repeats a request until it has a definite reply or its patience ends. After that it initializes its id anew,
+which increments the producer epoch, so that its requests in flight are too late. An earlier identity that fell silent
+in the middle of a transaction comes back after the initialization of its successor. None of its requests may succeed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ REPEATED: Final = 0.15
 """The probability that a batch arrives a second time, late."""
 REPEATED_US: Final = 600_000
 
-Heard: TypeAlias = Callable[[Any], None]
+OnReply: TypeAlias = Callable[[Any], None]
 """Receives the reply, or None if there is none."""
-Step: TypeAlias = Callable[[Heard], None]
+Step: TypeAlias = Callable[[OnReply], None]
 """Sends a request, or waits."""
 Steps: TypeAlias = Generator[Step, Any, Any]
 
@@ -61,7 +61,7 @@ class Transactor(Party):
         self._waiting: deque[tuple[tuple[TopicPartition, ...], int, str]] = deque()
         self._identity: Identity | None = None
         self._silent: list[tuple[Identity, TopicPartition]] = []
-        """Identities that fell silent, and where each of them has written."""
+        """The identities that fell silent, each with a partition that it has written to."""
         self._values = 0
         self._coordinator: Any = None
         self._work: Steps | None = None
@@ -78,7 +78,7 @@ class Transactor(Party):
             self._go_on(None)
 
     def forget(self) -> None:
-        """Give up: there is no topic in which transactions could be kept."""
+        """Give up all transactions, because the topic of transactions does not exist."""
         self._waiting.clear()
 
     def _go_on(self, reply: Any) -> None:
@@ -87,7 +87,7 @@ class Transactor(Party):
         self._asked += 1
         number = self._asked
 
-        def heard(reply: Any) -> None:
+        def on_reply(reply: Any) -> None:
             if number == self._asked and not self.world.over:
                 self._go_on(reply)
 
@@ -96,7 +96,7 @@ class Transactor(Party):
         except StopIteration:
             self._work = None
         else:
-            step(heard)
+            step(on_reply)
 
     # -- transactions ------------------------------------------------------------------------------------
 
@@ -133,8 +133,8 @@ class Transactor(Party):
             return self._coordinate(messages.Init(self.id, TIMEOUT_MS, fresh=self.world.new_producer()))
 
         reply = yield from self._insist(init)
-        self.world.bearers += 1
-        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.bearers)
+        self.world.incarnations += 1
+        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.incarnations)
         silent, self._silent = self._silent, []
         for former, where in silent:
             yield from self._comes_back(former, where)
@@ -176,7 +176,7 @@ class Transactor(Party):
             if not error.retriable or self.world.now > until:
                 raise Failed
             self._coordinator = None
-            yield lambda heard: self.later(RETRY_US, lambda: heard(None))
+            yield lambda on_reply: self.later(RETRY_US, lambda: on_reply(None))
 
     def _find(self) -> Any:
         """Ask a random broker for the coordinator."""
@@ -189,26 +189,26 @@ class Transactor(Party):
     def _coordinate(self, ask: messages.Ask) -> Step:
         """Send a request to the coordinator."""
 
-        def step(heard: Heard) -> None:
+        def step(on_reply: OnReply) -> None:
             broker = self._coordinator = self._coordinator or self._find()
             if broker is not None:
                 self.ask(
                     broker,
-                    lambda: broker.transactions.ask(ask, lambda reply: self.reply(broker, lambda: heard(reply))),
-                    lambda: heard(None),
+                    lambda: broker.transactions.ask(ask, lambda reply: self.reply(broker, lambda: on_reply(reply))),
+                    lambda: on_reply(None),
                 )
-            self.later(RETRY_US if broker is None else ANSWER_US, lambda: heard(None))
+            self.later(RETRY_US if broker is None else ANSWER_US, lambda: on_reply(None))
 
         return step
 
     def _send(self, identity: Identity, where: TopicPartition, value: str) -> Step:
         """Write a batch with one record to the leader of a partition."""
 
-        def step(heard: Heard) -> None:
+        def step(on_reply: OnReply) -> None:
             self.where = where
             broker = self.leader()
             if broker is None:
-                self.later(RETRY_US, lambda: heard(None))
+                self.later(RETRY_US, lambda: on_reply(None))
                 return
             data = build(
                 [Record(0, broker.clock(), None, value.encode())],
@@ -218,24 +218,24 @@ class Transactor(Party):
                 flags=TRANSACTIONAL,
             )
 
-            def produces(to: Any, told: Heard) -> None:
+            def produce(to: Any, receive: OnReply) -> None:
                 def answer(results: list[Produced]) -> None:
                     [result] = results
                     if result.error is ErrorCode.NONE:
                         self.world.keeper.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
-                    self.reply(to, lambda: told(result))
+                    self.reply(to, lambda: receive(result))
 
-                self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: told(None))
+                self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: receive(None))
 
-            def again() -> None:
+            def repeat() -> None:
                 self.where = where
                 self.world.counted("transactional batches repeated")
-                produces(self.leader() or broker, lambda _: None)
+                produce(self.leader() or broker, lambda _: None)
 
-            produces(broker, heard)
+            produce(broker, on_reply)
             if self.random.random() < REPEATED:
-                self.later(int(self.random.random() ** 2 * REPEATED_US), again)
-            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: heard(None))
+                self.later(int(self.random.random() ** 2 * REPEATED_US), repeat)
+            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: on_reply(None))
 
         return step
 

@@ -1,4 +1,4 @@
-"""The clients of partitions that a script asks for, and what it does to the brokers that hold them."""
+"""The operations of a script for clients of partitions, and its faults of brokers with data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kraft_controller.wire import znodes
 
 _COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty, "named": Named}
 DELETER: Final = 99
-"""Its number, among clients."""
+"""The client number of the deleter."""
 K = TypeVar("K")
 
 
@@ -86,7 +86,7 @@ class PartitionsWorkload(ControllerWorkload):
 
     def _lose_power(self, op: faults.LosePower) -> None:
         if op.calls:
-            aimed = self._named(op)  # it need not be up
+            aimed = self._named(op)  # the broker may be down
             aimed.disk.crash_in(op.calls, partial(self._lost_at, op, aimed))
         elif (broker := self._target(op)) is not None:
             broker.lose_power(op.loss)
@@ -128,7 +128,7 @@ class PartitionsWorkload(ControllerWorkload):
             self._change(self.world.wires.slow, broker.id, op.more_ms * 1_000, op.for_ms)
 
     def _change(self, table: dict[K, int], key: K, by: int, for_ms: int) -> None:
-        """Change a number for a while. Overlapping faults add up, and a number is gone when all have ended."""
+        """Change a number of a table for a while. Overlapping faults add up, and an entry is removed at 0."""
 
         def add(more: int) -> None:
             table[key] = table.get(key, 0) + more
@@ -144,11 +144,11 @@ class PartitionsWorkload(ControllerWorkload):
             return
         client, by_us = broker.client, op.more_ms * 1_000
 
-        def quick() -> None:
+        def restore_speed() -> None:
             client.slow_us -= by_us
 
         client.slow_us += by_us
-        self._undo(op.for_ms, quick)
+        self._undo(op.for_ms, restore_speed)
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **ControllerWorkload.PERFORM,
@@ -166,7 +166,7 @@ class PartitionsWorkload(ControllerWorkload):
         faults.PartBrokers: _part,
         faults.SlowBroker: _slow,
         faults.SlowStore: _slow_store,
-        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers by it
+        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers with it
     }
 
 
