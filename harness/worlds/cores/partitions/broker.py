@@ -15,7 +15,7 @@ from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
-from harness.worlds.cores.partitions.flushing import Awaited, Due
+from harness.worlds.cores.partitions.flushing import AwaitedFlushes, DueFlushes
 from harness.worlds.cores.partitions.group_coordinator import Groups
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from harness.worlds.cores.partitions.transaction_coordinator import Transactions
@@ -63,7 +63,7 @@ class PartitionBroker(Broker):
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._at_store: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
         self._tokens = 0
-        self._awaited, self._due = Awaited(self), Due(self)
+        self._awaited, self._due = AwaitedFlushes(self), DueFlushes(self)
         self._armed: int | None = None
         self._looks = 0
 
@@ -167,14 +167,16 @@ class PartitionBroker(Broker):
     # -- requests ---------------------------------------------------------------------------------------
 
     def send(self, target: int, act: Callable[[PartitionBroker], None]) -> None:
-        """Let another broker do this, unless the network loses it."""
+        """Send a message to another broker, which calls `act` unless the network loses the message."""
         self.world.send(self.id, target, act)
 
     def serve(
-        self, follower: PartitionBroker, request: messages.LeaderRequest, heard: Callable[[Answers | None], None]
+        self, follower: PartitionBroker, request: messages.LeaderRequest, on_reply: Callable[[Answers | None], None]
     ) -> None:
-        def answer(found: Answers | None) -> None:
-            self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: heard(found)))
+        """Handle a request of a follower. `on_reply` receives the results, or None if this broker is down."""
+
+        def answer(results: Answers | None) -> None:
+            self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: on_reply(results)))
 
         if not self.up:
             answer(None)

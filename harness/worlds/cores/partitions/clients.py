@@ -61,10 +61,10 @@ class Party:
     def leader(self) -> Any:
         """Ask a random broker for the leader."""
         brokers = self.world.brokers
-        asked = brokers[1 + int(self.random.random() * len(brokers))]
-        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+        broker = brokers[1 + int(self.random.random() * len(brokers))]
+        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
             return None
-        leader = asked.metadata.leader(self.where)
+        leader = broker.metadata.leader(self.where)
         return None if leader is None else brokers[leader]
 
     def ask(self, broker: Any, act: Callable[[], None], refused: Callable[[], None]) -> None:
@@ -262,7 +262,7 @@ class Consumer(Party):
         super().__init__(world, number, where, "consumer")
         self.offset = 0
         self.committed = committed
-        self._asked = 0
+        self._sent = 0
         self._poll()
 
     def _poll(self) -> None:
@@ -275,15 +275,15 @@ class Consumer(Party):
         if broker is None:
             self.later(POLL_MS * 1_000, self._poll)
             return
-        self._asked += 1
-        number, offset = self._asked, self.offset
+        self._sent += 1
+        number, offset = self._sent, self.offset
         wanted = FetchPartition(self.where, offset, 1 << 16)
         anywhere = self.world.reads_anywhere
         request = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, committed=self.committed, any_replica=anywhere)
 
         def on_reply(result: Fetched | None, begins: int = 0) -> None:
-            if number == self._asked:
-                self._asked += 1
+            if number == self._sent:
+                self._sent += 1
                 self._replied(result, begins)
 
         def answer(results: list[Fetched]) -> None:

@@ -55,7 +55,7 @@ def flush(broker: ReplicaHost, log: UnifiedLog, done: Done) -> None:
             broker.later(first_us, lambda: write_out(begun))
 
 
-class Awaited:
+class AwaitedFlushes:
     """Runs the flushes that replicas wait for, one after the other, as `ReplicaDurability` does."""
 
     def __init__(self, broker: ReplicaHost) -> None:
@@ -81,7 +81,7 @@ class Awaited:
         flush(broker, log, done)
 
 
-class Due:
+class DueFlushes:
     """Runs the flushes that are due, one log after the other, until one fails."""
 
     def __init__(self, broker: ReplicaHost) -> None:

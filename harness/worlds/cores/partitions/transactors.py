@@ -65,7 +65,7 @@ class Transactor(Party):
         self._values = 0
         self._coordinator: Any = None
         self._work: Steps | None = None
-        self._asked = 0
+        self._sent = 0
 
     @property
     def settled(self) -> bool:
@@ -84,11 +84,11 @@ class Transactor(Party):
     def _go_on(self, reply: Any) -> None:
         """Continue after the reply to the last request."""
         assert self._work is not None
-        self._asked += 1
-        number = self._asked
+        self._sent += 1
+        number = self._sent
 
         def on_reply(reply: Any) -> None:
-            if number == self._asked and not self.world.over:
+            if number == self._sent and not self.world.over:
                 self._go_on(reply)
 
         try:
@@ -181,10 +181,10 @@ class Transactor(Party):
     def _find(self) -> Any:
         """Ask a random broker for the coordinator."""
         brokers = self.world.brokers
-        asked = brokers[1 + int(self.random.random() * len(brokers))]
-        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+        broker = brokers[1 + int(self.random.random() * len(brokers))]
+        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
             return None
-        return brokers.get(asked.transactions.find(self.id))
+        return brokers.get(broker.transactions.find(self.id))
 
     def _coordinate(self, ask: messages.Ask) -> Step:
         """Send a request to the coordinator."""

@@ -12,7 +12,7 @@ from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
-from harness.worlds.cores.partitions.committers import Committer, Hasty, Member, Named
+from harness.worlds.cores.partitions.committers import Committer, HastyMember, Member, StaticMember
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from harness.worlds.cores.partitions.transactors import Transactor
 from harness.worlds.disks import Crashed
@@ -20,7 +20,12 @@ from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition, Vers
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
 
-_COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty, "named": Named}
+_COMMITTERS: Final[dict[str, type[Committer]]] = {
+    "member": Member,
+    "alone": Committer,
+    "hasty": HastyMember,
+    "named": StaticMember,
+}
 DELETER: Final = 99
 """The client number of the deleter."""
 K = TypeVar("K")

@@ -93,19 +93,20 @@ def inner_bounds(knobs: Knobs) -> InnerBounds:
 class JudgedClientService(ClientService):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._heard_at: dict[int, int] = {}
+        self._alive_ms: dict[int, int] = {}
         """The time of the last sign of life that reached this leader in its epoch, by session."""
-        self._looked_ms = self._clock_ms()
+        self._checked_ms = self._clock_ms()
         """The time of the last `check`."""
         self._leaderless_ms: int | None = self._clock_ms()
         """The time since which the server has no leader; None while it has one."""
-        self._local_heard_ms: dict[int, int] = {}
+        self._local_alive_ms: dict[int, int] = {}
         """The time of the last sign of life of a local session, or of the first check that saw it, by session."""
 
-    def _heard(self, sessions: Iterable[int]) -> None:
+    def _note_alive(self, sessions: Iterable[int]) -> None:
+        """Note a sign of life of these sessions, if this server leads."""
         if self.leader.leads is not None:
             for session in sessions:
-                self._heard_at[session] = self._clock_ms()
+                self._alive_ms[session] = self._clock_ms()
 
     def role_changed(self, *, serving: bool, leading: bool, epoch: Epoch) -> None:
         led = self.leader.leads
@@ -116,31 +117,31 @@ class JudgedClientService(ClientService):
         elif self._leaderless_ms is None:
             self._leaderless_ms = self._clock_ms()
         if self.leader.leads is not None and self.leader.leads != led:
-            self._heard_at.clear()
-            self._heard(self.sessions.table)
+            self._alive_ms.clear()
+            self._note_alive(self.sessions.table)
 
     def session_changed(self, session: int) -> None:
         if session in self.sessions.table:
-            self._heard((session,))
+            self._note_alive((session,))
         super().session_changed(session)
 
     def reported(self, body: bytes) -> None:
         """Handle another server's report about its clients."""
         assert body[:1] == ALIVE, "simulated servers send no other messages to their leader"
-        self._heard(struct.unpack(f">{len(body) // 8}q", body[1:]))
+        self._note_alive(struct.unpack(f">{len(body) // 8}q", body[1:]))
         self.tracker.reported(body[1:], self._clock_ms())
 
     def check(self) -> list[bytes]:
         now = self._clock_ms()
-        slept, self._looked_ms = now - self._looked_ms > SLEPT_CHECKS * (self.settings.tick_ms // 2), now
+        slept, self._checked_ms = now - self._checked_ms > SLEPT_CHECKS * (self.settings.tick_ms // 2), now
         connections: dict[int, Any] = self.sessions.attached
         alive = [session for session, connection in connections.items() if connection.active]
-        self._heard(self.sessions.table if slept else alive)
+        self._note_alive(self.sessions.table if slept else alive)
         local = {
-            session: now if session in alive else self._local_heard_ms.get(session, now)
+            session: now if session in alive else self._local_alive_ms.get(session, now)
             for session in self.sessions.local.timeouts
         }
-        timeouts, self._local_heard_ms = dict(self.sessions.local.timeouts), local
+        timeouts, self._local_alive_ms = dict(self.sessions.local.timeouts), local
         reports = super().check()
         self._judge_local_ends(timeouts)
         self._judge_patience()
@@ -161,7 +162,7 @@ class JudgedClientService(ClientService):
 
     def _judge_local_ends(self, timeouts: Mapping[int, int]) -> None:
         for session, timeout_ms in timeouts.items():
-            silent_ms = self._clock_ms() - self._local_heard_ms[session]
+            silent_ms = self._clock_ms() - self._local_alive_ms[session]
             if session not in self.sessions.local and silent_ms + self.settings.tick_ms < timeout_ms:
                 what = f"server {self.me} ends local session {session:#x} {silent_ms} ms after its last sign of life"
                 raise Violation(TIME, f"{what}, but its timeout is {timeout_ms} ms")
@@ -187,7 +188,7 @@ class JudgedClientService(ClientService):
     def _judge_end(self, session: int) -> None:
         if self.leader.leads is None:
             raise Violation(LEADS, f"server {self.me} ends session {session:#x}, but does not lead")
-        known, silent_ms = self.sessions.table.get(session), self._clock_ms() - self._heard_at.get(session, 0)
+        known, silent_ms = self.sessions.table.get(session), self._clock_ms() - self._alive_ms.get(session, 0)
         if known is not None and silent_ms < known[0]:
             what = f"server {self.me} ends session {session:#x} {silent_ms} ms after its last sign of life"
             raise Violation(TIME, f"{what}, but its timeout is {known[0]} ms")
