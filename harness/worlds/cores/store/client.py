@@ -70,14 +70,14 @@ class Call:
 
 
 @frozen
-class HeldSession:
+class AbandonedSession:
     """A session that a client has abandoned, with the state that the client had of it."""
 
     session: int
     password: bytes
-    given_ms: int
+    negotiated_ms: int
     known_to_all: bool
-    book: WatchManager
+    watch_manager: WatchManager
     seen: int
     seen_by_events: int
 
@@ -105,15 +105,15 @@ class Client:
         """True if the client needs a session."""
         self.leaving = False
         self.vanished = False
-        self.book = WatchManager()
+        self.watch_manager = WatchManager()
         self._random = Random(f"{world.script.seed}/client/{number}")
         self._timeout_ms = TIMEOUT_MS
-        self._given_ms = TIMEOUT_MS
+        self._negotiated_ms = TIMEOUT_MS
         self._user = self._proved = ""
         """The user of the client, and the user whose credentials it has sent on its present connection."""
         self._password = b""
         self.impolite_percent = world.script.knobs.impolite_percent
-        self._earlier: list[HeldSession] = []
+        self._earlier: list[AbandonedSession] = []
         """The abandoned sessions of an impolite client, the newest last."""
         self._seen = self._seen_by_events = 0
         self._wire: Wire | None = None
@@ -124,7 +124,7 @@ class Client:
         self._xid = 0
         self._first = FirstFrame()
         self._reader = ReplyReader()
-        self._heard_at = self._said_at = self._pinged_at = 0
+        self._received_at = self._sent_at = self._pinged_at = 0
         self._alarms = 0
         self._close_sent = False
 
@@ -226,13 +226,13 @@ class Client:
         self._xid, self._first, self._reader = 0, FirstFrame(), ReplyReader()
         newest = max(self._seen, self._seen_by_events)
         asked = ConnectRequest(newest, self._timeout_ms, self.session, self._password, read_only=self.accepts_read_only)
-        hello = encode_connect_request(asked)
+        first = encode_connect_request(asked)
         if self._proved:
-            hello += encode_request(Op.AUTH, AUTH_XID, (0, "digest", credentials_of(self._proved)))
-        self._wire.up(hello)
-        self._heard_at = self._said_at = world.now
-        self._given_ms = self._given_ms if self.session else self._timeout_ms
-        self._wind()
+            first += encode_request(Op.AUTH, AUTH_XID, (0, "digest", credentials_of(self._proved)))
+        self._wire.up(first)
+        self._received_at = self._sent_at = world.now
+        self._negotiated_ms = self._negotiated_ms if self.session else self._timeout_ms
+        self._set_alarm()
 
     def _is_impolite(self) -> bool:
         return self.impolite_percent > 0 and self._random.random() * 100 < self.impolite_percent and not self.leaving
@@ -248,39 +248,39 @@ class Client:
         held = self._earlier.pop(-1 if last else int(self._random.random() * len(self._earlier)))
         self._forget()
         self.world.counted("earlier session presented")
-        self.session, self._password, self._given_ms = held.session, held.password, held.given_ms
-        self._known_to_all, self.book = held.known_to_all, held.book
+        self.session, self._password, self._negotiated_ms = held.session, held.password, held.negotiated_ms
+        self._known_to_all, self.watch_manager = held.known_to_all, held.watch_manager
         self._seen, self._seen_by_events = held.seen, held.seen_by_events
 
-    def _wind(self) -> None:
+    def _set_alarm(self) -> None:
         """Set the alarm for the next ping, or for the moment at which the client gives up the server."""
-        time_us = self._given_ms * 1_000
-        at = self._heard_at + time_us * 2 // 3
+        time_us = self._negotiated_ms * 1_000
+        at = self._received_at + time_us * 2 // 3
         if self.connected:
-            at = min(at, self._said_at + time_us // 3)
+            at = min(at, self._sent_at + time_us // 3)
         self._alarms += 1
         self.world.push(max(at, self.world.now + 1_000), self._alarm, self._wire, self._alarms)
 
     def _alarm(self, wire: Wire, alarm: int) -> None:
         if wire is not self._wire or alarm != self._alarms or self.vanished:
             return
-        now, time_us = self.world.now, self._given_ms * 1_000
-        if now - self._heard_at >= time_us * 2 // 3:
-            self._judge_silence(wire)
+        now, time_us = self.world.now, self._negotiated_ms * 1_000
+        if now - self._received_at >= time_us * 2 // 3:
+            self._check_silence(wire)
             self._give_up()
             self._look_for_server()
             return
-        if self.connected and now - self._said_at >= time_us // 3:
-            self._say(PING)
+        if self.connected and now - self._sent_at >= time_us // 3:
+            self._enqueue(PING)
             self._flush()
-            if self._pinged_at < self._heard_at:
+            if self._pinged_at < self._received_at:
                 self._pinged_at = now
-        self._wind()
+        self._set_alarm()
 
-    def _judge_silence(self, wire: Wire | None) -> None:
+    def _check_silence(self, wire: Wire | None) -> None:
         """Check that the server has a reason for its silence since the first ping after its last message."""
         world, pinged_at = self.world, self._pinged_at
-        if wire is None or not self.connected or pinged_at < self._heard_at or world.script.knobs.open_requests:
+        if wire is None or not self.connected or pinged_at < self._received_at or world.script.knobs.open_requests:
             return
         timing = world.script.timing
         needed_us = 2 * timing.delay_us_max + timing.turn_us_max + PING_US_MAX
@@ -311,17 +311,17 @@ class Client:
         self._sent.clear()
         if self.connected:
             self.connected = False
-            self._became("disconnected")
+            self._record_session_event("disconnected")
 
     # -- sending ---------------------------------------------------------------------------------------
 
-    def _say(self, frame: bytes) -> None:
+    def _enqueue(self, frame: bytes) -> None:
         self._out.append(frame)
 
     def _flush(self) -> None:
         if self._out and self._wire is not None:
             out, self._out = self._out, []
-            self._said_at = self.world.now
+            self._sent_at = self.world.now
             self._wire.up(b"".join(out))
 
     def _pump(self) -> None:
@@ -334,10 +334,10 @@ class Client:
             self.saw(Invoke(self.world.now, self.id, self.session, call.number, self.server, call.request))
             self._xid += 1
             call.xid = self._xid
-            self._say(encode_request(call.op, call.xid, call.fields))
+            self._enqueue(encode_request(call.op, call.xid, call.fields))
         if self.leaving and not self._close_sent:
             self._close_sent = True
-            self._say(_CLOSE)
+            self._enqueue(_CLOSE)
         self._flush()
 
     # -- receiving -------------------------------------------------------------------------------------
@@ -345,11 +345,11 @@ class Client:
     def receive(self, wire: Wire, data: bytes) -> None:
         if wire is not self._wire or self.vanished:
             return
-        self._heard_at = self.world.now
+        self._received_at = self.world.now
         if not self.connected:
             payload = self._first.feed(data)
             assert payload is not None, "a server sends its first frame whole"
-            self._welcomed(decode_connect_response(payload))
+            self._on_connect_response(decode_connect_response(payload))
             data = self._first.rest
         if data and wire is self._wire:
             for reply in self._reader.feed(data):
@@ -362,28 +362,32 @@ class Client:
         xid, zxid, error, body = reply
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
-            self._happened(event, path, zxid)
+            self._on_event(event, path, zxid)
         elif xid == _CLOSE_XID:
             if not error:  # otherwise the connection is read-only, and the client asks the next server
                 self._over("closed")
         elif xid not in _UNCOUNTED:
             self._answered(xid, zxid, error, body)
 
-    def _welcomed(self, welcome: ConnectResponse) -> None:
-        if not welcome.session:
+    def _on_connect_response(self, response: ConnectResponse) -> None:
+        if not response.session:
             # The session of a leaving client may have been closed by a request whose reply was lost.
             self._over("closed" if self.leaving else "expired")
             return
         resumed = self.session != 0
-        self.session, self._password, self._given_ms = welcome.session, welcome.password or b"", welcome.timeout_ms
-        self._read_only = bool(welcome.read_only)
+        self.session, self._password, self._negotiated_ms = (
+            response.session,
+            response.password or b"",
+            response.timeout_ms,
+        )
+        self._read_only = bool(response.read_only)
         self._known_to_all = self._known_to_all or not self._read_only
         self.connected = True
-        self._became("connected")
-        self._wind()
-        lists = self.book.lists()
+        self._record_session_event("connected")
+        self._set_alarm()
+        lists = self.watch_manager.lists()
         if resumed and any(lists):
-            self._say(encode_request(Op.SET_WATCHES2, SET_WATCHES_XID, (self._seen, *lists)))
+            self._enqueue(encode_request(Op.SET_WATCHES2, SET_WATCHES_XID, (self._seen, *lists)))
 
     def _answered(self, xid: int, zxid: int, error: int, body: bytes) -> None:
         if not self._sent or self._sent[0].xid != xid:
@@ -394,12 +398,12 @@ class Client:
         call = self._sent.popleft()
         self._seen = max(self._seen, zxid)
         if call.request.watch or call.request.op == "unwatch":
-            self.book.answered(call.op, call.fields, error, self if call.request.watch else None)
+            self.watch_manager.answered(call.op, call.fields, error, self if call.request.watch else None)
         self.saw(Response(self.world.now, self.id, self.session, call.number, call.reply(zxid, error, body)))
 
-    def _happened(self, event: int, path: str, zxid: int) -> None:
+    def _on_event(self, event: int, path: str, zxid: int) -> None:
         self._seen_by_events = max(self._seen_by_events, zxid)
-        self.book.happened(event, path, zxid)
+        self.watch_manager.happened(event, path, zxid)
         self.saw(WatchFired(self.world.now, self.id, self.session, EVENTS[NodeEvent(event)], path, zxid))
 
     def notify(self, event: WatchEvent) -> None:
@@ -413,7 +417,7 @@ class Client:
             wire.dropped()
         self.connected = False
         self._disconnected()
-        self._became(how)
+        self._record_session_event(how)
         self._rest()
 
     def _rest(self) -> None:
@@ -428,24 +432,26 @@ class Client:
         """Abandon the session, so that the next connection requests a new one. An impolite client keeps the old one."""
         if self.impolite_percent and self.session:
             self._earlier.append(
-                HeldSession(
-                    self.session, self._password, self._given_ms, self._known_to_all, self.book, self._seen,
-                    self._seen_by_events,
+                AbandonedSession(
+                    self.session, self._password, self._negotiated_ms, self._known_to_all, self.watch_manager,
+                    self._seen, self._seen_by_events,
                 )
             )  # fmt: skip
             del self._earlier[:-EARLIER_MAX]
         self.session = 0
         self._known_to_all = False
         self._password = b""
-        self.book = WatchManager()
+        self.watch_manager = WatchManager()
 
-    def _became(self, state: str) -> None:
+    def _record_session_event(self, state: str) -> None:
         user = served = ""
         if state == "connected":
             user = self._proved
             served = "read-only" if self._read_only else "local" if self.world.script.knobs.local_sessions else ""
         at = self.world.now
-        self.saw(SessionEvent(at, self.id, self.session, state, self.server, self._given_ms, user=user, served=served))
+        self.saw(
+            SessionEvent(at, self.id, self.session, state, self.server, self._negotiated_ms, user=user, served=served)
+        )
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)

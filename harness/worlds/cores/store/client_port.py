@@ -388,7 +388,7 @@ class SimulatedShell:
             self._end()
         elif connection.deadline not in (inf, self._deadline):
             self._deadline = connection.deadline
-            self._wind()
+            self._set_alarm()
 
     @property
     def over(self) -> bool:
@@ -400,7 +400,7 @@ class SimulatedShell:
         self.connection.closed()
         self.port.closed(self)
 
-    def _wind(self) -> None:
+    def _set_alarm(self) -> None:
         world, server = self.port.world, self.port.server
         pause_ms = max(1, round((self._deadline - self._clock()) * 1000))
         world.push(world.now + pause_ms * 1_000, self._alarm, server.life, self._deadline)
@@ -412,7 +412,7 @@ class SimulatedShell:
         if server.paused:
             server.defer(self._alarm, life, deadline)
         elif self._clock() < deadline:
-            self._wind()
+            self._set_alarm()
         else:
             self.connection.tick()
             self.port.turned()

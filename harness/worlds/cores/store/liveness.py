@@ -168,7 +168,7 @@ class StoreLiveness(Liveness):
         watches = server.machine.store.watches
         return [
             f"{path} ({kind.name.lower()})"
-            for paths, kind in zip(client.book.lists(), KINDS, strict=True)
+            for paths, kind in zip(client.watch_manager.lists(), KINDS, strict=True)
             for path in paths
             if (connection is None or not watches.has(path, connection, kind)) and not (self._lists and kind in ONCE)
         ]
