@@ -16,12 +16,12 @@ BEGINS_MS: Final = 1_700_000_000_000
 
 
 class Clock:
-    __slots__ = ("_many", "_one", "_rates", "_shown", "_since", "_world", "plain", "wrong_ms")
+    __slots__ = ("_denominator", "_numerator", "_rates", "_shown", "_since", "_world", "plain", "wrong_ms")
 
     def __init__(self, world: Common[Any]) -> None:
         self._world = world
         self._rates: list[int] = []
-        self._one, self._many = 1, 1
+        self._numerator, self._denominator = 1, 1
         self._since = self._shown = 0
         self.plain = True
         """True if no fault has ever changed the rate of the monotonic clock."""
@@ -32,31 +32,31 @@ class Clock:
 
     def now_us(self) -> int:
         now: int = self._world.now
-        return now if self.plain else self._shown + (now - self._since) * self._one // self._many
+        return now if self.plain else self._shown + (now - self._since) * self._numerator // self._denominator
 
     def when(self, shows_ms: Millis) -> int | None:
         """Return the virtual time at which the monotonic clock shows this time; None while the clock is frozen."""
         if self.plain:
             return shows_ms * 1_000
-        if not self._one:
+        if not self._numerator:
             return None
-        return self._since - -(shows_ms * 1_000 - self._shown) * self._many // self._one
+        return self._since - -(shows_ms * 1_000 - self._shown) * self._denominator // self._numerator
 
     def run_at(self, percent: int) -> None:
         """Change the rate to this percentage, on top of other changes of the rate. 0 freezes the clock."""
         self._rates.append(percent)
         self._turn()
 
-    def run_no_more_at(self, percent: int) -> None:
+    def stop_running_at(self, percent: int) -> None:
         self._rates.remove(percent)
         self._turn()
 
     def _turn(self) -> None:
         self._shown, self._since, self.plain = self.now_us(), self._world.now, False
-        self._one, self._many = 1, 1
+        self._numerator, self._denominator = 1, 1
         for percent in self._rates:
-            self._one *= percent
-            self._many *= 100
+            self._numerator *= percent
+            self._denominator *= 100
 
     # -- the wall ----------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def _run_at(nemesis: Injector, server: Server, fault: faults.ClockDrift | faults
     percent = fault.rate_percent if isinstance(fault, faults.ClockDrift) else 0
     nemesis.mark_altered(server)
     server.turn_clock(partial(server.clock.run_at, percent))
-    return partial(server.turn_clock, partial(server.clock.run_no_more_at, percent))
+    return partial(server.turn_clock, partial(server.clock.stop_running_at, percent))
 
 
 def _jump(server: Server, by_ms: int) -> None:

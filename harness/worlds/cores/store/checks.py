@@ -97,26 +97,26 @@ def exactly_once(ghost: OracleState) -> None:
         last[origin] = number, batch.first
 
 
-def moved(ghost: OracleState, told: Sequence[tuple[int, int, int]]) -> None:
+def moved(ghost: OracleState, replies: Sequence[tuple[int, int, int]]) -> None:
     """Check that SESSION_MOVED is returned only if the session was attached at another server before.
 
     Otherwise a client that has no other server would be refused for ever.
     """
     places: dict[int, list[tuple[int, int]]] = {}
-    for batch in committed(ghost) if told else ():
+    for batch in committed(ghost) if replies else ():
         if not batch.config:
             (payload,) = batch.payloads()
             txn = decode(payload[TAG_BYTES:])
             if txn.op in (Op.CREATE_SESSION, Op.ATTACH_SESSION):
                 places.setdefault(txn.session, []).append((batch.first, txn.body[-1]))
-    for session, server, zxid in told:
+    for session, server, zxid in replies:
         before = [where for at, where in places.get(session, ()) if at < zxid]
         if before and before[-1] == server:
             what = f"server {server} returns SESSION_MOVED at {show(Zxid(zxid))} to session {session:#x}"
             raise Violation(MOVED, f"{what}, which was last attached to this server")
 
 
-def told_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
+def correct_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
     """Check that clients of sessions of the ensemble ping as often as the leader expects."""
     given: dict[int, int] = {}
     for batch in committed(ghost):

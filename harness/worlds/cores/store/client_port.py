@@ -165,7 +165,7 @@ class SimulatedClientPort:
         client: Any = self.clients.sessions.attached.get(session)
         if error is None and client is not None and client.phase is not ConnectionPhase.OVER:
             if result[1] == ErrorCode.SESSION_MOVED:
-                self.world.told_moved.append((session, self.server.id, result[0]))
+                self.world.moved_replies.append((session, self.server.id, result[0]))
             else:
                 self.world.acknowledged(self.server, Zxid(result[0]))
         done(result, error)

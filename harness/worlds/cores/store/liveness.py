@@ -15,12 +15,12 @@ from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import (
     OPEN,
     configured,
+    correct_timeouts,
     exactly_once,
     moved,
     owned,
     same_counts,
     same_lists,
-    told_timeouts,
 )
 from harness.worlds.cores.store.client import Call, Client
 from harness.worlds.cores.store.client_service import TICKS_MAX
@@ -129,8 +129,8 @@ class StoreLiveness(Liveness):
             return still
         exactly_once(world.ghost)
         timely(world.ghost)
-        moved(world.ghost, world.told_moved)
-        told_timeouts(world.ghost, world.shown)
+        moved(world.ghost, world.moved_replies)
+        correct_timeouts(world.ghost, world.client_events)
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)

@@ -104,30 +104,32 @@ class MembershipClient(Client):
     def saw(self, event: Event) -> None:
         """Keep the event out of the history of the data."""
 
-    def judge(self, asked: Reconfiguration, error: int, body: bytes, asked_at: Zxid) -> None:
-        ghost, version = self.world.ghost, asked.version
+    def judge(self, request: Reconfiguration, error: int, body: bytes, asked_at: Zxid) -> None:
+        ghost, version = self.world.ghost, request.version
         now = ghost.governing[ghost.committed].version
         if error:
             if error not in _ALLOWED:
-                raise Violation(RECONFIGURED, f"{asked} fails with {error_name(error)}, which is not a permitted error")
+                raise Violation(
+                    RECONFIGURED, f"{request} fails with {error_name(error)}, which is not a permitted error"
+                )
             stays = counter_of(now) > 0 and version == ghost.governing[asked_at].version == now
             if error == ErrorCode.BAD_VERSION and (version == ANY_VERSION or stays):
                 raise Violation(
-                    RECONFIGURED, f"{asked} fails with BAD_VERSION, although the membership has version {show(now)}"
+                    RECONFIGURED, f"{request} fails with BAD_VERSION, although the membership has version {show(now)}"
                 )
             return
         text, stat = decode_body(Op.RECONFIG, body)
         shown = Ensemble.parse(text.decode())
         if shown.version != stat.mzxid or ghost.governing.get(Zxid(stat.mzxid)) != shown:
             at = show(Zxid(stat.mzxid))
-            what = f"the reply to {asked} shows {shown}, which is not the membership committed at {at}"
+            what = f"the reply to {request} shows {shown}, which is not the membership committed at {at}"
             raise Violation(RECONFIGURED, what)
         self._versions.append(stat.mzxid)
         self.world.counted("changed by a client")
         for zxid in ghost.canon[ghost.place[asked_at] + 1 : ghost.place[shown.version] + 1]:
             before = ghost.governing[ghost.parent[zxid]]
             made = ghost.governing[zxid]
-            if made is not before and asked.is_done_by(made) and _replaces(version, before.version):
+            if made is not before and request.is_done_by(made) and _replaces(version, before.version):
                 return
-        what = f"{asked} succeeds, but no change committed since then makes the requested membership"
+        what = f"{request} succeeds, but no change committed since then makes the requested membership"
         raise Violation(RECONFIGURED, f"{what} from a version that meets its condition")

@@ -29,17 +29,18 @@ class StoreSimulator(Simulator):
     workload: Any
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.shown: list[Event] = []
+        self.client_events: list[Event] = []
+        """The history of the clients."""
         self._jumps: list[Jump] = []
         self._calls = 0
-        self.told_moved: list[tuple[int, int, int]] = []
+        self.moved_replies: list[tuple[int, int, int]] = []
         """The session, server and zxid of each SESSION_MOVED that a server has returned."""
         self.prepared: dict[int, int] = {}
         """The last zxid that the leader had applied when it prepared a transaction, by the zxid of the transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     @property
-    def _one_clock(self) -> bool:
+    def _clocks_agree(self) -> bool:
         """True if all clocks run at the same rate, so that the clocks of clients measure the time of a leader."""
         return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
 
@@ -48,7 +49,7 @@ class StoreSimulator(Simulator):
         return self._calls
 
     def saw(self, event: Event) -> None:
-        self.shown.append(event)
+        self.client_events.append(event)
         if self.trace is not None:
             self.record(0, "client", event.client, event)
 
@@ -57,7 +58,7 @@ class StoreSimulator(Simulator):
 
     def history(self) -> History:
         changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self.shown), tuple(changes), tuple(self._jumps))
+        return History(tuple(self.client_events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
         """Judge the history of the clients, unless the run has ended with a violation other than of liveness.
@@ -71,8 +72,8 @@ class StoreSimulator(Simulator):
         case = Case.of(outcome.history)
         verdict = check_invariants(case)
         if verdict.valid:
-            early = ended_early(case.history) if self._one_clock else ()
-            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
+            early = ended_early(case.history) if self._clocks_agree else ()
+            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._clocks_agree else ()
             verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
         return with_cause(outcome, verdict)
 
