@@ -27,9 +27,9 @@ from kraft_controller.core.state import Broker as Registration
 from kraft_controller.core.state import Endpoint, PartitionState
 from kraft_controller.wire import znodes
 
-LOOKS_MS: Final = 40
+CHECK_MS: Final = 40
 """The period of the check of its followers."""
-WAITS_MS: Final = 30
+RETRY_MS: Final = 30
 """The pause before it checks again whether its last registration has ended, or whether it reaches the store."""
 
 
@@ -62,10 +62,10 @@ class Broker:
         self.up, self.life = True, self.life + 1
         self._fence, self.session = BrokerEpochFence(), 0
         self.replicas.restarted()
-        self.commands = ControllerCommandHandler(lambda: self.epoch, self._obey, me=self.id)
+        self.commands = ControllerCommandHandler(lambda: self.epoch, self._apply_command, me=self.id)
         self._writing.clear()
         self._begin()
-        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+        self.later(CHECK_MS * 1_000, self._check_followers)
 
     def _begin(self) -> None:
         life = self.life
@@ -196,7 +196,7 @@ class Broker:
     def _reconnect(self) -> None:
         if not self.session and self.client is not None and not self.client.wanted:
             if self.client.vanished:  # the client cannot dial now, and would not try again
-                self.later(WAITS_MS * 1_000, self._reconnect)
+                self.later(RETRY_MS * 1_000, self._reconnect)
                 return
             self._connect(self.client)
 
@@ -216,7 +216,7 @@ class Broker:
             if isinstance(there, requests.Node):
                 if there.owner == session:
                     return there.made
-                yield [Pause(WAITS_MS)]  # type: ignore[list-item]  # `Job` knows pauses
+                yield [Pause(RETRY_MS)]  # type: ignore[list-item]  # `Job` handles pauses
                 continue
             data = znodes.broker(registration, self.world.now_ms)
             [made] = yield [requests.Multi((requests.Create(path, data, ephemeral=True),))]
@@ -238,11 +238,11 @@ class Broker:
     def receive(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
         self.later(0, lambda: answered(self.commands.handle(numbered)))
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        self._obeys(command)
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
+        self._record_command(command)
         return self.replicas.apply_command(command)
 
-    def _obeys(self, command: Command) -> None:
+    def _record_command(self, command: Command) -> None:
         world = self.world
         if world.trace is not None:
             world.record(0, f"broker {self.id}", 0, f"obeys {command}")
@@ -251,8 +251,8 @@ class Broker:
 
     # -- the ISRs of led partitions ----------------------------------------------------------------------
 
-    def _look_at_followers(self) -> None:
-        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+    def _check_followers(self) -> None:
+        self.later(CHECK_MS * 1_000, self._check_followers)
         if not self.session or self.candidate is None:
             return
         for where, isr in self.replicas.wanted_isrs(self.world.now_ms, self._fetches).items():

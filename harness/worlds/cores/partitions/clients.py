@@ -241,7 +241,7 @@ class Producer(Party):
             self._rest()
 
     def _out_of_order(self) -> None:
-        """Number the batches anew, with a new producer id, because the oldest open batch was refused."""
+        """Renumber the batches, with a new producer id, because the oldest open batch was refused."""
         self.world.keeper.producers.gives_up(self._id)
         self._begin()
         for batch in self._line:

@@ -181,4 +181,4 @@ def _set_unclean(topic: str, allowed: bool) -> StoreRequests[None]:
     [node] = yield [Get(path)]
     yield [Multi((Set(path, data, Version(-1)) if isinstance(node, Node) else Create(path, data),))]
     note = Note(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.config_change("topics", topic))
-    yield [note]  # type: ignore[list-item]  # `Job` knows notes
+    yield [note]  # type: ignore[list-item]  # `Job` handles notes
