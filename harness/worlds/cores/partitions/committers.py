@@ -93,13 +93,13 @@ class Committer(Party):
         self.group = f"{self.prefix}-{group}"
         super().__init__(world, number, TopicPartition(self.group, number), "committer")
         self._identity = messages.GroupIdentity(self.group)
-        self._of = TopicPartition("data", number)
+        self._partition = TopicPartition("data", number)
         self._left = 0
         self._busy = False
         self._marks = 0
         self._sent = 0
         """The number of requests that were sent or answered, which identifies the open request."""
-        self._at = 0
+        self._position = 0
         self._coordinator: Any = None
 
     @property
@@ -117,7 +117,7 @@ class Committer(Party):
         self._left = 0
 
     def _begin(self) -> None:
-        self._look()
+        self._fetch_position()
 
     # -- requests ----------------------------------------------------------------------------------------
 
@@ -167,29 +167,29 @@ class Committer(Party):
 
     # -- positions ---------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        self._send(messages.OffsetFetch(self.group, (self._of,)), self._looked)
+    def _fetch_position(self) -> None:
+        self._send(messages.OffsetFetch(self.group, (self._partition,)), self._position_fetched)
 
-    def _looked(self, reply: Answer) -> None:
+    def _position_fetched(self, reply: Answer) -> None:
         if not isinstance(reply, messages.OffsetsFetched) or reply.error is not E.NONE:
-            self._again(self._look)
+            self._again(self._fetch_position)
             return
-        shown = reply.positions[self._of]
-        self._at = shown.offset if isinstance(shown, messages.OffsetAndMetadata) else 0
+        shown = reply.positions[self._partition]
+        self._position = shown.offset if isinstance(shown, messages.OffsetAndMetadata) else 0
         self._commit()
 
     def _commit(self) -> None:
         self._marks += 1
         position = messages.OffsetAndMetadata(
-            self._at + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
+            self._position + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
         )
-        commit = messages.Commit(self._identity, {self._of: position})
+        commit = messages.Commit(self._identity, {self._partition: position})
         self._send(commit, lambda reply: self._committed(commit, position, reply))
 
     def _committed(self, commit: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
-        error = reply.errors[self._of] if isinstance(reply, messages.Committed) else None
+        error = reply.errors[self._partition] if isinstance(reply, messages.Committed) else None
         if error is E.NONE:
-            self._at = position.offset
+            self._position = position.offset
             self._left -= 1
             if self._left:
                 self._after(PAUSE_US, self._next)
@@ -200,11 +200,11 @@ class Committer(Party):
             self.world.counted(f"commit {error.name}")
             self._fenced(error)
         else:
-            self._again(self._commit if self.random.random() < 0.5 else self._look)
+            self._again(self._commit if self.random.random() < 0.5 else self._fetch_position)
 
     def _next(self) -> None:
         if self.random.random() < 0.3:
-            self._look()
+            self._fetch_position()
         else:
             self._commit()
 
@@ -212,7 +212,7 @@ class Committer(Party):
         self._busy = False
 
     def _fenced(self, error: ErrorCode) -> None:
-        self._again(self._look)
+        self._again(self._fetch_position)
 
 
 class Member(Committer):
@@ -231,7 +231,7 @@ class Member(Committer):
 
     def _send(self, ask: messages.Ask, on_reply: OnReply, wait_us: int = ANSWER_US) -> None:
         if isinstance(ask, messages.Commit):
-            self._recorder.begins(self._identity, self._of, self._at)
+            self._recorder.begins(self._identity, self._partition, self._position)
             on_reply = self._recorder.commits(ask, on_reply)
         super()._send(ask, on_reply, wait_us)
 
@@ -259,10 +259,12 @@ class Member(Committer):
             self._identity = messages.GroupIdentity(self.group, reply.member, reply.generation, self.name)
             if self.random.random() < 0.2:
                 self._stray(self._identity, messages.Commit)  # the generation has no assignment yet
-            dealt = _dealt(reply) if reply.leader == reply.member else {}
+            assignments = _assignments(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
-            self.world.keeper.shares.dealt(self._identity, {names[member]: share for member, share in dealt.items()})
-            self._send(messages.Sync(self._identity, dealt), self._synced, JOIN_US)
+            self.world.keeper.shares.dealt(
+                self._identity, {names[member]: share for member, share in assignments.items()}
+            )
+            self._send(messages.Sync(self._identity, assignments), self._synced, JOIN_US)
 
     def _synced(self, reply: Answer) -> None:
         if not isinstance(reply, messages.Synced):
@@ -271,10 +273,10 @@ class Member(Committer):
             self._fenced(reply.error)
         else:
             self.world.keeper.shares.given(self._identity, reply.assignment)
-            self._of = TopicPartition("data", int(reply.assignment))
-            self._recorder.assigned(self._identity, self._of)
+            self._partition = TopicPartition("data", int(reply.assignment))
+            self._recorder.assigned(self._identity, self._partition)
             self.world.counted("partitions taken over")
-            self._look()
+            self._fetch_position()
 
     def _stray(self, identity: messages.GroupIdentity, kind: type) -> None:
         """Send a request that is out of place, as a client with an outdated state may. Do not wait for the reply."""
@@ -284,7 +286,7 @@ class Member(Committer):
         ask: messages.Ask = messages.Heartbeat(identity)
         if kind is messages.Commit:
             self._marks += 1
-            position = messages.OffsetAndMetadata(self._at + 1, metadata=f"stray {self.number}.{self._marks}")
+            position = messages.OffsetAndMetadata(self._position + 1, metadata=f"stray {self.number}.{self._marks}")
             ask = messages.Commit(identity, {TopicPartition("stray", self.number): position})
         elif kind is messages.Sync:
             ask = messages.Sync(identity)
@@ -307,9 +309,9 @@ class Member(Committer):
         elif share < 0.3:
             self._commit()
         else:
-            self._send(messages.Heartbeat(self._identity), self._beaten)
+            self._send(messages.Heartbeat(self._identity), self._heartbeat_answered)
 
-    def _beaten(self, reply: Answer) -> None:
+    def _heartbeat_answered(self, reply: Answer) -> None:
         if not isinstance(reply, messages.HeartbeatAnswered):
             self._again(self._next)
         elif reply.error is E.NONE:
@@ -327,11 +329,11 @@ class Member(Committer):
 
     def _end(self) -> None:
         if self.random.random() < 0.5:
-            self._left_it(None)
+            self._finished(None)
         else:
-            self._send(messages.Leave(self.group, (messages.LeavingMember(self._id),)), self._left_it)
+            self._send(messages.Leave(self.group, (messages.LeavingMember(self._id),)), self._finished)
 
-    def _left_it(self, _: messages.Reply | None) -> None:
+    def _finished(self, _: messages.Reply | None) -> None:
         self._id, self._busy = "", False
         if self._left:
             self.give(0)
@@ -407,10 +409,10 @@ class StaticMember(RepeatingMember):
 
     def _end(self) -> None:
         """End without leaving the group. The member may be back before its session expires."""
-        self._left_it(None)
+        self._finished(None)
 
 
-def _dealt(joined: messages.Joined) -> dict[str, bytes]:
+def _assignments(joined: messages.Joined) -> dict[str, bytes]:
     """Assign each member another partition than in the previous generation, so that a mix-up is noticed."""
     count = len(joined.members)
     return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}

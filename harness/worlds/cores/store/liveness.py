@@ -45,8 +45,8 @@ class Reader(Client):
         super().__init__(world, number)
         self.impolite_percent = 0
         self._open: dict[int, Request] = {}
-        self._want(Request("sync", ROOT))
-        self._look_at(ROOT)
+        self._enqueue_read(Request("sync", ROOT))
+        self._read_node(ROOT)
         self.want()
 
     @property
@@ -58,15 +58,15 @@ class Reader(Client):
         super()._rest()
         repeated, self._open = self._open, {}
         for request in repeated.values():
-            self._want(request)
+            self._enqueue_read(request)
         if repeated:
             self.want()
 
-    def _look_at(self, path: str) -> None:
-        self._want(Request("get", path))
-        self._want(Request("children", path))
+    def _read_node(self, path: str) -> None:
+        self._enqueue_read(Request("get", path))
+        self._enqueue_read(Request("children", path))
 
-    def _want(self, request: Request) -> None:
+    def _enqueue_read(self, request: Request) -> None:
         call = Call(self.world.next_call(), request)
         self._open[call.number] = request
         self.queue.append(call)
@@ -74,13 +74,13 @@ class Reader(Client):
     def saw(self, event: Event) -> None:
         super().saw(event)
         if isinstance(event, Info):
-            self._want(self._open.pop(event.call))
+            self._enqueue_read(self._open.pop(event.call))
         elif isinstance(event, Response):
             request = self._open.pop(event.call)
             for name in event.reply.children or ():
                 path = child_of(request.path, name)
                 if path != SYSTEM:
-                    self._look_at(path)
+                    self._read_node(path)
 
 
 class StoreLiveness(Liveness):
