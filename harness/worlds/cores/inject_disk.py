@@ -2,7 +2,7 @@
 
 No protocol survives the loss of more, so faults do not cause it. There are two kinds of loss. A server that knows
 that its disk was lost or damaged does not vote, and the servers with whole disks must be a quorum without it. A server
-that has forgotten something without knowing it still votes. Then everything that it forgets must be remembered by so
+that has forgotten data without noticing it still votes. Then everything that it forgets must be remembered by so
 many others that every quorum has one of them.
 """
 

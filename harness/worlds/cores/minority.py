@@ -23,7 +23,7 @@ RESTART_SHARE: Final = 0.7
 """The share of runs with a load in which a follower restarts. The minority may go during its synchronization."""
 WAIT_MS_MAX: Final = 150
 """The longest time from the end of the faults to the moment at which the minority goes."""
-LOOK_US: Final = 1_000
+CHECK_US: Final = 1_000
 """The period of the check whether the minority goes."""
 LOAD_MS_MAX: Final = 15
 """The longest time between two writes of the load."""
@@ -54,7 +54,7 @@ class Minority:
             self._take_away(gone)
             return
         share = random.random()
-        self._period_us = LOOK_US * (2 + int(random.random() ** 2 * LOAD_MS_MAX))
+        self._period_us = CHECK_US * (2 + int(random.random() ** 2 * LOAD_MS_MAX))
         self._restarts = self._on_return = random.random() < RESTART_SHARE
         wait_ms = WAIT_MS_MAX if self._on_return else int(share * share * WAIT_MS_MAX)
         self._until = self.world.now + 1_000 * (1 + wait_ms)
@@ -71,7 +71,7 @@ class Minority:
             self._load_at = world.now + self._period_us
         if self._restarts:
             self._restart_follower()
-        world.push(world.now + LOOK_US, self._wait, load, gone)
+        world.push(world.now + CHECK_US, self._wait, load, gone)
 
     def _restart_follower(self) -> None:
         """Restart a follower, so that the quorum that stays depends on a server that has just come back."""

@@ -110,8 +110,8 @@ class Workload:
         if change == "add":
             return None if known else with_server(ensemble, member(sid))
         if change == "replace":
-            goes = [voter for voter in ensemble.voters if voter not in (sid, leader)]
-            left = without_server(ensemble, goes[0]) if goes and sid not in ensemble.voters else None
+            replaceable = [voter for voter in ensemble.voters if voter not in (sid, leader)]
+            left = without_server(ensemble, replaceable[0]) if replaceable and sid not in ensemble.voters else None
             return None if left is None else with_server(left, member(sid))
         if known is None:
             return None

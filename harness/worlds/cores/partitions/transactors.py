@@ -111,8 +111,8 @@ class Transactor(Party):
 
     def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> Steps:
         identity = self._identity or (yield from self._initialized())
-        who = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
-        yield from self._insist(lambda: self._coordinate(messages.AddPartitions(who, frozenset(partitions))))
+        sender = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
+        yield from self._insist(lambda: self._coordinate(messages.AddPartitions(sender, frozenset(partitions))))
         made = self._journal.begins(identity.number)
         for where in [each for each in partitions for _ in range(count)]:
             yield from self._write(made, identity, where)
@@ -124,7 +124,7 @@ class Transactor(Party):
         commits = fate == "commits"
         if commits:
             self._journal.asks(made)
-        yield from self._insist(lambda: self._coordinate(messages.End(who, commits)))
+        yield from self._insist(lambda: self._coordinate(messages.End(sender, commits)))
         self._journal.told(made, End.COUNTS if commits else End.ABORTED)
         self.world.counted("transactions ended")
 
@@ -143,10 +143,10 @@ class Transactor(Party):
     def _comes_back(self, former: Identity, where: TopicPartition) -> Steps:
         value = self._value()
         self._journal.begins(former.number).values[value] = str(where)
-        who = messages.ProducerIdentity(self.id, former.producer, former.epoch)
+        sender = messages.ProducerIdentity(self.id, former.producer, former.epoch)
         acts = {
             f"writes to {where}": self._send(former, where, value),
-            "ends its transaction": self._coordinate(messages.End(who, True)),
+            "ends its transaction": self._coordinate(messages.End(sender, True)),
         }
         for what, act in acts.items():
             self.world.counted("fenced producers come back")

@@ -225,8 +225,10 @@ class Client:
         self._proved = self._user
         self._xid, self._first, self._reader = 0, FirstFrame(), ReplyReader()
         newest = max(self._seen, self._seen_by_events)
-        asked = ConnectRequest(newest, self._timeout_ms, self.session, self._password, read_only=self.accepts_read_only)
-        first = encode_connect_request(asked)
+        request = ConnectRequest(
+            newest, self._timeout_ms, self.session, self._password, read_only=self.accepts_read_only
+        )
+        first = encode_connect_request(request)
         if self._proved:
             first += encode_request(Op.AUTH, AUTH_XID, (0, "digest", credentials_of(self._proved)))
         self._wire.up(first)

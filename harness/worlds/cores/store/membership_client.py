@@ -76,12 +76,12 @@ def _with_client_port(server: Server) -> Server:
     return parse_server(evolve(server, client_port=server.client_port or CLIENT_PORT).text())
 
 
-def _replaces(asked: int, version: Zxid) -> bool:
+def _replaces(condition: int, version: Zxid) -> bool:
     """Return whether a request with this condition may replace the membership of this version.
 
     The first membership gets a new version with the counter 0 in each epoch. The oracle does not track these versions.
     """
-    return asked in (ANY_VERSION, version) or not (counter_of(Zxid(asked)) or counter_of(version))
+    return condition in (ANY_VERSION, version) or not (counter_of(Zxid(condition)) or counter_of(version))
 
 
 class MembershipClient(Client):
