@@ -174,7 +174,7 @@ class JudgedClientService(ClientService):
         for client in self._served():
             if not client.read_only and alone_ms * PATIENCE > client.timeout_ms:
                 what = f"server {self.me} serves session {client.session:#x} after {alone_ms} ms without a leader"
-                raise Violation(VALID, f"{what}, but the timeout of the session is {client.timeout_ms} ms")
+                raise Violation(VALID, f"{what}, longer than the allowed {client.timeout_ms // PATIENCE} ms")
 
     def _judge_readers(self) -> None:
         for client in self._served():
